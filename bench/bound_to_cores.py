@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import fmean, geometric_mean, variance
 
 import click
+import scipy
 import torch
 
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import ratio_of_deviations
+from dpscale.formulas.figure import INTERVAL, Figure
 
 ROOT = Path(__file__).parents[1]
 ON_GPU = torch.cuda.is_available()
@@ -94,6 +94,17 @@ def steps_s(kind: str) -> dict[str, float]:
 def spread(steps: list[float]) -> float:
     """The variance of ln(step) over runs."""
     return variance(math.log(step) for step in steps)
+
+
+def ratio_of_deviations(own: float, free: int, other: float, other_free: int) -> Figure:
+    """A standard deviation over another one, from variances of so many degrees of freedom, with its 95 % interval by
+    Fisher's F: of values drawn independently from normal distributions. NaN where the other variance is zero."""
+    if other == 0:
+        return Figure.of(math.nan, math.nan, math.nan)
+    low, high = (
+        math.sqrt(own / other / float(scipy.special.fdtri(free, other_free, share))) for share in INTERVAL[::-1]
+    )
+    return Figure.of(math.sqrt(own / other), low, high)
 
 
 def compared(machines: list[Steps]) -> Figure:

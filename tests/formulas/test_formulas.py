@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks import apart
 from dpscale.formulas import scaling
 from dpscale.formulas.ring import ring_allreduce_bytes
-from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.vocabulary.chips import chip_named
 
 seconds = st.floats(1e-3, 1e4)
@@ -56,28 +54,6 @@ def test_a_ring_sends_less_than_twice_the_gradient_and_more_with_more_gpus(n: in
 @pytest.mark.parametrize(("n", "volume"), [(2, 44_695_848), (4, 67_043_772)])
 def test_ring_volume_of_the_network(n: int, volume: int) -> None:
     assert ring_allreduce_bytes(n, K_BYTES) == volume
-
-
-def test_bandwidth_of_one_gigabyte_a_second() -> None:
-    assert scaling.bandwidth_gb_s(2e6, 500, 1.0) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("timings", "resolvable"),
-    [
-        ([1.0, 1.1, 1.2], True),
-        ([-0.1, 0.1, 0.2], False),
-        ([-1.0, -1.1, -1.2], False),
-        ([1.0, 1.1], True),
-        ([0.5, 1.5], False),
-        ([1.0], False),
-    ],
-)
-def test_a_bandwidth_is_told_only_where_the_communication_time_is_above_zero(
-    timings: list[float], resolvable: bool
-) -> None:
-    estimate = estimate_of_blocks(apart({str(run): value for run, value in enumerate(timings)}), "linear")
-    assert estimate.is_above(0) is resolvable
 
 
 def test_mfu_of_an_epoch() -> None:

@@ -1,6 +1,6 @@
 """Which trades of cost against gain no other one beats."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.formulas.figure import Figure
@@ -40,7 +40,6 @@ def test_without_intervals_nothing_is_sure() -> None:
     assert beaten([trade(1, 3), Trade(Figure(2), Figure(2))]) == [False, False]
 
 
-@settings(max_examples=50)
 @given(trades)
 def test_what_is_not_best_is_beaten_by_a_best_one_and_what_is_best_is_never_surely_beaten(found: list[Trade]) -> None:
     top = [one for one in found if is_pareto_best(one, found)]
@@ -49,10 +48,3 @@ def test_what_is_not_best_is_beaten_by_a_best_one_and_what_is_best_is_never_sure
         assert (one in top) == (not any(other.beats(one) for other in found))
         assert one in top or any(other.beats(one) for other in top)
         assert not (one in top and is_surely_beaten(one, found))
-
-
-@settings(max_examples=50)
-@given(trades, trades)
-def test_more_arms_make_no_beaten_one_best(found: list[Trade], more: list[Trade]) -> None:
-    before, after = best(found), best([*found, *more])[: len(found)]
-    assert not [wins for lost, wins in zip(before, after, strict=True) if wins and not lost]

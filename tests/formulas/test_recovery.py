@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 from dpscale.formulas.recovery import recovered_share
 from dpscale.formulas.statistics import welch_difference
@@ -16,7 +15,7 @@ Floats = NDArray[np.float64]
 def closed_form(gain: Floats, lost: Floats) -> tuple[float, float]:
     """Fieller's limits for the ratio of the means of pairs (Fieller 1954, as in Cox 1990)."""
     (gain_gain, gain_lost), (_, lost_lost) = np.cov(gain, lost) / len(gain)
-    t, ratio = stats.t.ppf(0.975, len(gain) - 1), gain.mean() / lost.mean()
+    t, ratio = 2.7764451052, gain.mean() / lost.mean()  # Student's t of 4 degrees of freedom
     g = t**2 * lost_lost / lost.mean() ** 2
     unexplained = gain_gain - gain_lost**2 / lost_lost
     root = math.sqrt(gain_gain - 2 * ratio * gain_lost + ratio**2 * lost_lost - g * unexplained)
@@ -24,7 +23,7 @@ def closed_form(gain: Floats, lost: Floats) -> tuple[float, float]:
     return (middle - half) / (1 - g), (middle + half) / (1 - g)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_with_a_baseline_known_exactly_the_limits_are_fiellers_closed_form(seed: int) -> None:
     generator = np.random.default_rng(seed)
     plain = generator.normal(0.5, 0.02, 5)
@@ -40,12 +39,11 @@ def test_with_a_baseline_known_exactly_the_limits_are_fiellers_closed_form(seed:
 def test_the_interval_covers_the_true_share_in_95_of_100_cases(seeds: int, paired: bool) -> None:
     """A loss of 0.2 of which 0.15 comes back. Seeds differ by 0.02, and pairs share most of that.
 
-    Of 1,000 studies the share has a standard error of 0.7 %, and of 0.95 % where the truth is 90 %: an interval that
-    covers 90 % is noticed in 999 of 1,000 cases.
+    Of 400 studies the share has a standard error of 1.1 %, and of 1.5 % where the truth is 90 %.
     """
     generator = np.random.default_rng(seeds)
     covered = []
-    for _ in range(1000):
+    for _ in range(400):
         plain, baseline = generator.normal(0.5, 0.02, seeds), generator.normal(0.7, 0.01, seeds)
         remedied = plain + generator.normal(0.15, 0.005, seeds) if paired else generator.normal(0.65, 0.01, seeds)
         found = recovered_share(remedied.tolist(), plain.tolist(), baseline.tolist(), paired=paired)
@@ -64,7 +62,7 @@ def test_a_loss_that_is_not_told_from_zero_leaves_the_share_not_resolvable() -> 
 
 def test_it_is_resolvable_where_welchs_interval_of_the_loss_is_above_zero() -> None:
     generator = np.random.default_rng(2)
-    for _ in range(200):
+    for _ in range(50):
         plain, baseline = generator.normal(0.5, 0.05, 3).tolist(), generator.normal(0.6, 0.02, 4).tolist()
         remedied = generator.normal(0.6, 0.02, 3).tolist()
         found = recovered_share(remedied, plain, baseline, paired=False)

@@ -164,17 +164,6 @@ def _exp(exponent: float) -> float:
         return float(np.exp(exponent))
 
 
-def ratio_of_deviations(variance: float, free: int, other: float, other_free: int) -> Figure:
-    """A standard deviation over another one, from variances of so many degrees of freedom, with its 95 % interval by
-    Fisher's F: of values drawn independently from normal distributions. NaN where the other variance is zero."""
-    if other == 0:
-        return Figure.of(math.nan, math.nan, math.nan)
-    low, high = (
-        math.sqrt(variance / other / float(scipy.special.fdtri(free, other_free, share))) for share in INTERVAL[::-1]
-    )
-    return Figure.of(math.sqrt(variance / other), low, high)
-
-
 def median_of_blocks(values: Sequence[float]) -> Figure:
     """The median with the interval of order statistics that holds the true one in at least 95 % of samples, whatever
     the distribution (Conover 1999, "Practical Nonparametric Statistics", 3.2). Fewer than six values have none."""
