@@ -56,6 +56,13 @@ def test_ring_volume_of_the_network(n: int, volume: int) -> None:
     assert ring_allreduce_bytes(n, K_BYTES) == volume
 
 
+@pytest.mark.parametrize(
+    ("operation", "factor"), [("allreduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1)]
+)
+def test_bus_bandwidth_has_nccl_tests_factors(operation: str, factor: float) -> None:
+    assert scaling.bus_bandwidth_gb_s(operation, 4, 2_000_000_000, 1.0) == 2 * factor
+
+
 def test_mfu_of_an_epoch() -> None:
     """docs/method.md, Experiment: 3.3290 GFLOP per image; 50,000 images in 0.545 s on 4 H200 in TF32."""
     chip = chip_named("NVIDIA H200")

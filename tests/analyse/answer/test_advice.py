@@ -136,7 +136,3 @@ def test_what_intervals_carry_stands_first_and_the_largest_first() -> None:
         variants=variants,
     )
     assert [one.problem for one in found] == [advice.BATCH, advice.STRATEGY, advice.VARIANT]
-
-
-def test_without_a_speedup_there_is_nothing_to_advise() -> None:
-    assert advised(AnswerRow.read(row()), strategy_pairs=[pair(1.0, 4.0)]) == []

@@ -79,12 +79,6 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
     assert moved == 2 * GRADIENT_BYTES + 38_560 + images_bytes
 
 
-def test_bus_bandwidth_has_nccl_tests_factors(tables: Tables) -> None:
-    for operation, factor in (("allreduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1)):
-        found = one(tables.collectives, operation=operation, gpus=4, message_bytes=2**30)
-        assert found.bus_bandwidth_gb_s.value == pytest.approx(factor * 2**30 / found.time_s.value / 1e9)
-
-
 def test_sizes_say_what_the_network_needs_them_for(tables: Tables) -> None:
     uses = {(row.gpus, row.message_bytes): row.use for row in picked(tables.collectives, operation="allreduce")}
     assert uses[4, 26_494_976] == "DDP's bucket 2"
@@ -189,13 +183,6 @@ def test_without_some_records_the_other_figures_stand(tables: Tables, kind: type
 
 def flat(rows: Iterable[Any]) -> list[dict[str, Any]]:
     return [row.flat() for row in rows]
-
-
-def test_without_the_networks_facts_there_is_no_forecast() -> None:
-    built = build_tables(STUDY, replace(collected(STUDY), network=None))
-    assert not built.forecast and not built.held_out
-    assert not any(row.mfu.is_known for row in built.times)
-    assert all(row.profiler_step_s.is_known for row in built.communication)
 
 
 def test_out_of_memory_is_a_result_without_estimates() -> None:

@@ -80,14 +80,6 @@ def test_a_difference_is_taken_in_a_round_so_that_what_servers_and_minutes_diffe
     assert alone.step_s.high - alone.step_s.low == pytest.approx(0.04), "the scale has an interval of its own"
 
 
-def test_a_rung_may_take_less_than_the_one_before_it() -> None:
-    found = record()
-    found["steps"]["variants"]["together"]["step_s"] = [0.05, 0.05, 0.05]
-    rows = ladder(found)
-    assert rows[1].difference_s.value < 0
-    assert sum(row.share for row in rows) == pytest.approx(1)
-
-
 def test_one_record_repeats_itself_and_has_no_interval() -> None:
     rows = ladder(record())
     assert rows[0].repeatability == pytest.approx(0.01)

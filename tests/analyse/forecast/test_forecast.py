@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import h200_study
 from dpscale.analyse.forecast.allreduce import Allreduce
@@ -81,16 +79,6 @@ def test_overlap_by_hand(bucket_s: list[float], exposed: float) -> None:
     assert buckets.exposed_s(10.0, lambda bucket: bucket_s[bucket]) == pytest.approx(exposed)
 
 
-@given(st.floats(1e-3, 10), st.lists(st.floats(0, 5), min_size=3, max_size=3), st.floats(1, 10))
-def test_what_is_exposed_lies_in_its_bounds(step_s: float, bucket_s: list[float], factor: float) -> None:
-    """Between the last allreduce and all of them; of slower ones and of faster compute no less."""
-    buckets = Buckets((0, 1, 2), (0.1, 0.4, 1.0), 0.6)
-    exposed = buckets.exposed_s(step_s, lambda bucket: bucket_s[bucket])
-    assert bucket_s[-1] - 1e-9 <= exposed <= sum(bucket_s) + 1e-9
-    assert buckets.exposed_s(step_s, lambda bucket: factor * bucket_s[bucket]) >= exposed - 1e-9
-    assert buckets.exposed_s(step_s / factor, lambda bucket: bucket_s[bucket]) >= exposed - 1e-9
-
-
 def test_a_model_that_made_the_steps_is_shown() -> None:
     """The latency on 8 GPUs, as foreseen from 4, is not that of the steps: an error is left, a small one."""
     held_out, forecast = found(known_steps((2, 4)), timed=(2, 4))
@@ -110,12 +98,6 @@ def test_a_model_that_made_the_steps_is_shown() -> None:
 
 def test_between_nodes_that_were_measured_a_forecast_is_no_scenario() -> None:
     assert {row.reason for row in found(known_steps(), nodes=2)[1]} == {""}
-
-
-def test_every_number_of_gpus_with_two_smaller_ones_is_held_out() -> None:
-    held_out, forecast = found(known_steps())
-    assert [(row.gpus, row.fewer_gpus) for row in held_out] == [(4, 2)] * 3 + [(8, 4)] * 3
-    assert {row.gpus for row in forecast} == {16}
 
 
 def test_nothing_of_the_held_out_gpus_enters_their_prediction() -> None:

@@ -81,14 +81,6 @@ def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
     assert [block.drift for block in blocks] == pytest.approx([0.01] * 3)
 
 
-def test_its_own_baseline_goes_before_a_cell_on_the_same_gpu() -> None:
-    records = measured(in_jobs())
-    for cell, record in records.items():
-        if cell.configuration.strategy == "single":
-            record["scopes"]["compute"]["epoch_s"] = [9.0, 9.0]
-    assert speedup(tables_of(records)).speedup.value == pytest.approx(ALONE_S / DDP_S)
-
-
 def test_a_strong_series_has_its_baseline_at_the_global_batch() -> None:
     own = {run: {**in_jobs()[run], 128: around(1.8, 1.8)} for run in (1, 2, 3)}
     row = speedup(tables_of(measured(own)), "strong")

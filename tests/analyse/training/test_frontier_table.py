@@ -71,12 +71,6 @@ def test_arms_are_best_beaten_or_undecided() -> None:
     assert [found[arm].by_gpu_s for arm in ("slow", "fast", "worse")] == ["best", "undecided", "beaten"]
 
 
-def test_one_seed_beats_nothing_for_sure() -> None:
-    found = frontier(seeds=1)
-    assert {row.by_time for row in found.values()} == {"best", "undecided"}
-    assert found["worse"].by_time == "undecided"
-
-
 def test_without_counters_nothing_is_said_of_energy() -> None:
     found = frontier(energy_j=None)
     assert {(row.by_energy, row.energy_j.is_known) for row in found.values()} == {("", False)}
@@ -87,7 +81,3 @@ def test_arms_of_different_environments_are_not_compared() -> None:
     assert frontier(elsewhere="worse")["worse"].by_time == "best"
     found = frontier(elsewhere="fast")
     assert [found[arm].by_time for arm in ("near", "worse")] == ["best", "beaten"], "by near, which fast beats no more"
-
-
-def test_a_study_without_arms_has_no_frontier() -> None:
-    assert not build_tables(Study({"study": "s"}), Collected({}, {}, {})).frontier

@@ -150,16 +150,6 @@ def test_a_share_of_a_loss_that_may_be_none_is_not_resolvable() -> None:
     assert is_near(row.test_accuracy_gain, 0.20)
 
 
-def test_a_remedy_of_the_baselines_own_place_recovers_nothing_that_a_batch_lost() -> None:
-    wanted = study(arms={"small": ARMS["small"], "tuned": {**ARMS["small"], "optimiser": "nesterov"}})
-    last = {"small": 0.7, "tuned": 0.75}
-    found = {cell: training_record(cell, [last[cell.arm] + 0.01 * cell.seed]) for cell in plan(wanted).training}
-    row = arm(tables_of(found, wanted), "tuned")
-    assert row.without_remedies == "small"
-    assert is_near(row.test_accuracy_gain, row.test_accuracy_difference.value)
-    assert not row.recovered.is_known and row.recovered_status == ""
-
-
 def test_a_tuned_arm_is_compared_with_the_baseline_that_was_tuned() -> None:
     """Of most trials, where two were; all others, the tuned baselines too, with the study's own baseline."""
     tuned = {"learning_rate": 0.2, "tuned": {"trials": 40, "chosen_on": "validation"}}
@@ -229,17 +219,6 @@ def test_evidence_has_a_row_for_every_worker(tables: Tables) -> None:
     ]  # fmt: skip
     assert {row.same_place for row in rows if row.arm == "same-order" and row.epoch > 1} == {1.0}
     assert {row.statistics_kept for row in rows if row.arm == "small"} == {None}
-
-
-def test_other_environments_are_never_compared() -> None:
-    found = records(study())
-    for cell, record in found.items():
-        if cell.arm == "small":
-            record["software"] = {**record["software"], "torch": "2.8.0"}
-    apart = tables_of(found)
-    assert arm(apart, "small").environment != arm(apart, "large").environment
-    assert not arm(apart, "large").test_accuracy_difference.is_known
-    assert is_near(arm(apart, "warm").test_accuracy_gain, 0.20)
 
 
 def version_1(record: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """variants.csv and one_gpu.csv: the same GPUs, used otherwise, from records whose times are known."""
 
 import math
-from statistics import stdev
 from typing import Any
 
 import pytest
@@ -147,11 +146,6 @@ def test_epochs_are_rounded_up_and_a_whole_number_is_none_more(
     assert variants(measured())["graph", 1, 32].pays_from_epochs.value == epochs
 
 
-def test_runs_differ_by_the_deviation_of_their_logarithms(table: dict[Place, VariantsRow]) -> None:
-    deviation = stdev(math.log(OF_SERVER[run] * OF_CELL["base"][run - 1]) for run in OF_SERVER)
-    assert table["base", 1, 32].run_deviation == pytest.approx(deviation)
-
-
 @pytest.mark.parametrize(
     ("changes", "pays", "epochs"),
     [
@@ -212,12 +206,6 @@ def test_without_base_there_is_no_comparison() -> None:
     assert is_near(graph.speedup, 2) and not graph.base_speedup.is_known
 
 
-def test_a_study_without_variants_has_no_rows() -> None:
-    plain = Study({**STUDY.values, "variants": {}})
-    tables = build_tables(plain, measured(plain))
-    assert not (tables.variants or tables.one_gpu or tables.kernels)
-
-
 FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7e6}
 
 
@@ -268,8 +256,3 @@ def test_one_gpu_stands_beside_more_with_every_variant() -> None:
 def test_one_gpu_is_undecided_where_the_interval_cannot_tell(changes: dict[str, Any]) -> None:
     """8 · 0.6 s on two GPUs and 4.8 s on one: the same time."""
     assert one_gpu(measured(**changes))["base", 2, 32].as_fast == "undecided"
-
-
-def test_one_gpu_without_a_record_has_no_row() -> None:
-    alone = {cell: record for cell, record in measured().records.items() if cell.gpus != 1}
-    assert one_gpu(Collected(alone, {}, {})) == {}
