@@ -197,16 +197,6 @@ def test_out_of_memory_is_a_result_without_estimates() -> None:
     assert not built.missing
 
 
-def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_software(tables: Tables) -> None:
-    data = collected(STUDY)
-    for cell, record in data.records.items():
-        if isinstance(cell, CollectivesCell):
-            record["software"] = {**record["software"], "nccl": "9.9.9"}
-    built = build_tables(STUDY, data)
-    assert ["".join(row.environment for row in some.environments) for some in (tables, built)] == ["A", "AB"]
-    assert not any(row.isolated_step_s.is_known for row in built.communication), "no figure is borrowed"
-
-
 def test_a_profiler_that_changes_the_step_gives_no_bandwidth() -> None:
     found = collected(STUDY)
     for cell, record in found.records.items():

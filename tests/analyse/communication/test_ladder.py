@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.communication.collectives import links_of
-from dpscale.analyse.communication.estimators import from_steps, has_artefacts, is_distorted, isolated_step_s
+from dpscale.analyse.communication.estimators import from_steps, has_artefacts, is_distorted
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
-from record_factory import collectives_record, communication_record, network_facts
+from record_factory import collectives_record, communication_record
 
 SETTINGS = TimingSettings()
 RUNGS = {
@@ -138,18 +138,6 @@ def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> N
     assert links.seconds(("broadcast", 2**20)) is known["broadcast", 2**20]
     assert not links.seconds(("broadcast", 2**40)).is_known, "beyond all sizes nothing is known"
     assert not links.seconds(("broadcast", 1)).is_known
-
-
-def test_the_floor_of_ddp_has_its_buffers_by_older_facts_too() -> None:
-    links = links_of([collectives(run, factor) for run, factor in ((1, 1.0), (2, 1.1), (3, 0.9))], "")
-    older = network_facts(SETTINGS)
-    newer = {**older, "ddp_broadcast_bytes": [38_400, 160]}
-    assert "ddp_broadcast_bytes" not in older
-    without = {**older, "ddp_broadcast_bytes": []}
-    floors = [isolated_step_s("ddp", 2, 64, facts, links) for facts in (without, older)]
-    assert floors[1].value - floors[0].value == pytest.approx(1e-5 + 38_560 / 250e9, rel=0.01)
-    assert floors[1].interval[0] < floors[1].value < floors[1].interval[1]
-    assert isolated_step_s("ddp", 2, 64, newer, links).is_known, "both of its messages are timed for dp too"
 
 
 def test_timings_that_were_not_held_do_not_count_beside_those_that_were() -> None:

@@ -10,12 +10,10 @@ import pytest
 from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import TimingCell
-from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
-from dpscale.tables.tables import TABLES, Tables, written
+from dpscale.tables.tables import Tables
 from dpscale.tables.timing import RunsRow, SpeedupRow, TimesRow
-from record_factory import older_timing_record, timing_record, write
+from record_factory import older_timing_record, timing_record
 from rows import one, picked
 from timed_study import DDP, THREE_RUNS, VALUES, measured, place_of, tables_of
 
@@ -106,20 +104,6 @@ def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> N
         found = one(tables.times, **DDP)
         assert found.runs == runs
         assert found.reason.startswith(reason)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{"gpus_available": 1}, {"gpus_available": 0}, {"scopes": ["end_to_end"]}])
-def test_the_page_of_a_machine_that_can_run_little(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """Through the CSV files: a column without any entry must not turn into one of numbers."""
-    study = Study({**VALUES, "strong_scaling_global_batch": [], **changes})
-    for cell in plan(study).timing:
-        write(tmp_path, cell, timing_record(cell, study.settings, [1.0, 1.1]))
-    tables = tables_of(tmp_path, study.values)
-    for name, kind in TABLES.items():
-        (tmp_path / f"{name}.csv").write_text(written(kind, getattr(tables, name)))
-    back = Tables.read(tmp_path)
-    assert "<html" in render(study.values, back)
 
 
 @pytest.mark.parametrize(("strategy", "processes"), [("single", 3), ("dp", 3), ("ddp", 6)])

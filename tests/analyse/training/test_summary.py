@@ -1,7 +1,6 @@
 """What arms come to, from records whose accuracies are known."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected, collect
-from dpscale.records.files import write_record
+from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
 from dpscale.tables.training import TrainingSummaryRow
 from record_factory import training_record
@@ -176,16 +174,6 @@ def test_a_tuned_arm_is_compared_with_the_baseline_that_was_tuned() -> None:
     assert row.compared_with == "" and not (row.test_accuracy_difference.is_known or row.recovered.is_known)
 
 
-def test_a_search_is_said_and_changes_no_number_nor_any_record(tables: Tables) -> None:
-    tuned = {**ARMS["warm"], "tuned": {"trials": 80, "chosen_on": "test"}}
-    searched = study(arms={**ARMS, "warm": tuned})
-    after = tables_of(records(searched), searched)
-    assert searched.arms == study().arms
-    assert (arm(after, "warm").tuned_trials, arm(after, "warm").tuned_on) == (80, "test accuracy")
-    told = {"tuned_trials": None, "tuned_on": None}
-    assert [{**row.flat(), **told} for row in after.training_summary] == [row.flat() for row in tables.training_summary]
-
-
 def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: Tables) -> None:
     small, warm, large = (arm(tables, name) for name in ("small", "warm", "large"))
     # After four epochs the baseline's seeds are at 0.695, 0.705 and 0.715, the remedy's at 0.685, 0.695 and 0.705.
@@ -219,29 +207,3 @@ def test_evidence_has_a_row_for_every_worker(tables: Tables) -> None:
     ]  # fmt: skip
     assert {row.same_place for row in rows if row.arm == "same-order" and row.epoch > 1} == {1.0}
     assert {row.statistics_kept for row in rows if row.arm == "small"} == {None}
-
-
-def version_1(record: dict[str, Any]) -> dict[str, Any]:
-    """The record as version 1 of the measurement wrote it."""
-    since = ("warm_up_s", "seeds", "validation_checksum", "validation_loss", "validation_accuracy")
-    epochs = [{key: value for key, value in epoch.items() if key not in since} for epoch in record["epochs"]]
-    kept = {key: value for key, value in record.items() if key not in since}
-    settings = {key: value for key, value in record["settings"].items() if key != "validation_images"}
-    return {**kept, "measurement_version": 1, "settings": settings, "epochs": epochs}
-
-
-def test_records_of_version_1_are_shown_and_never_compared_with_newer_ones(tmp_path: Path) -> None:
-    wanted = study()
-    for cell, record in records(wanted).items():
-        write_record("training", tmp_path / cell.path, version_1(record) if cell.arm != "warm" else record)
-    collected = collect(tmp_path, plan(wanted).all_cells, wanted.settings)
-    assert not collected.rejected
-    tables = build_tables(wanted, collected)
-    older = {row.measurement_versions: row.older_measurements for row in tables.environments}
-    assert older == {"training 1": "training 1", "training 2": ""}
-    large, warm = arm(tables, "large"), arm(tables, "warm")
-    assert is_near(large.test_accuracy_difference, -0.21), "of one version"
-    assert warm.environment != large.environment
-    assert not any(
-        figure.is_known for figure in (warm.test_accuracy_difference, warm.test_accuracy_gain, warm.recovered)
-    )

@@ -95,19 +95,6 @@ def test_a_variant_is_compared_with_the_studys_own_settings_on_as_many_gpus(tabl
     }  # fmt: skip
 
 
-def test_what_stands_side_by_side_is_arithmetic_on_the_times(table: dict[Place, VariantsRow]) -> None:
-    for (variant, gpus, batch), row in table.items():
-        base, one = table["base", gpus, batch], table[variant, 1, batch]
-        if variant != "base":
-            assert is_near(row.faster, base.epoch_s.value / row.epoch_s.value, 1e-12)
-            assert is_near(row.saved_s, base.epoch_s.value - row.epoch_s.value, 1e-9)
-        if gpus > 1:
-            assert is_near(row.speedup, one.epoch_s.value / row.epoch_s.value, 1e-12)
-    for (other, gpus, batch), beside in one_gpu(measured()).items():
-        assert beside.epoch_s.value == table[beside.variant, 1, batch].epoch_s.value
-        assert is_near(beside.ratio, table[other, gpus, batch].epoch_s.value / beside.epoch_s.value, 1e-12)
-
-
 def test_what_is_as_long_on_every_server_has_not_the_spread_of_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step in a graph, beside an eager one that servers make longer or shorter by a tenth."""
     monkeypatch.setitem(OF_CELL, "graph", (1.001 / 0.9, 1.0, 0.999 / 1.1))
@@ -131,19 +118,6 @@ def test_what_is_prepared_pays_after_so_many_whole_epochs(table: dict[Place, Var
     assert is_near(graph.preparation_s, PREPARATION_S) and is_near(graph.saved_s, 6, 0.01)
     assert (graph.pays, graph.pays_from_epochs.value) == ("yes", 5) and graph.pays_from_epochs.holds(5)
     assert half.pays == "" and not half.pays_from_epochs.is_known
-
-
-@pytest.mark.parametrize(("saved_s", "epochs"), [(3.0, 10), (2.9, 11), (30.0 / 7, 7), (40.0, 1)])
-def test_epochs_are_rounded_up_and_a_whole_number_is_none_more(
-    saved_s: float, epochs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = {
-        "OF_CELL": dict.fromkeys(OF_CELL, (1.0, 1.0, 1.0)), "OF_SERVER": dict.fromkeys((1, 2, 3), 1.0),
-        "PREPARATION_S": 30.0, "ONE_S": {"base": 50.0, "graph": 50.0 - saved_s, "half": 4.0},
-    }  # fmt: skip
-    for name, value in made.items():
-        monkeypatch.setitem(globals(), name, value)
-    assert variants(measured())["graph", 1, 32].pays_from_epochs.value == epochs
 
 
 @pytest.mark.parametrize(
@@ -173,14 +147,6 @@ def test_one_run_has_no_interval_and_two_have_one() -> None:
     one, two = (table["graph", 1, 32] for table in tables)
     assert two.run_deviation == pytest.approx(math.log(1.0 / 0.9) / math.sqrt(2), rel=0.05)
     assert math.isnan(one.run_deviation)
-
-
-@pytest.mark.parametrize("energy_j", [0.0, -1.0])
-def test_a_counter_that_did_not_rise_tells_no_energy(energy_j: float) -> None:
-    found = measured()
-    for record in found.records.values():
-        record["scopes"]["compute"]["energy_j"] = [energy_j]
-    assert not any(row.energy_j.is_known for row in variants(found).values())
 
 
 def test_rows_are_where_variants_are_measured_and_the_fastest_is_named_per_place(
