@@ -25,7 +25,6 @@ from dpscale.compare.groups import (
 from dpscale.compare.rows import ComparedGroupsRow
 from dpscale.formulas.statistics import ratio_of_blocks
 from dpscale.tables.timing import RunsRow
-from two_studies import paired, slower, study
 
 # Epoch seconds of runs 1, 2, ... by batch; None where a run has none.
 Runs = Mapping[int, Sequence[float | None]]
@@ -164,19 +163,6 @@ def test_runs_on_one_server_are_one_unit_unless_there_is_no_other() -> None:
     (apart,) = compared_groups(rows(PLAIN), rows(second), "after")
     assert (paired_up.change.kind, apart.change.kind) == ("interval", "interval")
     assert paired_up.change.interval != pytest.approx(apart.change.interval)
-
-
-def test_where_nobody_asked_nothing_is_judged() -> None:
-    row = only_row(PLAIN, times(PLAIN, 2))
-    assert (row.beyond_tolerance, math.isnan(row.tolerance)) == ("", True)
-
-
-def test_of_one_batch_the_pooled_change_is_the_batch_s_own() -> None:
-    pair = paired(slower(1.2, "ddp"), study(batch_per_gpu=[128]))
-    assert len(pair.epochs) == 5
-    for row in pair.epochs:
-        (group,) = (group for group in pair.groups if group.group == row.group)
-        assert (group.change.value, *group.change.interval) == pytest.approx((row.change.value, *row.change.interval))
 
 
 @pytest.mark.slow

@@ -52,12 +52,6 @@ def test_a_mark_without_an_interval_has_no_bar(change: Figure, bars: int) -> Non
     assert drawn(group("ddp", change)).count('stroke="var(--ddp)"') == bars
 
 
-def test_zero_is_always_on_the_axis_and_signed_numbers_beside_it() -> None:
-    found = texts(drawn(group("ddp on 4 GPUs", Figure.of(900, 850, 950))))
-    assert "0" in found
-    assert any(re.fullmatch(r"\+[\d,]+", text) for text in found)
-
-
 def test_intervals_beyond_reach_end_at_the_edge() -> None:
     wide = group("ddp on 4 GPUs", SURE, {"32": Figure.of(10, -90, 1e6)})
     chart = drawn(wide, group("dp on 2 GPUs", Figure.of(10, -95, 1e9)))

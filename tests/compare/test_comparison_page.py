@@ -64,13 +64,6 @@ def test_what_changed_is_told_and_counted(factor: float, strategy: str, words: t
     assert f"(E1): {communication} in 6" in exposed
 
 
-def test_single_timings_carry_no_claim() -> None:
-    found = compared(slower(3), study(runs=1))
-    sentence, *_ = summary(found)
-    assert sentence.startswith("One run has no interval, so no difference of after against before is shown")
-    assert figures_told(found)[0] == "Epoch time: no interval in 15 of 15."
-
-
 def test_settings_that_may_differ_are_said_first_and_those_of_several_once() -> None:
     names = {"first": "float32", "a": "bfloat16", "b": "bfloat16"}
     sides = [side(name, None, small(precision=precision)) for name, precision in names.items()]
