@@ -16,7 +16,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm lint format bench clean
+.PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm lint format site bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -123,8 +123,8 @@ test: $(READY)-dev tools  ## Run every test that this machine can run, but for S
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
 	else $(PYTEST) $(IN) 3 -m "not (slurm or alone)"; fi
 
-test-times: $(READY)-dev  ## Run the tests that judge times: ladders and diagnoses of injected causes, links of known rates, one by one (5 min)
-	$(PYTEST) tests/measure -m alone
+test-times: $(READY)-dev tools  ## Run the tests that judge times, one by one, and those of the documentation site (6 min)
+	$(PYTEST) tests/measure tests/browser/test_site.py -m alone
 
 test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (5 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \
@@ -142,10 +142,15 @@ lint: $(READY)-dev  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/python workflow/lint.py config/config.yaml config/laptop.yaml
 
-format: $(READY)-dev  ## Format the code
+format: $(READY)-dev  ## Format the code, and make the tables of config/README.md anew
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
+	$(BIN)/python docs/made.py
+
+site: $(READY)-dev  ## Build the documentation site with the gallery of recorded studies: build/site/index.html (1 min)
+	@$(BIN)/python -m sphinx -W --keep-going --quiet -c docs . build/site
+	@echo "Documentation: build/site/index.html"
 
 bench: $(READY)-dev  ## Fixed cost of a cell, ten thousand cells, and Slurm (as root), each against a baseline (10 min)
 	$(BIN)/python bench/cell_overhead.py

@@ -19,7 +19,7 @@ class Clone:
             pytest.skip("no git repository here to clone")
         self.folder = folder
         subprocess.run(["git", "clone", "--quiet", str(root), str(folder)], check=True)
-        for change in ("Makefile", "Snakefile", "workflow", "config"):
+        for change in ("Makefile", "Snakefile", "workflow", "config", "docs"):
             if (root / change).is_dir():
                 shutil.copytree(root / change, folder / change, dirs_exist_ok=True)
             else:
@@ -30,7 +30,10 @@ class Clone:
         environment_folder = Path(sys.executable).parents[1]
         if not (environment_folder / ".ready").exists():
             pytest.skip("not in an environment that make has set up")
-        borrowed = [f"VENV={environment_folder}", f"--old-file={environment_folder}/.ready"]
+        borrowed = [
+            f"VENV={environment_folder}",
+            *(f"--old-file={environment_folder}/.ready{part}" for part in ("", "-dev")),
+        ]
         return self.run("make", "--no-print-directory", *targets, *borrowed, stderr=subprocess.STDOUT)
 
     def make_warm(self, *targets: str) -> str:

@@ -1,0 +1,170 @@
+"""Documents that are made of the code: keys of a study, columns of tables, the gallery of recorded studies.
+
+`python docs/made.py` writes the tables of config/README.md anew; the site's own pages are made with the site.
+"""
+
+import inspect
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from dpscale.cli import main
+from dpscale.loaded import LoadedStudy
+from dpscale.options import read_study
+from dpscale.schemas.validation import load_schema
+from dpscale.tables.tables import TABLES
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+# What the recorded studies differ in, and what their comparison is about or does without.
+DIFFERING = [
+    word for name in ("timed_epochs", "strategy", "gpus", "batch_per_gpu", "scopes") for word in ("--differing", name)
+]
+KEYS = ROOT / "config/README.md"
+CHAPTERS = re.findall(r"\(method/(.*)\.md\)$", (DOCS / "method.md").read_text(), re.MULTILINE)
+
+Schema = Mapping[str, Any]
+LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
+KINDS = {
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "boolean": "`true`, `false`",
+    "null": "`null`",
+}
+
+
+def keys(node: Schema, path: str = "") -> Iterator[tuple[str, Schema, bool]]:
+    """Every key that a user can write, `epochs.warmup` for one in a section, its schema, and whether it is required."""
+    for name, child in node.get("properties", {}).items():
+        named_by_user = child.get("additionalProperties") or {}
+        is_section = child.get("type") == "object" and "properties" in child
+        if not is_section:
+            yield f"{path}{name}", child, name in node.get("required", [])
+        if child.get("type") == "object":
+            yield from keys(child, f"{path}{name}.")
+            yield from keys(named_by_user, f"{path}{name}.<name>.")
+
+
+def allowed(node: Schema) -> str:
+    """What a key may be, in words."""
+    if "enum" in node:
+        return ", ".join(f"`{one}`" for one in node["enum"])
+    if "array" in node.get("type", "") and "items" in node:
+        return "list of " + allowed(node["items"])
+    if "$ref" in node:
+        return "`single`, `dp`, `ddp`"
+    stated = node.get("type", "anything")
+    kinds = [stated] if isinstance(stated, str) else stated
+    limits = "".join(f" {word} {node[limit]}" for limit, word in LIMITS.items() if limit in node)
+    return " or ".join(KINDS.get(kind, kind) + limits * (kind in ("integer", "number")) for kind in kinds)
+
+
+# By the name between the marks of config/README.md: the schema, and what its keys begin with.
+KEY_TABLES = {
+    "study": ("study", ""),
+    "variants": ("study", "variants.<name>."),
+    "arms": ("study", "training.arms.<name>."),
+    "cluster": ("cluster", ""),
+    "published": ("published", ""),
+}
+
+
+def key_table(name: str) -> str:
+    """The keys of one of `KEY_TABLES`, as a table in Markdown."""
+    schema, start = KEY_TABLES[name]
+    found = {key: (node, required) for key, node, required in keys(load_schema(schema))}
+    others = () if start else ("variants.<name>.", "training.arms.<name>.")
+    rows = []
+    for key, (node, required) in found.items():
+        if key.startswith(start) and not key.startswith(others):
+            default = f"`{json.dumps(node['default'])}`" if "default" in node else "*required*" if required else ""
+            meaning = node["description"]
+            of_study = re.search(r" Without it ([\w.]+)\.$", meaning)
+            if of_study and of_study[1] in found:
+                meaning, default = "As for the study.", f"`{of_study[1]}`"
+            rows.append(
+                (
+                    f"`{key.removeprefix(start)}`",
+                    meaning.replace("|", "\\|").replace("<", "&lt;"),
+                    default,
+                    allowed(node),
+                )
+            )
+    return table(("key", "meaning", "default", "allowed"), rows)
+
+
+def table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def with_tables(text: str) -> str:
+    """The text of config/README.md with its tables made anew."""
+    marked = re.compile(r"(?<=<!-- keys: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    return marked.sub(lambda found: f"{found[1]}{found[2]}\n{key_table(found[1])}\n", text)
+
+
+def tables_page() -> str:
+    """Every table of a study with its columns."""
+    text = "# Tables and columns\n\nFiles of `results/<study>/tables/`; in Python, frames of `dpscale.load(study)`. "
+    text += "A column with three names is a figure and the ends of its interval; [method](../method.md) says more.\n"
+    for name, kind in TABLES.items():
+        rows = [
+            (", ".join(f"`{one}`" for one in column.names), column.definition, column.unit.stored)
+            for column in kind.columns().values()
+        ]
+        text += f"\n## {name}\n\n{inspect.getdoc(kind)}\n\n{table(('column', 'definition', 'unit'), rows)}"
+    return text
+
+
+def recorded() -> Iterator[tuple[str, Path, LoadedStudy]]:
+    """The studies that are committed, each with its name, its study file and its results."""
+    for folder in sorted((ROOT / "results").glob("recorded*/cells")):
+        name = folder.parent.name
+        stated = ROOT / "config" / f"{name}.yaml"
+        file = stated if stated.exists() else stated.with_name(name.replace("recorded", "example") + ".yaml")
+        yield name, file, LoadedStudy(read_study(file), folder.parent)
+
+
+def gallery_page() -> str:
+    text = "# Gallery\n\nEvery recorded study, what it answers, and its page. Intervals are 95 %.\n\n"
+    rows = []
+    for name, _, study in recorded():
+        machine = study.tables.environments[0].device_model
+        gpus = max(row.gpus for row in study.tables.answer)
+        rows.append((f'<a href="../studies/{name}.html">{name}</a>', machine, f"{gpus}", study.answer.split("\n")[0]))
+    text += table(("study", "GPU", "GPUs", "answer"), rows)
+    return text + '\n<a href="../studies/comparison.html">All studies of ResNet-18 side by side</a>.\n'
+
+
+def write_documents() -> None:
+    """The pages of the site that nobody wrote."""
+    for name, text in (("reference/tables.md", tables_page()), ("gallery.md", gallery_page())):
+        (DOCS / name).write_text(text)
+
+
+def write_study_pages(folder: Path) -> None:
+    """The page of every recorded study, and one that compares those of the built-in network."""
+    run("audit", *(ROOT / "config/published").glob("*.yaml"), "--out", ROOT / "results/recorded/audit")
+    compared = []
+    for name, file, study in recorded():
+        tables = folder / name
+        run("tables", "--study", file, "--results", study.results, "--out", tables)
+        run("report", "--study", file, "--tables", tables, "--out", folder / f"{name}.html")
+        compared += [file] * (file.stem == name)
+    run("compare", *compared, "--out", folder / "comparison.html", *DIFFERING)
+
+
+def run(command: str, *arguments: str | Path) -> None:
+    """A command of dpscale, without what it prints."""
+    with redirect_stdout(io.StringIO()):
+        main([command, *map(str, arguments)], standalone_mode=False)
+
+
+if __name__ == "__main__":
+    KEYS.write_text(with_tables(KEYS.read_text()))

@@ -1,0 +1,52 @@
+"""The documentation site, as `make site` builds it in a clone. It takes half a minute: `make test` leaves it out."""
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+
+from clone import Clone
+from offline import listen
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture(scope="module")
+def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    clone = Clone(root, tmp_path_factory.mktemp("site") / "project")
+    assert clone.make("site") == "Documentation: build/site/index.html\n", "it is built without a warning"
+    return clone.folder / "build/site"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["README", "docs/gallery", "docs/reference/tables"])
+def test_a_page_is_for_everybody_and_asks_nobody_elsewhere(site: Path, browser: Browser, name: str, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    requests, complaints = listen(page)
+    page.goto((site / f"{name}.html").as_uri())
+    assert not [url for url in requests if not url.startswith(site.as_uri())]
+    assert not complaints
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    assert not [(one["id"], node["html"]) for one in found for node in one["nodes"]]
+    page.close()
+
+
+def test_search_finds_a_column_and_a_formula(site: Path, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_url("**/README.html")
+    for word, place in (("gpu_s_over_one", "docs/reference/tables.html"), ("Patarasuk", "docs/method/sources.html")):
+        page.locator("input[name=q]").first.fill(word)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert any(place in str(link.get_attribute("href")) for link in page.locator("#search-results li a").all())
+    page.close()
+
+
+def test_the_gallery_has_the_page_of_every_recorded_study(site: Path, root: Path) -> None:
+    gallery = (site / "docs/gallery.html").read_text()
+    for name in ["comparison", *(path.parent.name for path in root.glob("results/recorded*/cells"))]:
+        assert f'href="../studies/{name}.html"' in gallery
+        assert (site / f"studies/{name}.html").stat().st_size > 50_000
