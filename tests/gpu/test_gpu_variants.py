@@ -158,10 +158,3 @@ def test_a_cell_of_every_variant(tmp_path: Path, dataset: Path, strategy: str, v
         for half in baseline["scopes"]["compute"].values()
     ]
     print(strategy, variant, record["preparation_s"], step_s, alone, record["chip"])
-
-
-@pytest.mark.gpu(2)
-def test_dataparallel_is_refused_what_needs_a_process_per_gpu(tmp_path: Path, dataset: Path) -> None:
-    done = time_cell(dataset, tmp_path / "record.json", "dp", 2, 32, "--cuda-graph", "True")
-    assert done.returncode != 0
-    assert "cuda_graph does not go with DataParallel" in done.stderr

@@ -53,11 +53,6 @@ def test_rates_at_fractional_epochs(keys: dict[str, Any], expected: dict[float, 
     assert {epoch: rate(arm(**keys), epoch) for epoch in expected} == pytest.approx(expected)
 
 
-@given(schedules, epochs)
-def test_no_schedule_leaves_zero_to_peak(keys: dict[str, Any], epoch: float) -> None:
-    assert 0 <= rate(arm(**keys), epoch) <= peak_rate(arm(**keys)) * (1 + 1e-12)
-
-
 @given(schedules, epochs, st.floats(0, 0.01))
 def test_the_warm_up_never_falls_and_what_follows_never_rises(
     keys: dict[str, Any], epoch: float, further: float

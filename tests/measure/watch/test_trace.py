@@ -14,7 +14,6 @@ from dpscale.measure.watch.trace import (
     COMMUNICATION,
     COMPUTE,
     COPY,
-    NO_PHASE,
     Kernel,
     Mark,
     device_times,
@@ -147,11 +146,6 @@ def test_a_copy_between_devices_is_communication_of_both() -> None:
     row["args"] = {"fromDevice": 3, "inDevice": 3, "toDevice": 0, "bytes": 1024}
     kernels = read_kernels({"traceEvents": [row]}, [Mark("gather", 0)])
     assert kernels == [Kernel(device, COMMUNICATION, "gather", 4_000, 6_000) for device in (0, 3)]
-
-
-def test_before_the_first_mark_there_is_no_phase() -> None:
-    trace = {"traceEvents": [event("kernel", "gemm", 1, 1)]}
-    assert read_kernels(trace, [Mark("forward", 5_000)])[0].phase == NO_PHASE
 
 
 def test_the_profilers_clock_is_the_hosts(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from dpscale.plan.study import Study
 from dpscale.records.files import read_record
 from processes import alive, started_by
 from project import wait_for
-from workers_here import single_workers_here
 
 pytestmark = pytest.mark.processes
 
@@ -241,15 +240,6 @@ def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: 
     done = dpscale(*arguments(dataset, tmp_path / "r.json", *cell))
     assert done.returncode != 0
     assert message in done.stderr.splitlines()[-1]
-    assert not (tmp_path / "r.json").exists()
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="tests/gpu asks for one more GPU than there is")
-def test_more_gpus_than_are_visible(dataset: Path, tmp_path: Path) -> None:
-    with single_workers_here():
-        done = dpscale(*arguments(dataset, tmp_path / "r.json", "single", 1, more="--device cuda"))
-    assert done.returncode == 1
-    assert "asked for 1 GPUs on this node, there are 0" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
 
 

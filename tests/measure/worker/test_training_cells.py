@@ -310,12 +310,6 @@ def test_divergence_is_a_result_and_ends_the_training_early(dataset: Path, tmp_p
     assert record["epochs"][0]["training_loss"] is record["epochs"][0]["test_accuracy"] is None
 
 
-def test_what_cannot_be_trained_is_one_line(dataset: Path, tmp_path: Path) -> None:
-    done = dpscale(*arguments(dataset, tmp_path / "seed-1.json", more="--optimiser lamb --momentum 0.9"))
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "Error: momentum: lamb has none: its moments are Adam's"
-
-
 def test_two_workers_that_share_statistics_train_as_one_does(
     dataset: Path, tmp_path: Path, in_turn: TrainedInTurn
 ) -> None:

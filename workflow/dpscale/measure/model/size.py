@@ -8,5 +8,5 @@ def network_size(network: nn.Module) -> dict[str, int]:
     trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
     return {
         "parameters": sum(parameter.numel() for parameter in trainable),
-        "gradient_bytes": sum(parameter.numel() * parameter.element_size() for parameter in trainable),
+        "gradient_bytes": sum(parameter.nbytes for parameter in trainable),
     }

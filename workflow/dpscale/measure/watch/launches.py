@@ -27,7 +27,11 @@ def same_command(words: Sequence[str], launcher_pid: int) -> list[int]:
     wanted = _without_places(words)
     parents = dict(_parents())
     own = {launcher_pid, *_above(launcher_pid, parents)}
-    found = [pid for pid in parents if pid not in own and _ends_with(_words_of(pid), wanted)]
+    found = [
+        pid
+        for pid in parents
+        if wanted and pid not in own and _without_places(_words_of(pid))[-len(wanted) :] == wanted
+    ]
     starters = {above for pid in found for above in _above(pid, parents)}
     return sorted(pid for pid in found if pid not in starters)
 
@@ -39,10 +43,6 @@ def _without_places(words: Sequence[str]) -> list[str]:
             kept.append(word)
         skipped = word in _OWN_PLACES
     return kept
-
-
-def _ends_with(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    return bool(wanted) and _without_places(words)[-len(wanted) :] == wanted
 
 
 def _words_of(pid: int) -> list[str]:

@@ -72,8 +72,6 @@ class Watcher:
 
 def seen_on_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What was seen during an epoch on every node in one: all their GPUs, and of their hosts the busiest."""
-    if len(nodes) == 1:
-        return dict(nodes[0])
     hosts = [node["host"] for node in nodes]
     return {
         "samples": min(node["samples"] for node in nodes),

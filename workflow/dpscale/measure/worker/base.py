@@ -61,7 +61,7 @@ class Worker(ABC):
                 raise
             write_outcome(self.folder, outcome)
             return
-        after = [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
+        after = self._readings()
         if self.rank == 0:
             write_outcome(self.folder, self.outcome("ok", after=after))
         gather(self.rank, self.workers)  # no rank ends before the outcome is written
@@ -79,9 +79,12 @@ class Worker(ABC):
         self.worker_pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
         self.gpu_uuids = [gpu_uuid(index) for index in range(self.gpus_here)] if self.on_gpu else []
         self.sensors = Sensors(self.gpu_uuids, self.worker_pids)
-        self.before = [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
+        self.before = self._readings()
         if self.nodes > 1:
             self._know_the_nodes()
+
+    def _readings(self) -> list[dict[str, Any]]:
+        return [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
 
     def _know_the_nodes(self) -> None:
         """Learn what every node is. Raises MeasurementError where two of them have the same GPUs."""

@@ -22,8 +22,14 @@ from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import checksum
 
 # By function: what it is called with.
-REQUIRED: Mapping[str, tuple[str, ...]] = {"network": (), "dataset": (), "loss": ("network", "batch")}
-OPTIONAL: Mapping[str, tuple[str, ...]] = {"optimiser": ("parameters",), "collate": ("items",)}
+FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    "network": (),
+    "dataset": (),
+    "loss": ("network", "batch"),
+    "optimiser": ("parameters",),
+    "collate": ("items",),
+}
+OPTIONAL = ("optimiser", "collate")
 
 
 def load_workload(path: Path) -> Workload:
@@ -38,10 +44,9 @@ def load_workload(path: Path) -> Workload:
     """
     sha256 = checksum(path)
     module = _run(path)
-    functions: dict[str, Any] = {name: _function(path, module, name, takes) for name, takes in REQUIRED.items()}
-    functions |= {
-        name: _function(path, module, name, takes) if hasattr(module, name) else None
-        for name, takes in OPTIONAL.items()
+    functions: dict[str, Any] = {
+        name: None if name in OPTIONAL and not hasattr(module, name) else _function(path, module, name, takes)
+        for name, takes in FUNCTIONS.items()
     }
     checked = _Checked(path, functions)
     return Workload(
