@@ -17,7 +17,7 @@ from dpscale.plan.cells import TimingCell  # noqa: E402
 from dpscale.plan.plan import plan  # noqa: E402
 from dpscale.plan.study import Study  # noqa: E402
 from dpscale.scheduler import cluster  # noqa: E402
-from project import STUDY, Project  # noqa: E402
+from project import STUDY, Project, wait_for  # noqa: E402
 from slurm_project import SlurmProject  # noqa: E402
 from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
 
@@ -55,8 +55,7 @@ def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[Timi
     started = time.monotonic()
     sbatch = [["sbatch", "--parsable", *job(project, study, cell)] for cell in cells]
     numbers = [project.slurm.run(*command, cwd=project.folder).stdout.strip() for command in sbatch]
-    for number in numbers:
-        project.slurm.wait_for(number, "COMPLETED", limit_s=600)
+    wait_for(lambda: {project.slurm.job(number)["JobState"] for number in numbers} == {"COMPLETED"}, timeout_s=600)
     taken_s = time.monotonic() - started
     remove(project, cells)
     return taken_s

@@ -1,18 +1,16 @@
 """What all tests share: real studies made small, marks that set themselves, and hardware that is needed."""
 
 import gc
-import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import vl_convert
 from hypothesis import settings
 
+import charts_once
 from clone import Clone
 from process_guard import ProcessGuard
 from project import Project
@@ -163,19 +161,6 @@ def _nothing_is_lost_with_the_power() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def drawn() -> Iterator[dict[str, str]]:
-    """Charts by their specification: most pages of tests share most of their charts, and to draw them takes longest.
-
-    A test that wants a chart drawn anew forgets them: `drawn.clear()`.
-    """
-    draw, found = vl_convert.vegalite_to_svg, dict[str, str]()
-
-    def draw_once(specification: dict[str, Any]) -> str:
-        key = json.dumps(specification, sort_keys=True)
-        if key not in found:
-            found[key] = draw(specification)
-        return found[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vl_convert, "vegalite_to_svg", draw_once)
-        yield found
+def charts_are_drawn_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ[charts_once.FOLDER] = str(made_once(tmp_path_factory, "charts", Path.mkdir))
+    charts_once.install()

@@ -106,8 +106,10 @@ def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
 def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_path: Path) -> None:
     where = run(clean, "python", "-c", "import dpscale; print(dpscale.__file__)")
     assert Path(where.strip()).is_relative_to(clean.parent), "not the repository's own code"
-    for absent in ("torch", "torchvision", "snakemake", "pytest"):
-        assert "ModuleNotFoundError" in run(clean, "python", "-c", f"import {absent}", code=1)
+    find = (
+        "from importlib.util import find_spec; print(*map(find_spec, ['torch', 'torchvision', 'snakemake', 'pytest']))"
+    )
+    assert set(run(clean, "python", "-c", find).split()) == {"None"}
     results = tmp_path / "results"
     results.mkdir()
     for recorded in (root / "results/recorded-h100-2").iterdir():  # the smallest
@@ -120,9 +122,6 @@ def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_p
     run(clean, "dpscale", "tables", *study, "--results", str(results), "--out", str(tmp_path / "tables"))
     assert {path.stem for path in (tmp_path / "tables").iterdir()} > {"times", "speedup", "bandwidth", "audit"}
     assert len((tmp_path / "tables/times.csv").read_text().splitlines()) > 1
-    page = ["--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "page.html")]
-    run(clean, "dpscale", "report", *study, *page)
-    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
 
 
 def test_a_command_that_measures_names_the_extra_it_lacks(clean: Path, tmp_path: Path) -> None:

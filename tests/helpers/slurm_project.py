@@ -49,8 +49,9 @@ class SlurmProject(Project):
         return [*snakemake, *hurry, *arguments, "--configfile", "study.yaml"]
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Its jobs are started with words of this command line. The profile has the terminal say less than the log."""
-        done = self.command_line(*arguments)
+        """Its jobs are forked as well, so none of them may be cancelled: that would end only the process that asked for
+        the fork. The profile has the terminal say less than the log."""
+        done = super().snakemake(*arguments) if self.hurried else self.command_line(*arguments)
         if not {"-n", "--unlock"} & set(arguments):
             done.stdout += self.full_log()
         return done
@@ -94,7 +95,7 @@ class SlurmProject(Project):
 
     def jobs(self, rule: str = "") -> list[dict[str, str]]:
         """What Slurm knows of the jobs of a rule, or of all, that were submitted from this folder; oldest first."""
-        known = [self.slurm.job(job["id"]) for job in self.slurm.jobs()]
+        known = map(self.slurm.job, self.slurm.job_numbers())
         here = [job for job in known if job["WorkDir"] == str(self.folder) and f"rule_{rule}" in job["Comment"]]
         return sorted(here, key=lambda job: int(job["JobId"]))
 

@@ -13,12 +13,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 PACKAGES = {
     "munged": "munge",
@@ -67,9 +68,9 @@ MailProg=/bin/true
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 ReturnToService=2
-KillWait={kill_wait_s}
+KillWait=5
 SlurmdTimeout={slurmd_timeout_s}
-MinJobAge={min_job_age_s}
+MinJobAge=3600
 # The nodes have the processors and the memory written here, whatever this machine has.
 SlurmdParameters=config_overrides
 
@@ -140,18 +141,14 @@ class ThrowawaySlurm:
         folder: Path,
         nodes: dict[str, tuple[str, int]] | None = None,
         accounts_enforced: bool = False,
-        min_job_age_s: int = 3600,
-        kill_wait_s: int = 5,
         slurmd_timeout_s: int = 300,
     ):
         self.folder = folder.resolve()
         self.nodes = nodes or {"gn1": ("v100", 4), "gn2": ("v100", 4)}
         self.accounts_enforced = accounts_enforced
-        self.min_job_age_s = min_job_age_s
-        self.kill_wait_s = kill_wait_s
         self.slurmd_timeout_s = slurmd_timeout_s
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self._born = 0
+        self._born = 0.0
 
     def __enter__(self) -> "ThrowawaySlurm":
         self.start()
@@ -170,26 +167,14 @@ class ThrowawaySlurm:
         environment = {**os.environ, **self.environment, **options.pop("env", {})}
         return subprocess.run(command, env=environment, capture_output=True, text=True, **options)
 
-    def jobs(self) -> list[dict[str, str]]:
-        """Every job the controller remembers: what MinJobAge has not forgotten."""
-        fields = {"id": "%i", "state": "%T", "reason": "%r", "node": "%N", "partition": "%P", "account": "%a"}
-        fields |= {"gres": "%b", "time_limit": "%l", "elapsed": "%M", "comment": "%k", "name": "%j"}
-        table = self._answer("squeue", "--noheader", "--states=all", "--format", "\x1f".join(fields.values()))
-        return [dict(zip(fields, line.split("\x1f"), strict=True)) for line in table.splitlines()]
+    def job_numbers(self) -> list[str]:
+        """Of every job the controller remembers: what MinJobAge has not forgotten."""
+        return self._answer("squeue", "--noheader", "--states=all", "--format=%i").split()
 
     def job(self, number: int | str) -> dict[str, str]:
         """Everything the controller knows of one job, by Slurm's own names."""
         line = self._answer("scontrol", "show", "job", "--oneliner", str(number))
         return dict(re.findall(r"([A-Za-z][A-Za-z/:_]*)=(.*?)(?= [A-Za-z][A-Za-z/:_]*=|\s*$)", line))
-
-    def wait_for(self, number: int | str, *states: str, limit_s: float = 60) -> dict[str, str]:
-        """Until a job is in one of the states; returns what the controller then knows of it."""
-        limit = time.monotonic() + limit_s
-        while (job := self.job(number))["JobState"] not in states:
-            if time.monotonic() > limit:
-                raise SlurmError(f"job {number} is not {' or '.join(states)} after {limit_s} s: {job}")
-            time.sleep(0.2)
-        return job
 
     def processes(self) -> dict[int, str]:
         """Every process of the cluster and of its jobs, with its command line."""
@@ -216,12 +201,8 @@ class ThrowawaySlurm:
 
     def kill_node(self, node: str) -> None:
         """As if its power went off: its daemon and all of its jobs are gone, and say nothing to anybody."""
-        here = {
-            each.number: each
-            for each in running_processes()
-            if f"SLURMD_NODENAME={node}\0".encode() in each.environment
-        }
-        steps = {each.parent for each in here.values()} - set(here)
+        here = {each.pid: each.info["ppid"] for each in processes_on(node)}
+        steps = set(here.values()) - set(here)
         # All of them stand still first: none may see another one's end.
         for ending in (signal.SIGSTOP, signal.SIGKILL):
             for process in [*here, *steps, self.daemons[node].pid]:
@@ -267,9 +248,7 @@ class ThrowawaySlurm:
             host=host,
             ports=ports,
             nodes="\n".join(nodes),
-            kill_wait_s=self.kill_wait_s,
             slurmd_timeout_s=self.slurmd_timeout_s,
-            min_job_age_s=self.min_job_age_s,
             enforced=ACCOUNTS_ENFORCED if self.accounts_enforced else "",
         )
         (self.folder / "slurm.conf").write_text(slurm_conf)
@@ -290,7 +269,7 @@ class ThrowawaySlurm:
         A signal at the parent's death would reach the daemons, but not the jobs: those have no parent.
         """
         guard = self._start("guard", sys.executable, __file__, str(self.folder), str(os.getpid()))
-        self._born = Process.read(guard.pid).born
+        self._born = psutil.Process(guard.pid).create_time()
 
     def _start_accounting(self) -> None:
         # Forced, because munged dislikes folders that only one user can enter, and pytest's are.
@@ -376,48 +355,30 @@ def free_ports(count: int) -> list[int]:
     return list(found)
 
 
-@dataclass(frozen=True)
-class Process:
-    number: int
-    parent: int
-    # In the kernel's clock ticks.
-    born: int
-    command: bytes
-    environment: bytes
-
-    @classmethod
-    def read(cls, number: int) -> "Process":
-        files = Path(f"/proc/{number}")
-        status = (files / "stat").read_bytes().rpartition(b")")[2].split()
-        command, environment = (files / "cmdline").read_bytes(), (files / "environ").read_bytes()
-        return cls(number, int(status[1]), int(status[19]), command, environment)
+def processes_on(node: str) -> list[psutil.Process]:
+    """Those of the jobs on a node."""
+    running = psutil.process_iter(["environ", "ppid"])
+    return [each for each in running if (each.info["environ"] or {}).get("SLURMD_NODENAME") == node]
 
 
-def running_processes() -> Iterator[Process]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        # Some end while they are looked at, and some are nobody's business.
-        with suppress(OSError):
-            yield Process.read(int(folder.name))
-
-
-def processes_of(folder: Path, born_since: int = 0) -> dict[int, str]:
+def processes_of(folder: Path, born_since: float = 0) -> dict[int, str]:
     """The command lines of what names the folder there or in its environment, and of what that has started.
 
     What was born before the cluster is not of it, whatever it names: the shell that started the tests, say.
     """
-    named = re.compile(re.escape(os.fsencode(folder)) + rb"(?![\w.-])")
-    younger = [each for each in running_processes() if each.born >= born_since and each.number != os.getpid()]
-    found = {each.number for each in younger if named.search(each.command) or named.search(each.environment)}
-    while started := {each.number for each in younger if each.parent in found} - found:
+    named = re.compile(re.escape(str(folder)) + r"(?![\w.-])")
+    running = psutil.process_iter(["ppid", "create_time", "cmdline", "environ"])
+    younger = {each.pid: each.info for each in running if each.info["create_time"] >= born_since}
+    younger.pop(os.getpid(), None)
+    # Some end while they are looked at, and some are nobody's business.
+    words = {pid: [*(of["cmdline"] or ()), *(of["environ"] or {}).values()] for pid, of in younger.items()}
+    found = {pid for pid, said in words.items() if named.search(" ".join(said))}
+    while started := {pid for pid, of in younger.items() if of["ppid"] in found} - found:
         found |= started
-    return {each.number: readable(each.command) for each in younger if each.number in found}
+    return {pid: " ".join(younger[pid]["cmdline"] or ()) for pid in found}
 
 
-def readable(command: bytes) -> str:
-    return command.replace(b"\0", b" ").decode(errors="replace").strip()
-
-
-def end_processes(folder: Path, born_since: int) -> None:
+def end_processes(folder: Path, born_since: float) -> None:
     """Ask every process of the folder to end, then kill those that have not and what they have started since."""
     signal_all(processes_of(folder, born_since), signal.SIGTERM)
     asked = time.monotonic()
@@ -438,7 +399,7 @@ def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
 def guard(folder: Path, parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
-    end_processes(folder, Process.read(os.getpid()).born)
+    end_processes(folder, psutil.Process().create_time())
 
 
 if __name__ == "__main__":

@@ -132,16 +132,19 @@ def _snakemake(place: Path) -> None:
 
 
 def _dpscale(_place: Path) -> None:
+    import charts_once
     from dpscale.cli import main
     from warm_workers import warm_workers
 
+    charts_once.install()
     with warm_workers():
         main()
 
 
-def _python(_place: Path) -> None:
+def _python(place: Path) -> None:
     how, what, *sys.argv[1:] = sys.argv[1:]
     if how == "-m":
+        sys.executable = str(place / "python")  # as of Snakemake: this is one of its jobs
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         exec(what, {"__name__": "__main__"})

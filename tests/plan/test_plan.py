@@ -13,7 +13,6 @@ from dpscale.errors import StudyError
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import batches_per_gpu, plan, runnable_plan
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import TimingSettings
 
 studies = st.fixed_dictionaries(
     {
@@ -58,20 +57,16 @@ def test_communication_is_measured_wherever_several_gpus_train(values: dict[str,
     assert {cell.gpus for cell in planned.collectives} == (
         {configuration.gpus for configuration in parallel} if runs else set()
     )
-    paths = [cell.path for cell in planned.all_cells]
-    assert len(set(paths)) == len(paths)
 
 
 @given(studies)
-def test_cells_are_unique_and_run_1_of_all_comes_before_run_2_of_any(values: dict[str, Any]) -> None:
-    cells = plan(Study(values)).timing
+def test_cells_are_unique_can_be_measured_here_and_run_1_of_all_comes_before_run_2_of_any(
+    values: dict[str, Any],
+) -> None:
+    study = Study(values)
+    cells = plan(study).timing
     assert len({cell.path for cell in cells}) == len(cells)
     assert [cell.run for cell in cells] == sorted(cell.run for cell in cells)
-
-
-@given(studies)
-def test_what_is_measured_can_be_measured_here(values: dict[str, Any]) -> None:
-    study = Study(values)
     for configuration in plan(study).configurations:
         assert configuration.global_batch <= study.epoch_images
         assert (configuration.strategy == "single") == (configuration.gpus == 1)
@@ -108,30 +103,17 @@ def test_weak_and_strong_series_share_points() -> None:
     assert ddp == {(2, 32), (2, 64), (2, 128), (4, 32), (4, 128)}
 
 
-def test_the_default_grid_is_that_of_the_assignment() -> None:
-    planned = plan(Study({"study": "s"}))
-    assert {c.batch_per_gpu for c in planned.configurations} == {32, 128, 512, 2048, 8192, 32768}
-    states = {(item.configuration.gpus, item.configuration.batch_per_gpu): item.state for item in planned.not_run}
-    assert states[2, 32768] == states[1, 131072] == "capped"
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({}, '"study" is a required property'),
         ({"study": "Two Words"}, "study:"),
         ({"study": "s", "bacth_per_gpu": [32]}, "did you mean batch_per_gpu?"),
-        ({"study": "s", "dataset": {"imges": 1}}, "did you mean images?"),
         ({"study": "s", "batch_per_gpu": [0]}, "batch_per_gpu[0]: 0 is less than the minimum of 1"),
         ({"study": "s", "batch_per_gpu": ["many"]}, 'batch_per_gpu[0]: "many" is not of type "integer"'),
-        ({"study": "s", "batch_per_gpu": []}, "batch_per_gpu: [] has less than 1 item"),
         ({"study": "s", "batch_per_gpu": [32, 32]}, "batch_per_gpu: [32,32] has non-unique elements"),
-        ({"study": "s", "batch_per_gpu": {"start": 32}}, '"factor" is a required property'),
-        ({"study": "s", "gpus": [0]}, "gpus[0]: 0 is less than the minimum of 1"),
-        ({"study": "s", "gpus": []}, "gpus: [] has less than 1 item"),
         ({"study": "s", "strategies": ["horovod"]}, "strategies[0]"),
         ({"study": datetime.date(2026, 1, 1)}, "holds what JSON cannot"),
-        ({"study": "s", True: 1}, "holds what JSON cannot"),
         ({"study": "s", "dataset": {"images": "5e4"}}, "YAML reads 5e4 as text: write it as 50000)"),
         ({"study": "s", "optimiser": {"learning_rate": "5e-4"}}, "YAML reads 5e-4 as text: write it as 0.0005"),
         ({"study": "s", "gpus": [2, 4]}, "strategies: single needs a number of GPUs in gpus that is 1"),
@@ -139,6 +121,20 @@ def test_the_default_grid_is_that_of_the_assignment() -> None:
         ({"study": "s", "gpus": [1, 2], "strategies": ["ddp"]}, "gpus: 1 needs the strategy single"),
         ({"study": "s", "strong_scaling_global_batch": [30]}, "30 does not divide by 4 GPUs"),
         ({"study": "s", "network": {"name": "torchvision_resnet18", "width": 32}}, "network.width"),
+        (
+            {"study": "s", "cuda_graph": True},
+            "cuda_graph: a captured step cannot be taken apart; set communication.runs",
+        ),
+        ({"study": "s", "images_on": "device"}, "images_on: steps are taken apart with images on the host"),
+        (
+            {"study": "s", "ddp": {"gradient_dtype": "bfloat16"}},
+            "ddp.gradient_dtype: steps are taken apart with float32",
+        ),
+        ({"study": "s", "cuda_graph": True, "device": "cpu"}, "cuda_graph: a CUDA graph needs CUDA GPUs"),
+        (
+            {"study": "s", "images_on": "device", "device": "cpu"},
+            "images_on: on a CPU there is no memory but the host's",
+        ),
     ],
 )
 def test_a_bad_study_gives_one_clear_line(values: dict[Any, Any], message: str) -> None:
@@ -169,22 +165,12 @@ def test_whole_numbers_may_be_written_with_a_point() -> None:
     assert "--epoch-images 50000 " in study.settings.options()
 
 
-def test_settings_survive_json_and_stand_in_the_command() -> None:
-    settings = Study({"study": "s", "precision": "bfloat16"}).settings
-    assert TimingSettings.from_json(settings.to_json()) == settings
-    assert "--precision bfloat16" in settings.options()
-    assert settings.options().count("--scopes") == 2
-
-
 def test_a_file_that_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="cannot be read: No such file"):
         Study.read(tmp_path / "none.yaml")
     (tmp_path / "bad.yaml").write_text("study: [")
     with pytest.raises(StudyError, match="is not YAML"):
         Study.read(tmp_path / "bad.yaml")
-    (tmp_path / "empty.yaml").write_text("")
-    with pytest.raises(StudyError, match="required property"):
-        Study.read(tmp_path / "empty.yaml")
 
 
 @pytest.mark.parametrize(
@@ -204,23 +190,6 @@ def test_what_needs_a_process_per_gpu_leaves_dataparallel_out_with_a_reason(
     assert left_out.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cuda_graph": True}, "cuda_graph: a captured step cannot be taken apart; set communication.runs to 0"),
-        ({"images_on": "device"}, "images_on: steps are taken apart with images on the host; set communication.runs"),
-        ({"ddp": {"gradient_dtype": "bfloat16"}}, "ddp.gradient_dtype: steps are taken apart with float32"),
-        ({"cuda_graph": True, "device": "cpu"}, "cuda_graph: a CUDA graph needs CUDA GPUs"),
-        ({"images_on": "device", "device": "cpu"}, "images_on: on a CPU there is no memory but the host's"),
-    ],
-)
-def test_settings_that_make_no_sense_together_are_one_line(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(StudyError) as caught:
-        Study({"study": "s", **changes})
-    assert f"study: {message}" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 NODES_OF_4 = {
     "study": "s",
     "runs": 1,
@@ -232,7 +201,9 @@ NODES_OF_4 = {
 
 
 def test_more_gpus_than_a_node_has_are_spread_over_several() -> None:
-    planned = plan(Study(NODES_OF_4))
+    arm = {"strategy": "ddp", "gpus": 8, "batch_per_gpu": 32}
+    planned = plan(Study({**NODES_OF_4, "training": {"seeds": 1, "arms": {"wide": arm}}}))
+    assert [cell.coordinates["nodes"] for cell in planned.training] == [2]
     assert {(point.strategy, point.gpus): point.nodes for point in planned.configurations} == {
         ("single", 1): 1,
         ("ddp", 4): 1,
@@ -266,11 +237,3 @@ def test_cells_that_cannot_have_their_nodes_are_named(changes: dict[str, Any], s
     (item,) = plan(study).not_run
     assert (item.state, item.reason) == (state, reason)
     assert plan(study.on_any_machine()).not_run == (() if state == "not run" else (item,))
-
-
-def test_an_arm_spans_nodes_too() -> None:
-    arm = {"strategy": "ddp", "gpus": 8, "batch_per_gpu": 32}
-    study = Study({**NODES_OF_4, "training": {"seeds": 1, "arms": {"wide": arm}}})
-    (cell,) = plan(study).training
-    assert cell.nodes == cell.coordinates["nodes"] == 2
-    assert cell.path == "training/wide/seed-1.json"

@@ -57,12 +57,6 @@ def test_what_a_variant_leaves_out_goes_with_what_it_names(where: Any, expected:
     assert {(cell.configuration.strategy, cell.gpus) for cell in found} == expected
 
 
-def test_only_timing_is_measured_under_a_variant() -> None:
-    with_graph, without = plan(study(graph=GRAPH)), plan(study())
-    assert with_graph.communication == without.communication
-    assert len(with_graph.all_cells) == len(without.all_cells) + len(with_graph.variants)
-
-
 @pytest.mark.parametrize(
     ("variants", "message"),
     [
@@ -78,11 +72,6 @@ def test_a_variant_that_cannot_be_is_one_line(variants: Any, message: str) -> No
         study(**variants)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_variant_whose_settings_make_no_sense_together_is_named() -> None:
-    with pytest.raises(StudyError, match=r"study: variants\.graph: cuda_graph: a CUDA graph needs CUDA GPUs"):
-        Study({**VALUES, "device": "cpu", "variants": {"graph": {"cuda_graph": True}}})
 
 
 def test_only_what_changed_of_variants_is_measured_again(tmp_path: Path) -> None:

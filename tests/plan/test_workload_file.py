@@ -1,7 +1,6 @@
 """A workload's file as a study names it: its checksum is a setting, and the plan runs none of it."""
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +61,6 @@ def test_records_from_before_workloads_are_of_the_built_in_one() -> None:
     assert TimingSettings.from_json(older) == settings
     assert settings.same_network(older)
     assert not settings.same_network({**older, "workload": "mine.py", "workload_sha256": "0" * 64})
-
-
-def test_options_of_a_path_with_blanks_are_one_word(file: Path) -> None:
-    words = shlex.split(study(file).settings.options())
-    assert words[words.index("--workload") + 1] == "my own.py"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
-from dpscale.scheduler.snakemake import _check_steadily, _refuse_sharing
+from dpscale.scheduler.snakemake import _check_steadily
 from dpscale.schemas.settings import TimingSettings
 
 CUDA = Study({"study": "s"}).settings
@@ -50,13 +49,6 @@ def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
     assert described.cpu_options() == {"nodes": 1, "slurm_account": "physics", "slurm_partition": "cpu"}
     assert described.cell_options(CPU) == described.cpu_options()
     assert Cluster({}).cell_options(CUDA) == {"nodes": 1}
-
-
-@pytest.mark.parametrize(
-    ("prefix", "written"), [("", ""), ("  ", ""), ("apptainer exec x.sif", "apptainer exec x.sif ")]
-)
-def test_a_command_prefix_is_set_off(prefix: str, written: str) -> None:
-    assert Cluster({"command_prefix": prefix}).command_prefix == written
 
 
 @pytest.mark.parametrize(
@@ -118,11 +110,6 @@ def test_what_is_wrong_in_the_file_is_said_in_one_line(tmp_path: Path, text: str
     assert str(path) in str(error.value)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match=r"cluster\.yaml: cannot be read"):
-        Cluster.read(tmp_path / "cluster.yaml")
 
 
 def test_the_file_of_the_repository_asks_for_nothing_special(root: Path) -> None:
@@ -195,11 +182,6 @@ def test_without_several_nodes_what_was_measured_there_stays_and_nothing_is_adde
     assert cluster.on_one_node(study) is study
 
 
-def test_a_job_on_one_node_asks_for_what_it_always_did() -> None:
-    assert (cluster.mpi(1), cluster.tasks(1), cluster.tasks_per_gpu(1)) == (None, None, None)
-    assert (cluster.launcher(1, 4), cluster.nodes_option(1)) == ("", "")
-
-
 def test_cores_and_memory_are_those_of_a_node() -> None:
     one, two = Configuration("ddp", 4, 32), Configuration("ddp", 8, 32, nodes=2)
     assert cluster.cpus(CUDA, two) == cluster.cpus(CUDA, one)
@@ -210,12 +192,3 @@ def test_cores_and_memory_are_those_of_a_node() -> None:
         "--ntasks=2",
         "--gres=gpu:4",
     )
-
-
-def test_a_plugin_that_starts_a_cell_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = SimpleNamespace(array_jobs=None, overwrite_groups={})
-    workflow: Any = SimpleNamespace(executor_settings=nothing, group_settings=nothing)
-    _refuse_sharing(workflow)
-    monkeypatch.setattr("dpscale.scheduler.snakemake.version", lambda name: "2.7.0")
-    with pytest.raises(ClusterError, match=r"2\.7\.0 starts a cell with two GPUs twice.*Install 2\.7\.1"):
-        _refuse_sharing(workflow)

@@ -12,7 +12,7 @@ import pytest
 
 from project import Project, job_counts, wait_for
 from slurm_project import SlurmProject, read
-from throwaway_slurm import ThrowawaySlurm, running_processes
+from throwaway_slurm import ThrowawaySlurm, processes_on
 
 OF_TWO = {"rehearsal": True, "gpus_per_node": 2, "gpu_jobs": {"gpu_type": "v100"}}
 IMAGES = {"source": "synthetic", "images": 256, "loader_workers": 0}
@@ -151,8 +151,5 @@ def job_of(project: SlurmProject, batch: int) -> dict[str, str]:
 
 def workers_on(node: str) -> list[int]:
     """The workers of cells on a node, that of the lowest rank first."""
-    variable = f"SLURMD_NODENAME={node}\0".encode()
-    workers = [
-        each for each in running_processes() if variable in each.environment and b"measure.worker" in each.command
-    ]
-    return [each.number for each in sorted(workers, key=lambda each: each.command)]
+    workers = [each for each in processes_on(node) if "dpscale.measure.worker" in each.cmdline()]
+    return [each.pid for each in sorted(workers, key=lambda each: each.cmdline())]

@@ -1,12 +1,9 @@
-"""A whole study through the profile: its jobs, its records, its page, and what it takes on the login node.
+"""A whole study through the profile: its jobs, its records and its page.
 
 Timing cells are measured by real workers, all others by stubs: what all of them measure, the laptop's study shows
 without Slurm (workflow/test_laptop_study.py).
 """
 
-import re
-import threading
-import time
 from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from project import Project, job_counts
+from project import Project
 from slurm_project import SlurmProject, overlap, read
 from throwaway_slurm import ThrowawaySlurm
 
@@ -29,56 +26,24 @@ CELLS = {"time": 4, "collectives": 1, "communication": 1, "train": 2}
 OTHERS = dict.fromkeys(("dataset", "network", "study", "audit", "tables", "report", "all"), 1)
 
 
-class Watch(threading.Thread):
-    """The most memory that the process `pid` had, and whether it ever loaded torch."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self.process = Path(f"/proc/{pid}")
-        self.peak_mb = 0.0
-        self.loaded_torch = False
-        self.start()
-
-    def run(self) -> None:
-        while self.process.exists():
-            try:
-                peak = re.search(r"VmHWM:\s+(\d+) kB", (self.process / "status").read_text())
-                if peak is None:  # it is ending
-                    return
-                self.peak_mb = max(self.peak_mb, int(peak[1]) / 1000)
-                self.loaded_torch |= "libtorch" in (self.process / "maps").read_text()
-            except OSError:
-                return
-            time.sleep(0.2)
-
-
-class WatchedStudy(SlurmProject):
-    """A study that was run, and what was seen of its Snakemake."""
-
-    watch: Watch
-
-
 @pytest.fixture(scope="module")
-def study(slurm: ThrowawaySlurm, root: Path, tmp_path_factory: pytest.TempPathFactory) -> WatchedStudy:
+def study(slurm: ThrowawaySlurm, root: Path, tmp_path_factory: pytest.TempPathFactory) -> SlurmProject:
     """The study, from nothing to its page, every worker with a GPU of its own."""
     empty = Project.create(root, tmp_path_factory.mktemp("empty"), STUBS)
-    project = WatchedStudy.on(slurm, empty, tmp_path_factory.mktemp("whole") / "project")
+    project = SlurmProject.on(slurm, empty, tmp_path_factory.mktemp("whole") / "project")
     project.change_study(**WHOLE)
     project.configure_cluster(rehearsal=True, gpu_jobs={"gpu_type": "v100"})
-    snakemake = project.start()
-    project.watch = Watch(snakemake.pid)
-    assert snakemake.wait(500) == 0, project.output + project.logs()
+    assert project.run() == {**CELLS, **OTHERS}
     return project
 
 
 @pytest.fixture(scope="module")
-def records(study: WatchedStudy) -> list[dict[str, Any]]:
+def records(study: SlurmProject) -> list[dict[str, Any]]:
     cells, trainings = (study.folder.glob(f"results/tiny/*/**/{name}-*.json") for name in ("run", "seed"))
     return [read(path) for path in sorted([*cells, *trainings])]
 
 
-def test_every_cell_is_one_job_with_its_gpus_on_one_node(study: WatchedStudy, records: list[dict[str, Any]]) -> None:
-    assert job_counts(study.output) == {**CELLS, **OTHERS}
+def test_every_cell_is_one_job_with_its_gpus_on_one_node(study: SlurmProject, records: list[dict[str, Any]]) -> None:
     assert not study.page_is_partial()
     assert Project(study.folder).planned() == {}, "also without Slurm"
     jobs = {job["JobId"]: job for rule in CELLS for job in study.jobs(rule)}
@@ -106,18 +71,13 @@ def test_jobs_at_the_same_time_have_different_gpus(records: list[dict[str, Any]]
         assert not devices(first) & devices(second)
 
 
-def test_work_without_gpus_is_in_jobs_without_gpus(study: WatchedStudy) -> None:
+def test_work_without_gpus_is_in_jobs_without_gpus(study: SlurmProject) -> None:
     rules: dict[str, list[dict[str, str]]] = defaultdict(list)
     for job in study.jobs():
         rules[job["Comment"].strip().removeprefix("rule_").partition("_wildcards")[0]].append(job)
     others = [job for rule, jobs in rules.items() if rule not in CELLS for job in jobs]
     assert set(rules) - set(CELLS) == {"dataset", "network", "audit", "tables", "report"}
     assert all("TresPerNode" not in job for job in others)
-
-
-def test_the_login_node_is_spared(study: WatchedStudy) -> None:
-    assert 50 < study.watch.peak_mb < 500
-    assert not study.watch.loaded_torch
 
 
 def gpus_of(record: dict[str, Any]) -> int:

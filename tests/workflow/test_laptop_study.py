@@ -42,6 +42,7 @@ def laptop(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
         text = file.read_text()
         assert text.count(f"{whole}\n") == 1, whole
         file.write_text(text.replace(f"{whole}\n", f"{part}\n"))
+    (clone.folder / "report/recorded.html").touch()  # newer than all that it is made of: test_make.py makes it
     return clone
 
 
@@ -66,7 +67,7 @@ def test_make_report_measures_the_laptop_study_and_make_assignment_then_nothing(
         assert line.startswith(f"[{number}/4] ")
     assert re.search(r"^ +2 +[\d.]+ +[\d.]+ ", laptop_report, re.MULTILINE), "a row of the answer"
     assert f"The page: {page}" in " ".join(laptop_report.split())
-    assert lines[-1].endswith("report/recorded.html") and (laptop.folder / "report/recorded.html").exists()
+    assert lines[-1].endswith("report/recorded.html")
     assert len(lines) <= 40 and max(map(len, lines)) <= 120
     records = sorted(results.glob("*/**/run-*.json"))
     assert len(records) == 2 + 1 + 1, "timing, collectives, communication"

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from logging import INFO, LogRecord
 from pathlib import Path
-from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,6 @@ from dpscale.terminal import RED, say
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
-# How often a cluster's queue is looked at, and how often its state is told at most, in seconds.
-LOOK_S, TELL_S = 10.0, 60.0
 # What Snakemake says again of a job that failed, with its whole command.
 _SAID_ALREADY = (
     "RuleException:\nCalledProcessError",
@@ -38,7 +35,7 @@ def follow(workflow: "Workflow", progress: Progress) -> None:
     """Tell the handler of this run, where it has ours, what is measured; at its start, when the jobs are known."""
     for handler in workflow.logger_manager.get_log_handlers():
         if isinstance(handler, LogHandler):
-            handler.follow(progress, workflow.logger_manager.get_logfile(), workflow.executor_plugin.name == "slurm")
+            handler.follow(progress, workflow.logger_manager.get_logfile())
 
 
 class LogHandler(LogHandlerBase):
@@ -50,35 +47,25 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         self._progress: Progress | None = None
         self._jobs: dict[int, tuple[LogRecord, float]] = {}
-        self._lock = Lock()
-        self._over = Event()
 
     @property
     def writes_to_stream(self) -> bool:
         return not self.common_settings.dryrun
 
-    def follow(self, progress: Progress, logs: list[str], queues: bool) -> None:
-        with self._lock:
-            self._progress = progress
-            say(progress.standing(), sys.stderr)
-            for log in logs:
-                say(f"full log: {os.path.relpath(log)}", sys.stderr)
-        if queues:
-            Thread(target=self._watch_the_queue, daemon=True).start()
+    def follow(self, progress: Progress, logs: list[str]) -> None:
+        self._progress = progress
+        say(progress.standing(), sys.stderr)
+        for log in logs:
+            say(f"full log: {os.path.relpath(log)}", sys.stderr)
 
     def emit(self, record: LogRecord) -> None:
         if self.common_settings.dryrun:
             return
         try:
-            with self._lock:
-                for line in self._lines(record):
-                    say(line, sys.stderr, RED if record.levelno > INFO else "", indent="    ")
+            for line in self._lines(record):
+                say(line, sys.stderr, RED if record.levelno > INFO else "", indent="    ")
         except Exception:
             self.handleError(record)
-
-    def close(self) -> None:
-        self._over.set()
-        super().close()
 
     def _lines(self, record: LogRecord) -> Iterator[str]:
         """What a message of Snakemake is worth to a reader."""
@@ -106,17 +93,6 @@ class LogHandler(LogHandlerBase):
 
     def _cell_at(self, made: list[str]) -> str:
         return self._progress.end(made[0]) if self._progress and made else ""
-
-    def _watch_the_queue(self) -> None:
-        """Say how many jobs are queued and run, when that has changed."""
-        said, said_at = "", 0.0
-        while not self._over.wait(LOOK_S):
-            with self._lock:
-                assert self._progress
-                counts = self._progress.standing().split(";")[0]
-                if counts != said and monotonic() - said_at >= TELL_S:
-                    said, said_at = counts, monotonic()
-                    say(self._progress.standing(), sys.stderr)
 
 
 def _failed(rule: str, logs: list[str]) -> str:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +26,6 @@ from dpscale.scheduler.cluster import runtime_min
 if TYPE_CHECKING:
     from snakemake.jobs import Job
     from snakemake.workflow import Workflow
-
-
-PLUGIN = "snakemake-executor-plugin-slurm"
-OLDEST_PLUGIN = (2, 7, 1)
 
 
 def measure_one_at_a_time(workflow: "Workflow") -> None:
@@ -96,12 +91,6 @@ def _refuse_sharing(workflow: "Workflow") -> None:
         raise ClusterError(
             "--groups: the cells of a group run in one job, all of them on its first GPUs. Run without it: one job per "
             "cell"
-        )
-    installed = version(PLUGIN)
-    if tuple(int(part) for part in installed.split(".")[:3]) < OLDEST_PLUGIN:
-        raise ClusterError(
-            f"{PLUGIN} {installed} starts a cell with two GPUs twice, with one GPU each. "
-            f"Install {'.'.join(map(str, OLDEST_PLUGIN))} or newer"
         )
 
 
