@@ -14,11 +14,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.made_up_tables import FAULTS, HONEST_KINDS, made_up, named
 
 from dpscale.audit.audit import audit
 from dpscale.audit.reading.own_table import read_table
-from made_up_tables import FAULTS, HONEST_KINDS, made_up, named
 
 KINDS = (HONEST_KINDS, FAULTS, ("mistaken", "outside"))
 

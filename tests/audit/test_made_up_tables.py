@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from bench.made_up_tables import FAULTS, HONEST_KINDS, made_up, named
 
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.reading.own_table import read_table
-from made_up_tables import FAULTS, HONEST_KINDS, made_up, named
 
 # Whole audits, again and again.
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import warm
 from project import STUDY, Project
 
 PLACE = "workflow/dpscale/schemas/settings.py"
-BEFORE = '    precision: str = setting(\n        "precision",'
+BEFORE = '    precision: str = step_setting(\n        "precision",'
 SETTING = '    tail_rotors: int = setting("optimiser.tail_rotors", "How many rotors the tail has.", 0, minimum=0)\n'
 
 # Reads every record of the recorded study, and says how many are used and how many are not.

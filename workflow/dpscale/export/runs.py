@@ -87,12 +87,13 @@ def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[
     Raises ExportError where the tables were made from other records.
     """
     _refuse_other_tables(collected, tables.records)
-    found = {name: _ByLabels(getattr(tables, name)) for names in _TABLES_OF.values() for name in names}
     environments = {row.path: row.environment for row in tables.records}
-    cells = [cell for cell in collected.records if type(cell) in _TABLES_OF]
+    cells = [cell for cell in collected.records if isinstance(cell, TimingCell | VariantCell | TrainingCell)]
     for cell in cells:
-        record = collected.records[cell]
-        labels = {**_labels(cell), "path": cell.path, "environment": environments.get(cell.path)}
+        record, batch = collected.records[cell], cell.configuration.global_batch
+        labels = {
+            **cell.labels, "global_batch": batch, "path": cell.path, "environment": environments.get(cell.path),
+        }  # fmt: skip
         yield TrackedRun(
             study.name,
             cell.path.removesuffix(".json"),
@@ -101,7 +102,7 @@ def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[
             _seconds(record["finished_at"]),
             _config(cell, record, labels),
             tuple(_training_curves(record) if isinstance(cell, TrainingCell) else _timing_curves(record)),
-            dict(_figures(labels, {name: found[name] for name in _TABLES_OF[type(cell)]})),
+            dict(_figures(labels, {name: getattr(tables, name) for name in _TABLES_OF[type(cell)]})),
         )
     if cells:
         yield _of_study(study, [collected.records[cell] for cell in cells], tables.answer, files)
@@ -130,12 +131,6 @@ def _of_study(
     }
     config = _flat(study.values)
     return TrackedRun(study.name, "study", "study", started_s, finished_s, config, (), figures, tuple(files))
-
-
-def _labels(cell: AnyCell) -> dict[str, Any]:
-    """What tells the cell from others, and its global batch."""
-    assert isinstance(cell, TimingCell | VariantCell | TrainingCell)
-    return {**cell.labels, "global_batch": cell.configuration.global_batch}
 
 
 def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[str, Scalar]:
@@ -201,27 +196,11 @@ def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[floa
         yield Curve(name, axis, points)
 
 
-class _ByLabels:
-    """Rows that are found by their labels, however many they are."""
-
-    def __init__(self, rows: Sequence[Row]):
-        self._rows = rows
-        self._indices: dict[tuple[str, ...], dict[tuple[Any, ...], list[Row]]] = {}
-
-    def rows_of(self, labels: Mapping[str, Any]) -> Sequence[Row]:
-        """The rows that have all those of these labels that the table has columns for."""
-        names = tuple(name for name in labels if self._rows and name in self._rows[0].columns())
-        if names not in self._indices:
-            index = self._indices[names] = {}
-            for row in self._rows:
-                index.setdefault(tuple(getattr(row, name) for name in names), []).append(row)
-        return self._indices[names].get(tuple(labels[name] for name in names), ())
-
-
-def _figures(labels: Mapping[str, Any], tables: Mapping[str, _ByLabels]) -> Iterator[tuple[str, float]]:
+def _figures(labels: Mapping[str, Any], tables: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, float]]:
     """Every number that these tables have of the cell, by a name such as `speedup/compute/weak/efficiency`."""
     for name, table in tables.items():
-        for row in table.rows_of(labels):
+        known = {label: value for label, value in labels.items() if table and label in table[0].columns()}
+        for row in (row for row in table if all(getattr(row, label) == value for label, value in known.items())):
             place = [name, *(getattr(row, part) for part in _NAMING if part in row.columns())]
             for column, value in row.flat().items():
                 if column not in labels and isinstance(value, int | float) and not isinstance(value, bool):

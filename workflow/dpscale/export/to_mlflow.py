@@ -23,7 +23,7 @@ from dpscale.export.runs import TrackedRun
 # What tells an exported run from others in its experiment, and whether it is still what would be exported.
 ID_TAG, CONTENT_TAG = "dpscale.id", "dpscale.content"
 # How many of them MLflow takes at once.
-_METRICS, _PARAMS, _RUNS = 1000, 100, 1000
+_METRICS, _PARAMS, _RUNS = 1000, 100, 50_000
 
 
 def local_store(place: Path) -> str:
@@ -67,13 +67,8 @@ def _experiment(client: MlflowClient, study: str, artefacts: Path | None) -> str
 
 
 def _exported_before(client: MlflowClient, experiment: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    page = client.search_runs([experiment], max_results=_RUNS)
-    while True:
-        found |= {run.data.tags[ID_TAG]: run for run in page if ID_TAG in run.data.tags}
-        if not page.token:
-            return found
-        page = client.search_runs([experiment], max_results=_RUNS, page_token=page.token)
+    runs = client.search_runs([experiment], max_results=_RUNS)
+    return {run.data.tags[ID_TAG]: run for run in runs if ID_TAG in run.data.tags}
 
 
 def _content(run: TrackedRun) -> str:

@@ -70,8 +70,9 @@ class Configuration:
             return "not available", f"{row.label} needs all its GPUs on one node: one process drives them"
         if self.gpus % self.nodes:
             return "not available", f"{self.gpus} GPUs do not fill {self.nodes} nodes evenly"
-        if row.is_parallel and not row.has_process_per_gpu and (lacking := _needs_own_process(settings)):
-            return "not available", f"{lacking} does not go with {row.label}: {_ONE_PROCESS}"
+        apart = [key for key in ("cuda_graph", "compile") if getattr(settings, key) != settings.default_of(key)]
+        if row.is_parallel and not row.has_process_per_gpu and apart:
+            return "not available", f"{apart[0]} does not go with {row.label}: {_ONE_PROCESS}"
         if self.global_batch > settings.epoch_images:
             samples = f"{settings.epoch_images} {sample_of(settings.workload)}s"
             return "capped", f"global batch {self.global_batch} > {samples}: no full step"
@@ -80,13 +81,6 @@ class Configuration:
 
 # Why DataParallel cannot have what needs a process per GPU.
 _ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of the network in every step"
-
-
-def _needs_own_process(settings: StepSettings) -> str | None:
-    """The setting that asks for a process per GPU, if one does."""
-    if settings.cuda_graph:
-        return "cuda_graph"
-    return "compile" if settings.compile != "none" else None
 
 
 def _nodes_if_several(nodes: int) -> dict[str, int]:

@@ -118,7 +118,8 @@ def runnable_plan(study: Study) -> Plan:
     """The plan of a study of which something can be measured here. Raises StudyError where nothing can."""
     planned = plan(study)
     if not planned.timing:
-        raise StudyError(f"{study.source}: nothing can be run here: {_summary(planned.not_run)}")
+        reasons = "; ".join(sorted({item.reason for item in planned.not_run})[:3])
+        raise StudyError(f"{study.source}: nothing can be run here: {reasons}")
     return planned
 
 
@@ -150,14 +151,11 @@ def _configurations(study: Study) -> set[Configuration]:
         (gpus, global_batch // gpus) for gpus in study["gpus"] for global_batch in study["strong_scaling_global_batch"]
     ]
     return {
-        Configuration(strategy, gpus, batch, study.nodes_of(gpus))
+        Configuration(name, gpus, batch, study.nodes_of(gpus))
         for gpus, batch in weak + strong
-        for strategy in _strategies(study, gpus)
+        for name in study["strategies"]
+        if strategy(name).allows(gpus)
     }
-
-
-def _strategies(study: Study, gpus: int) -> Iterator[str]:
-    return (name for name in study["strategies"] if strategy(name).allows(gpus))
 
 
 def _obstacle(study: Study, configuration: Configuration, settings: StepSettings) -> tuple[str, str] | None:
@@ -176,9 +174,3 @@ def _arm_obstacle(study: Study, arm: TrainingSettings) -> tuple[str, str] | None
     if arm.device == "cpu" and arm.sync_batch_norm:
         return "not available", "SyncBatchNorm needs CUDA GPUs; it is not emulated on a CPU"
     return _obstacle(study, Configuration.of_arm(arm, study.nodes_of(arm.gpus)), arm)
-
-
-def _summary(not_run: Sequence[NotRun]) -> str:
-    reasons = sorted({item.reason for item in not_run})
-    shown = "; ".join(reasons[:3])
-    return shown if len(reasons) <= 3 else f"{shown}; and {len(reasons) - 3} more reasons"

@@ -46,7 +46,8 @@ class Study:
         self.values = with_defaults(load_schema("study"), values)
         self.source = source
         self.settings = TimingSettings.of(self.values)
-        _refuse_contradictions(self)
+        if problem := next(_contradictions(self), None):
+            raise StudyError(f"{source}: {problem}")
 
     @classmethod
     def read(cls, path: Path) -> "Study":
@@ -132,12 +133,6 @@ class Study:
     def to_json(self) -> str:
         """The complete study as one line of JSON, with sorted keys."""
         return json.dumps(self.values, sort_keys=True)
-
-
-def _refuse_contradictions(study: Study) -> None:
-    problem = next(_contradictions(study), None)
-    if problem:
-        raise StudyError(f"{study.source}: {problem}")
 
 
 def _contradictions(study: Study) -> Iterator[str]:

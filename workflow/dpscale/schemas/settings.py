@@ -175,29 +175,23 @@ class CollectivesSettings(NetworkSettings):
 class StepSettings(CollectivesSettings):
     """What a training step depends on, beside strategy, GPUs and batch."""
 
-    precision: str = setting(
+    precision: str = step_setting(
         "precision",
         "float32 leaves TF32 convolutions as torch has them by default; float32-strict turns TF32 off; bfloat16 is "
         "autocast.",
         "float32",
-        arm_may_set=True,
-        variant_may_set=True,
         enum=["float32", "float32-strict", "bfloat16"],
     )
-    memory_format: str = setting(
+    memory_format: str = step_setting(
         "memory_format",
         "Layout of images and weights.",
         "contiguous",
-        arm_may_set=True,
-        variant_may_set=True,
         enum=["contiguous", "channels_last"],
     )
-    compile: str = setting(
+    compile: str = step_setting(
         "compile",
         "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph.",
         "none",
-        arm_may_set=True,
-        variant_may_set=True,
         enum=["none", "default", "max-autotune"],
     )
     cuda_graph: bool = step_setting(
@@ -221,13 +215,11 @@ class StepSettings(CollectivesSettings):
         "Does one kernel update all weights: torch's fused SGD.",
         False,
     )
-    ddp_bucket_mb: float = setting(
+    ddp_bucket_mb: float = step_setting(
         "ddp.bucket_mb",
         "MiB of gradients that ddp reduces at once. 0 is torch's own layout: 1 MiB first, then 25. With 25 the first "
         "bucket has 25 too.",
         0,
-        arm_may_set=True,
-        variant_may_set=True,
         minimum=0,
     )
     ddp_gradient_as_bucket_view: bool = step_setting(
