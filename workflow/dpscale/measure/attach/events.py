@@ -46,9 +46,6 @@ class Events:
         self.gc_longest_s = max(self.gc_longest_s, seconds)
         self.collections[info["generation"]] += 1
 
-    def compile_s(self) -> float:
-        return compiled()[1]
-
     def facts(self) -> dict[str, Any]:
         count, seconds = compiled()
         memory = allocations()
@@ -127,13 +124,17 @@ def _autocast(real: Callable[..., Any]) -> Callable[..., Any]:
 class Profile:
     """Kernels of a few steps, the last thing that is done: a profiler that ran once slows what the host limits."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int) -> None:
+        """Of rank 0 alone."""
         activities = [torch.profiler.ProfilerActivity.CUDA]
-        self._profiler: Any = torch.profiler.profile(activities=activities)
-        self._profiler.__enter__()
+        self._profiler: Any = torch.profiler.profile(activities=activities) if rank == 0 else None
+        if self._profiler:
+            self._profiler.__enter__()
 
-    def end(self, steps: int, step_s: float | None) -> dict[str, Any] | None:
+    def end(self, steps: int, step_s: float) -> dict[str, Any] | None:
         """Busy share of the GPU, of the step as it is without a profiler. None where no kernel was seen."""
+        if self._profiler is None:
+            return None
         self._profiler.__exit__(None, None, None)
         spans = sorted(
             (event.start_ns(), event.start_ns() + event.duration_ns())
@@ -156,12 +157,16 @@ class Profile:
 class Flops:
     """Operations of one step, counted as torch dispatches them."""
 
-    def __init__(self) -> None:
+    def __init__(self, _rank: int) -> None:
         from torch.utils.flop_counter import FlopCounterMode
 
-        self._mode: Any = FlopCounterMode(display=False)
-        self._mode.__enter__()
+        # Compiled graphs would be compiled anew.
+        self._mode: Any = None if compiled()[0] else FlopCounterMode(display=False)
+        if self._mode:
+            self._mode.__enter__()
 
-    def end(self) -> float | None:
+    def end(self, _steps: int, _step_s: float) -> float | None:
+        if self._mode is None:
+            return None
         self._mode.__exit__(None, None, None)
         return float(self._mode.get_total_flops()) or None

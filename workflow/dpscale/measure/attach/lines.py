@@ -34,7 +34,7 @@ class Sampler(threading.Thread):
         frame = sys._current_frames().get(self._watched)
         if frame is None:
             return
-        step, steady = NOW.step, NOW.as_it_is
+        step, steady = NOW.step, NOW.as_it_is and not NOW.border
         line = line_of(frame)
         self.latest.append((step, line, f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"))
         if steady:
@@ -64,7 +64,7 @@ class Gaps:
         self.found: list[dict[str, Any]] = []
         self.count, self.seconds = 0, 0.0
 
-    def note(self, seconds: float, step: int, border: str, parts: dict[str, float]) -> None:
+    def note(self, seconds: float, step: int, probe: str, border: str, parts: dict[str, float]) -> None:
         """`parts`: seconds of the step that are known, by what they were; the longest names it where it is half."""
         self.count += 1
         self.seconds += seconds
@@ -74,5 +74,12 @@ class Gaps:
         what = name if parts[name] >= 0.5 * seconds else "script"
         line = self._sampler.of_step(step) if self._sampler else {}
         self.found.append(
-            {"seconds": round(seconds, 5), "after_step": step, "what": what, "border": border or None, **line}
+            {
+                "seconds": round(seconds, 5),
+                "after_step": step,
+                "what": what,
+                "probe": probe,
+                "border": border or None,
+                **line,
+            }
         )

@@ -6,6 +6,7 @@ import copy
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -35,7 +36,7 @@ class Source:
         self.turn = 0
         self.shapes: set[Any] = set()
         self.new_shapes = 0
-        self.threads_in_worker: int | None = None
+        self.iterator: Any = None
 
     def note_samples(self, hashes: list[int]) -> None:
         self.samples += len(hashes)
@@ -164,6 +165,7 @@ def _iter(real: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             STARTING.pop()
         iterator.dpscale_source = source
+        source.iterator = ref(iterator)
         iterator.dpscale_served = 0
         iterator.dpscale_ends = _length(iterator)
         iterator.dpscale_began = clock() - began
@@ -195,7 +197,8 @@ def _next(real: Callable[..., Any]) -> Callable[..., Any]:
             if getattr(self, "dpscale_stood_in", False):
                 raise StopIteration
         batch = None
-        if LOADING.keeping and len(source.kept) >= KEPT and 2 * source.steps >= NOW.step:
+        training = 2 * source.steps >= NOW.step
+        if LOADING.keeping and len(source.kept) >= KEPT and training:
             batch = source.serve()
             self.dpscale_stood_in = batch is not None
         if batch is None:
@@ -205,7 +208,7 @@ def _next(real: Callable[..., Any]) -> Callable[..., Any]:
                 batch = same_in_new_containers(batch)
         self.dpscale_served += 1
         seconds = clock() - began
-        LOADING.seconds += seconds
+        LOADING.seconds += seconds if training else 0.0
         if self.dpscale_served == 1:
             LOADING.starts.append(self.dpscale_began + seconds)
             LOADING.start_s += LOADING.starts[-1]
@@ -228,6 +231,13 @@ def _next_index(real: Callable[..., Any]) -> Callable[..., Any]:
     return hook
 
 
+def threads_in_worker(source: Source) -> int | None:
+    """The most threads that a worker has now. None without workers."""
+    workers = getattr(source.iterator and source.iterator(), "_workers", ())
+    counts = [len(list(Path(f"/proc/{worker.pid}/task").glob("*"))) for worker in workers]
+    return max(counts, default=None)
+
+
 def facts() -> dict[str, Any] | None:
     """Of the loader that most steps took a batch of. None without one."""
     source = next(iter(LOADING.of_training()), None)
@@ -246,7 +256,7 @@ def facts() -> dict[str, Any] | None:
         "sampler": type(loader.sampler).__name__,
         "iterable": not hasattr(loader.dataset, "__getitem__")
         or loader._dataset_kind == of_torch._DatasetKind.Iterable,
-        "threads_in_worker": source.threads_in_worker,
+        "threads_in_worker": threads_in_worker(source),
         "starts_s": [round(seconds, 5) for seconds in LOADING.starts[:200]],
         "samples_of_first_epoch": source.samples,
         "hashes": [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]],

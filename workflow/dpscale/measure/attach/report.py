@@ -40,6 +40,10 @@ def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
         pass
 
 
+def write_run(run: Any) -> None:
+    write(run.folder, "process", of_run(run))
+
+
 def of_run(run: Any) -> dict[str, Any]:
     """All that a run (run.WatchedRun) has found."""
     alive = run.living()
@@ -50,6 +54,7 @@ def of_run(run: Any) -> dict[str, Any]:
         "backend": run.ranks.backend,
         "status": status(run),
         "why": run.why,
+        "last_probe": run.block.probe or None,
         "steps": NOW.step,
         "wall_s": clock() - run.began,
         "warm_up_s": run.timing_began and run.timing_began - run.began,
@@ -73,12 +78,11 @@ def status(run: Any) -> str:
 
 def seen(run: Any, alive: Sequence[Any]) -> dict[str, Any]:
     """What hooks other than the optimisers' have found."""
-    kind = probes.hindrance(run.scene()) if not run.blocks else run.why
     each = NETWORK.each_step()
     return {
         **device(run.on_gpu),
         **sizes(alive),
-        "strategy": kind if kind in ("fsdp", "deepspeed") else probes.strategy(run.ranks.world_size),
+        "strategy": run.why if run.why in ("fsdp", "deepspeed") else probes.strategy(run.ranks.world_size),
         "optimiser": optimiser(alive),
         "micro_batches_per_step": each and each[0],
         "synchronised_per_step": each and each[2],
@@ -222,17 +226,6 @@ def same_command() -> int:
     mine, here = _read("/proc/self/cmdline"), os.environ["DPSCALE_ATTACH"].encode()
     found = Path("/proc").glob("[0-9]*") if mine else ()
     return sum(_read(str(pid / "cmdline")) == mine and here not in _read(str(pid / "environ")) for pid in found)
-
-
-def threads_of(pids: Sequence[int]) -> int | None:
-    """The most threads that one of these processes has."""
-    counts: list[int] = []
-    for pid in pids:
-        try:
-            counts.append(len(list(Path(f"/proc/{pid}/task").iterdir())))
-        except OSError:
-            continue
-    return max(counts, default=None)
 
 
 def _read(path: str) -> bytes:

@@ -24,7 +24,7 @@ from .network import NETWORK
 from .schedule import Turn
 
 clock = time.perf_counter
-MOST_TIMES = 2000
+TOOLS: dict[str, Any] = {"flops": Flops, "profile": Profile}
 LONG = 3.0  # times the median
 
 
@@ -40,43 +40,39 @@ class WatchedRun:
     """
 
     def __init__(self, job: dict[str, Any], folder: Path, optimiser: Any) -> None:
-        self.job, self.folder = job, folder
+        self.job, self.folder, self.pid = job, folder, os.getpid()
         self.pace = job.get("mode") == "pace"
         self.began = self.since = clock()
         self.main = id(optimiser)
         self.optimisers = {self.main: ref(optimiser)}
         self.calls = {self.main: 1}
+        self.on_gpu = any(parameter.is_cuda for parameter in probes.parameters([optimiser]))
         self.ranks = ranks.ranks_here()
-        parameter = next(iter(probes.parameters([optimiser])), None)
-        self.on_gpu = parameter is not None and parameter.is_cuda
         self.why: str | None = None
         self.not_offered: dict[str, str] = {}
         self.blocks: list[dict[str, Any]] = []
         self.step_s: list[float] = []
-        self.steady_steps, self.steady_s, self.counted_s, self.counted_steps = 0, 0.0, 0.0, 0
+        self.steady_steps, self.steady_s = 0, 0.0
+        self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
+        self.limit = self.pace_s = float("inf")  # of a gap, and of a step as it is
         self.timing_began: float | None = None
         self.processor: Any = None
         self.flops: float | None = None
         self.profile: dict[str, Any] | None = None
-        self.tool: Any = None
         self.sampler = None if self.pace else Sampler(threading.get_ident())
         self.gaps = Gaps(self.sampler)
-        self.limit = float("inf")
         self.known = self._known()
         self.plan = schedule.plan(self)
-        self.heard = 0
-        self.undo: Any = None
-        self.refused = 0
-        self.rounds_done = self.rounds = 0
-        self.written = False
-        self.pid = os.getpid()
+        self.heard = self.refused = 0
+        self.undo: probes.Undo | None = None
         self.block = Turn("warm-up", 0, "as_it_is", 0, schedule.WARM_UP_STEPS)
+        self.rounds_done = self.rounds = 0
         self._count()
-        if self.on_gpu and not self.pace:
-            calls.install_waits()
         if self.sampler:
             self.sampler.start()
-        self.tell_progress()
+            if self.on_gpu:
+                calls.install_waits()
+        self._tell_progress()
         # Children of multiprocessing end without atexit, others without multiprocessing's end.
         util.Finalize(None, self.write_at_exit, exitpriority=0)
         atexit.register(self.write_at_exit)
@@ -98,39 +94,43 @@ class WatchedRun:
         self.left -= 1
         self.since = now
         if self.left <= 0:
-            self._border()
+            try:
+                self._border()
+            except Exception as error:  # this rank would no longer do as the others do
+                self.why = str(error) or type(error).__name__
+                self._end()
             self.since = clock()
 
     def _note(self, seconds: float) -> None:
         NOW.step += 1
-        if self.counting:
-            self.times.append(seconds)
-            if NOW.border:
-                self.borders.append(len(self.times) - 1)
-        if self.pace:
-            return
+        self.times.append(seconds)
+        if NOW.border:
+            self.borders.append(len(self.times) - 1)
+        if not self.pace:
+            self._note_what_it_was(seconds)
+        NOW.border = ""
+
+    def _note_what_it_was(self, seconds: float) -> None:
         NETWORK.step_ended()
-        known, self.known = self.known, self._known()
-        if self.block.phase == "timing" and seconds > self.limit and (self.counting or self.skipped_times):
-            parts = {name: self.known[name] - known[name] for name in known}
-            self.gaps.note(seconds, NOW.step - 1, NOW.border, parts)
+        before, self.known = self.known, self._known()
+        first = len(self.times) == 1 and not self.counting  # it holds the switch of an intervention
+        if seconds > self.limit and self.block.phase == "timing" and not first:
+            parts = {name: self.known[name] - before[name] for name in before}
+            self.gaps.note(seconds, NOW.step - 1, self.block.probe, NOW.border, parts)
         elif NOW.counting:
             self.steady_steps += 1
             self.steady_s += seconds
-        if not self.counting:
-            self.skipped_times.append(seconds)
         if LOADING.new_shape:
             LOADING.new_shape = False
             EVENTS.shape_steps += 1
-            EVENTS.shape_s += max(0.0, seconds - self.limit / LONG)
-        NOW.border = ""
+            EVENTS.shape_s += max(0.0, seconds - self.pace_s)
 
     def _known(self) -> dict[str, float]:
         return {
             "gc": EVENTS.gc_s,
             "loader start": LOADING.start_s,
             "checkpoint": EVENTS.save_s,
-            "compile": EVENTS.compile_s(),
+            "compile": events.compiled()[1],
         }
 
     # Blocks
@@ -142,25 +142,13 @@ class WatchedRun:
             self._count()
             return
         self._close()
-        try:
-            self.block = self._next()
-        except Exception as error:
-            self._give_up(error)
-        self._open()
-
-    def _next(self) -> Turn:
         self.heard += 1
         if self.ranks.rank:
-            return self.ranks.hear(self.heard)
-        block = next(self.plan)
-        self.ranks.tell(self.heard, block)
-        return block
-
-    def _give_up(self, error: Exception) -> None:
-        """From now on this process only watches, and nobody waits for it."""
-        self.why, self.ranks = str(error) or type(error).__name__, ranks.Alone()
-        self.plan = schedule.watching(self)
-        self.block = next(self.plan)
+            self.block = self.ranks.hear(self.heard)
+        else:
+            self.block = next(self.plan)
+            self.ranks.tell(self.heard, self.block)
+        self._open()
 
     def _open(self) -> None:
         block = self.block
@@ -168,29 +156,30 @@ class WatchedRun:
             self._begin_timing()
         if block.phase == "ended":
             self._end()
-        self.rounds_done, self.rounds = max(self.rounds_done, block.round), max(self.rounds, block.rounds)
-        self.tell_progress()
-        self.undo = probes.begin(block.probe, self.scene())
+        self.rounds_done, self.rounds = block.round, max(self.rounds, block.rounds)
+        self._tell_progress()
         if block.phase == "profiling":
-            self._begin_profiling()
-        self.counting, NOW.counting, NOW.as_it_is = False, False, False
-        self.skipped_times: list[float] = []
-        self.left = block.skip
+            report.write_run(self)  # what follows could fail
+        self.undo = probes.begin(block.probe, self.scene())
+        self.tool = TOOLS[block.probe](self.ranks.rank) if block.phase == "profiling" else None
+        self._clear(False, block.skip)
         if not block.skip:
             self._count()
 
     def _count(self) -> None:
+        """From now on steps count."""
         self._synchronise()
-        self.counting = True
-        self.times: list[float] = []
-        self.borders: list[int] = []
-        self.skipped_times = []
-        self.left = self.block.steps
+        self._clear(True, self.block.steps)
         NOW.counting = self.block.phase == "timing"
         NOW.as_it_is = NOW.counting and self.block.probe in schedule.AS_IT_IS
         NOW.border = ""
-        self.loading_before, self.collectives_before = LOADING.seconds, COLLECTIVE.seconds
+        self.before = LOADING.seconds, COLLECTIVE.seconds
         self.counted_from = clock()
+
+    def _clear(self, counting: bool, steps: int) -> None:
+        self.counting, self.left = counting, steps
+        self.times: list[float] = []
+        self.borders: list[int] = []
 
     def _close(self) -> None:
         self._synchronise()
@@ -198,17 +187,18 @@ class WatchedRun:
         as_it_is, NOW.as_it_is, NOW.counting = NOW.as_it_is, False, False
         if self.undo:
             self.undo()
-            self.undo = None
         if self.block.phase == "timing":
             self.blocks.append(self._as_block(seconds))
-            if as_it_is:
-                self.step_s.extend(self.times)
-                self.counted_steps += len(self.times)
-                self.counted_s += seconds
+        if as_it_is:
+            self.step_s.extend(self.times)
+            self.counted_steps += len(self.times)
+            self.counted_s += seconds
+        if as_it_is or self.block.phase == "warm-up":
+            self.pace_s = seconds / len(self.times)
+            self.limit = LONG * max(self.pace_s, statistics.median((self.step_s or self.times)[-2000:]))
         if self.block.phase == "profiling":
-            self._end_profiling()
-        if self.block.phase == "warm-up" or as_it_is:
-            self.limit = LONG * statistics.median((self.step_s or self.times)[-MOST_TIMES:])
+            found = self.tool.end(self.block.steps, self.counted_s / max(1, self.counted_steps))
+            setattr(self, self.block.probe, found)
 
     def _as_block(self, seconds: float) -> dict[str, Any]:
         """Steps at borders (an epoch begins, validation, a checkpoint) are left out, unless most steps are such."""
@@ -218,38 +208,50 @@ class WatchedRun:
             "probe": self.block.probe,
             "steps": len(times) - len(borders),
             "seconds": seconds - sum(times[place] for place in borders),
-            "loading_s": LOADING.seconds - self.loading_before,
-            "collectives_s": COLLECTIVE.seconds - self.collectives_before,
+            "loading_s": LOADING.seconds - self.before[0],
+            "collectives_s": COLLECTIVE.seconds - self.before[1],
             "borders": borders,
             "step_s": [round(value, 6) for value in times],
         }
 
+    def _synchronise(self) -> None:
+        if self.on_gpu:
+            for device in {parameter.device for parameter in probes.parameters(self.living())}:
+                calls.real_synchronize(device)
+
+    def living(self) -> list[Any]:
+        """The optimisers that are still there, the main one first."""
+        keys = sorted(self.optimisers, key=lambda key: key != self.main)
+        return [optimiser for optimiser in (self.optimisers[key]() for key in keys) if optimiser is not None]
+
     def scene(self) -> probes.Scene:
         return probes.Scene(self.living(), self.on_gpu, self.ranks.world_size)
 
-    def living(self) -> list[Any]:
-        alive = [self.optimisers[self.main](), *(of() for key, of in self.optimisers.items() if key != self.main)]
-        return [optimiser for optimiser in alive if optimiser is not None]
+    def _begin_timing(self) -> None:
+        self.timing_began = clock()
+        counts = {key: count for key, count in self.calls.items() if self.optimisers[key]() is not None}
+        often = max(counts.values())
+        self.main = min((key for key in counts if counts[key] >= 0.1 * often), key=lambda key: counts[key])
+        self.processor = report.processor_time()
+        EVENTS.reset()
+        if not self.pace:
+            self.why = self.why or probes.hindrance(self.scene())
 
-    def _synchronise(self) -> None:
-        if self.on_gpu:
-            for device in {p.device for p in probes.parameters(self.living())}:
-                calls.real_synchronize(device)
-
-    # What rank 0 asks for its plan (schedule.py)
+    # What the plan (schedule.py) asks on rank 0
 
     def offer(self, seconds: float) -> list[str]:
+        """The interventions that this run gets in so many seconds; `not_offered` says why not the others."""
         if self.pace:
             return []
         self.why = probes.hindrance(self.scene()) or self._others()
         offered, self.not_offered = probes.offered(self.scene())
-        left_out = self.job.get("leave_out", [])
-        offered = [name for name in offered if name not in left_out]
+        left_out = dict.fromkeys(self.job.get("leave_out", []), "left out")
         if self.why:
-            self.not_offered = {**self.not_offered, **dict.fromkeys(offered, self.why)}
-            return []
-        fitting = schedule.that_fit(offered, self.median_s, seconds)
-        self.not_offered.update(schedule.without(offered, fitting))
+            left_out = dict.fromkeys(offered, self.why)
+        fitting = schedule.that_fit([name for name in offered if name not in left_out], self.pace_s, seconds)
+        too_long = dict.fromkeys(offered, "no time for it: a step takes too long")
+        self.not_offered.update({name: (left_out | too_long)[name] for name in offered if name not in fitting})
+        self.not_offered.update({name: why for name, why in left_out.items() if name in offered})
         return fitting
 
     def _others(self) -> str | None:
@@ -258,110 +260,72 @@ class WatchedRun:
         others = len(list(self.folder.glob("progress-*.json"))) - 1
         return "several processes that are no ranks" if self.ranks.world_size == 1 and others > 0 else None
 
-    @property
-    def steps(self) -> int:
-        return NOW.step
-
-    def queued(self) -> int:
-        return LOADING.queued()
-
-    @property
-    def median_s(self) -> float:
-        """Of a step as it is, by now."""
-        return self.limit / LONG
-
-    def _begin_timing(self) -> None:
-        self.timing_began = clock()
-        for key in [key for key in self.optimisers if self.optimisers[key]() is None]:
-            self.calls.pop(key, None)
-        often = max(self.calls.values())
-        self.main = min((key for key in self.calls if self.calls[key] >= 0.1 * often), key=lambda key: self.calls[key])
-        self.processor = report.processor_time()
-        EVENTS.reset()
-        if not self.not_offered:
-            self.not_offered = probes.offered(self.scene())[1]
-
     # The end
 
-    def _begin_profiling(self) -> None:
-        self.write()
-        NOW.counting = NOW.as_it_is = False
-        if self.block.probe == "flops":
-            self.tool = Flops()
-        elif self.ranks.rank == 0:
-            self.tool = Profile()
-
-    def _end_profiling(self) -> None:
-        if self.block.probe == "flops":
-            self.flops = self.tool.end()
-        elif self.tool:
-            self.profile = self.tool.end(self.block.steps + self.block.skip, self.counted_step())
-        self.tool = None
-
-    def counted_step(self) -> float | None:
-        return self.counted_s / self.counted_steps if self.counted_steps else None
-
     def _end(self) -> None:
-        self.left = 0
         self.refused += 1
         if self.refused == 1:
-            self.written = True
+            NOW.counting = NOW.as_it_is = False
             if self.sampler:
                 self.sampler.stopped = True
-            self.write()
+            report.write_run(self)
             self.ranks.leave()
-            self.tell_progress()
+            self._tell_progress()
         if self.refused > 100:  # a script that catches every exception
             os._exit(0)
         raise Ended(0)
 
     def write_at_exit(self) -> None:
         """For a script that ends before its time."""
-        if not self.written and os.getpid() == self.pid:
-            self.written = True
-            self.write()
+        if not self.refused and os.getpid() == self.pid:
+            self.refused = 1
+            report.write_run(self)
+            self._tell_progress()
 
-    def tell_progress(self) -> None:
-        phase = "ended" if self.refused else self.block.phase
-        values = {"phase": phase, "rounds_done": self.rounds_done, "rounds": self.rounds, "left_s": self.block.left_s}
+    def _tell_progress(self) -> None:
+        values = {
+            "phase": "ended" if self.refused else self.block.phase,
+            "rounds_done": self.rounds_done,
+            "rounds": self.rounds,
+            "left_s": self.block.left_s,
+        }
         report.write(self.folder, "progress", values)
 
-    def write(self) -> None:
-        report.write(self.folder, "process", report.of_run(self))
 
-
-class Begun:
-    """The run of this process, where an optimiser has stepped in it. A forked process begins anew."""
+class Beginning:
+    """Begins a run where an optimiser steps for the first time in a process. A forked process begins anew."""
 
     def __init__(self, job: dict[str, Any], folder: Path) -> None:
         self.job, self.folder = job, folder
         self.run: WatchedRun | None = None
-        self.failed = False
+        self.tried = False
 
-    def hook(self, optimiser: Any, _args: Any, _kwargs: Any) -> None:
-        run = self.run
-        if run is not None:
-            run.stepped(optimiser)
-        elif not self.failed:
-            self.failed = True  # until it is there
-            self.run = WatchedRun(self.job, self.folder, optimiser)
-            self.failed = False
+    def stepped(self, optimiser: Any) -> None:
+        if self.run is not None:
+            self.run.stepped(optimiser)
+        elif not self.tried:
+            self.tried = True
+            try:
+                self.run = WatchedRun(self.job, self.folder, optimiser)
+            except Exception as error:
+                report.write(self.folder, "problem", {"why": f"{type(error).__name__}: {error}"})
 
     def forget(self) -> None:
         """In a child of os.fork: a worker of a DataLoader, or a rank."""
-        self.run, NOW.counting, NOW.as_it_is, NOW.step = None, False, False, 0
+        self.run, self.tried = None, False
+        NOW.counting, NOW.as_it_is, NOW.step = False, False, 0
 
 
 def install(job: dict[str, Any], folder: Path) -> None:
     """Puts all hooks in; for `pace` those of optimisers alone."""
-    begun = Begun(job, folder)
+    beginning = Beginning(job, folder)
 
-    def hook(optimiser: Any, args: Any, kwargs: Any) -> None:
-        begun.hook(optimiser, args, kwargs)
+    def hook(optimiser: Any, _args: Any, _kwargs: Any) -> None:
+        beginning.stepped(optimiser)
 
     leave_out_of_graphs(hook)
     register_optimizer_step_post_hook(hook)
-    os.register_at_fork(after_in_child=begun.forget)
+    os.register_at_fork(after_in_child=beginning.forget)
     if job.get("mode") != "pace":
         for module in (calls, events, loader, network):
             module.install()

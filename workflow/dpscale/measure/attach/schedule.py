@@ -7,6 +7,8 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .loader import LOADING
+
 AS_IT_IS = ("as_it_is", "as_it_is_again")  # two of a kind in each round: how much equal blocks differ
 # What is left out last, where a step takes so long that not everything fits.
 FIRST = ("no_allreduce", "batch_kept", "no_waiting", "batch_kept_no_allreduce", "accumulated", "no_buffers")
@@ -81,15 +83,11 @@ def rounds_in(seconds: float, step_s: float, steps: int, probes: int) -> int:
     return max(1, int(seconds / round_s))
 
 
-def without(offered: Sequence[str], kept: Sequence[str]) -> dict[str, str]:
-    return {name: "no time for it: a step takes too long" for name in offered if name not in kept}
-
-
 def plan(run: Any) -> Iterator[Turn]:
     """All blocks of a run (run.WatchedRun), the first of warm-up excepted: they depend on how long its steps take."""
     seconds = 60.0 * run.job["minutes"]
-    while clock() - run.began < min(3.0, 0.15 * seconds) or run.steps < 2 * WARM_UP_STEPS:
-        yield Turn("warm-up", 0, "as_it_is", 0, max(WARM_UP_STEPS, steps_of(run.median_s, 0.2)))
+    while clock() - run.began < min(3.0, 0.15 * seconds):
+        yield Turn("warm-up", 0, "as_it_is", 0, max(WARM_UP_STEPS, steps_of(run.pace_s, 0.2)))
     done = yield from rounds(run, run.offer(seconds), seconds)
     if not run.pace:
         yield Turn("profiling", done, "flops", 0, 1)
@@ -101,24 +99,15 @@ def plan(run: Any) -> Iterator[Turn]:
 def rounds(run: Any, probes: Sequence[str], seconds: float) -> Generator[Turn, None, int]:
     """As many as fit into `seconds`, one at least, and none begun after half as much again. Returns their number."""
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
-    steps = steps_of(run.median_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)))
-    expected = rounds_in(seconds, run.median_s, steps, len(probes))
+    steps = steps_of(run.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)))
+    expected = rounds_in(seconds, run.pace_s, steps, len(probes))
     while not number or clock() + 0.7 * longest < until:
         began = clock()
         for name in order(probes, run.job.get("seed", 0), number):
             if clock() > until + 0.5 * seconds:
                 return number
-            skip = skipped(name, before, run.queued())
+            skip = skipped(name, before, LOADING.queued())
             yield Turn("timing", number, name, skip, steps, expected, round(until - clock(), 1))
             before = name
         number, longest = number + 1, max(longest, clock() - began)
     return number
-
-
-def watching(run: Any) -> Iterator[Turn]:
-    """For a process that waits for no other: blocks without interventions, until time is up."""
-    until, number = run.began + 60.0 * run.job["minutes"], 1_000
-    while clock() < until:
-        yield Turn("timing", number, "as_it_is", 0, steps_of(run.median_s, 1.0))
-        number += 1
-    yield Turn("ended", 0, "", 0, 0)
