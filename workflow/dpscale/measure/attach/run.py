@@ -161,7 +161,7 @@ class WatchedRun:
         if block.phase == "profiling":
             report.write_run(self)  # what follows could fail
         self.undo = probes.begin(block.probe, self.scene())
-        self.tool = TOOLS[block.probe](self.ranks.rank) if block.phase == "profiling" else None
+        self.tool: Any = TOOLS[block.probe](self.ranks.rank) if block.phase == "profiling" else None
         self._clear(False, block.skip)
         if not block.skip:
             self._count()

@@ -86,8 +86,9 @@ def rounds_in(seconds: float, step_s: float, steps: int, probes: int) -> int:
 def plan(run: Any) -> Iterator[Turn]:
     """All blocks of a run (run.WatchedRun), the first of warm-up excepted: they depend on how long its steps take."""
     seconds = 60.0 * run.job["minutes"]
+    yield Turn("warm-up", 0, "as_it_is", 0, LEAST_STEPS)
     while clock() - run.began < min(3.0, 0.15 * seconds):
-        yield Turn("warm-up", 0, "as_it_is", 0, max(WARM_UP_STEPS, steps_of(run.pace_s, 0.2)))
+        yield Turn("warm-up", 0, "as_it_is", 0, steps_of(run.pace_s, 0.2))
     done = yield from rounds(run, run.offer(seconds), seconds)
     if not run.pace:
         yield Turn("profiling", done, "flops", 0, 1)
@@ -99,10 +100,10 @@ def plan(run: Any) -> Iterator[Turn]:
 def rounds(run: Any, probes: Sequence[str], seconds: float) -> Generator[Turn, None, int]:
     """As many as fit into `seconds`, one at least, and none begun after half as much again. Returns their number."""
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
-    steps = steps_of(run.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)))
-    expected = rounds_in(seconds, run.pace_s, steps, len(probes))
     while not number or clock() + 0.7 * longest < until:
         began = clock()
+        steps = steps_of(run.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)))
+        expected = number + rounds_in(until - began, run.pace_s, steps, len(probes))
         for name in order(probes, run.job.get("seed", 0), number):
             if clock() > until + 0.5 * seconds:
                 return number
