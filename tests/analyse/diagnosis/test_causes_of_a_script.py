@@ -6,7 +6,7 @@ import pytest
 
 from dpscale.analyse.answer.causes import FoundCause
 from dpscale.analyse.answer.diagnosis import Diagnosis
-from dpscale.analyse.diagnosis.script import diagnose_script
+from dpscale.analyse.diagnosis.script import NO_EXCHANGE, diagnose_script
 from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record
@@ -67,8 +67,8 @@ CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("gloo_with_cuda", both(steps_ms=SLOW_EXCHANGE, **{**ON_GPU, "backend": "gloo"}), 10.2),
     ("slow_device", ({}, {"steps_ms": {**HEALTHY, "as_it_is": 30.4, "batch_kept": 30.3, "no_allreduce": 30.2,
                                        "batch_kept_no_allreduce": 30.1}}), 20.0),
-    ("uneven_ranks", ({"steps_ms": {**SLOW_EXCHANGE, "batch_kept_no_allreduce": [10, 20]}},
-                      {"steps_ms": {**SLOW_EXCHANGE, "batch_kept_no_allreduce": [20, 10]}}), 5.0),
+    ("uneven_ranks", ({"steps_ms": {**SLOW_EXCHANGE, **dict.fromkeys(NO_EXCHANGE, [10, 20])}},
+                      {"steps_ms": {**SLOW_EXCHANGE, **dict.fromkeys(NO_EXCHANGE, [20, 10])}}), 5.0),
     ("loader_of_one_rank", ({"loading_ms": 12.0, "steps_ms": {**HEALTHY, "as_it_is": 20.3}},
                             {"steps_ms": {**HEALTHY, "as_it_is": 20.3}}), 11.9),
     ("workers_restarted", both(gaps=[gap("for x in loader", what="loader start")]), 10.0),

@@ -342,7 +342,8 @@ _CAUSES = (
         "other_work",
         "other work on the machine",
         "Other processes use the cores or the GPU of this training.",
-        "End them, or move the training (top, nvidia-smi).",
+        "End them, or move the training (top, nvidia-smi): what else is told here was measured beside them.",
+        comes_first=True,
     ),
     Cause(
         "pageable_copies",

@@ -18,6 +18,8 @@ from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
 SLOW_LINK_SHARE = {"GPU": 0.25, "worker": 0.05}
 # Where the steps wait for batches for a smaller part of what loading costs, it disturbs them.
 WAITED_SHARE = 0.5
+# Rounds that agree in the sign of a cost, where they are too few for an interval.
+FEWEST_ROUNDS = 3
 # Cores that are so busy are the limit where they are fewer than the processes.
 BUSY_SHARE = 0.6
 # A copy that reaches a smaller part of the link's data sheet has a slow link too.
@@ -58,10 +60,10 @@ class FoundCause:
 
     @property
     def is_reason(self) -> bool:
-        """Whether it takes enough of the step, in all of its interval more than nothing and more than noise; or is
-        certain without that: what cannot be timed is found only where it is."""
-        is_large = self.share.value >= self.cause.least_share and not self.cost_s.low <= 0
-        return self.cause.comes_first or not self.cost_s.is_known or (is_large and self.cost_s.value > self.noise_s)
+        """Whether it takes enough of the step, surely more than nothing, and more than noise; or cannot be timed, and is
+        found only where it is certain."""
+        is_large = self.share.value >= self.cause.least_share and self.cost_s.value > self.noise_s
+        return not self.cost_s.is_known or (is_large and _is_surely_above_zero(self.cost_s))
 
     @property
     def order(self) -> tuple[bool, bool, float]:
@@ -75,6 +77,13 @@ class FoundCause:
         )
         shorter, smaller = self.cost_s.map(lambda value: value - cost_s), self.share.map(lambda value: value - share)
         return replace(self, cost_s=shorter, share=smaller)
+
+
+def _is_surely_above_zero(cost: Figure) -> bool:
+    """In all of its interval; in every one of some rounds that are too few for one; or of no rounds."""
+    if cost.has_interval or not cost.blocks:
+        return not cost.low <= 0
+    return len(cost.blocks) >= FEWEST_ROUNDS and min(cost.blocks.values()) > 0
 
 
 Found = list[FoundCause] | None

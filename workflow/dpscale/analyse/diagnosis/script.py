@@ -57,7 +57,8 @@ def probes_of(record: Record) -> Probes:
     noise_s = 0.0
     if "as_it_is_again" in times:
         pair = times["as_it_is"], times.pop("as_it_is_again")
-        noise_s = OVER_NOISE * in_rounds(lambda one, other: abs(one - other), *pair).value
+        apart = in_rounds(lambda one, other: abs(one - other), *pair)
+        noise_s = OVER_NOISE * apart.value if apart.has_interval else max(apart.blocks.values())
         times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
     times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"

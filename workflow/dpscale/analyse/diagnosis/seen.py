@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, Finder, Found, FoundCause, Remedy, count, exact, found, times
-from dpscale.analyse.answer.probes import ProbeCost, Probes, minus
-from dpscale.formulas.figure import Figure, multiplied
+from dpscale.analyse.answer.probes import ProbeCost, Probes, in_rounds, minus
+from dpscale.formulas.figure import Figure
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
 
 CORES, OF_STEP = Unit("1", "", decimals=1), Unit("1", "in a step", decimals=1)
@@ -128,7 +128,7 @@ def _logging(probes: Probes) -> Found:
         return None
     words = dict(KINDS)["logging"]
     lines = [line for line in probes.seen.part("lines") or () if words.search(line.get("code") or "")]
-    cost = multiplied(probes[probes.whole], sum(line["share"] for line in lines)) if lines else None
+    cost = exact(probes[probes.whole].value * sum(line["share"] for line in lines)) if lines else None
     remedy = Remedy("none_of_it", cost)
     return found("logging", probes, ProbeCost(cost), [], [remedy], [place(line) for line in lines]) if cost else []
 
@@ -175,7 +175,7 @@ def _work(probes: Probes) -> Found:
     if seen is None or len(seen.ranks) < 2:
         return []
     whole, n = probes[probes.whole], len(seen.ranks)
-    cost = ProbeCost(multiplied(whole, 1 - 1 / n))
+    cost = ProbeCost(exact(whole.value * (1 - 1 / n)))
     if all(rank["world_size"] == 1 for rank in seen.ranks):
         return found("started_twice", probes, cost, [count("runs", n)], [Remedy("one_launch", cost.seconds)])
     divided = [Remedy("divided", cost.seconds)]
@@ -201,9 +201,13 @@ def shared_batches(ranks: Sequence[Mapping[str, Any]]) -> float | None:
 
 def _exchange(probes: Probes) -> Found:
     """What the exchange of gradients adds to the slowest rank of every step; named after what makes it slow."""
-    added, seen = probes.cost(probes.in_memory, "own_pace"), probes.seen
-    if added is None or seen is None:
+    seen = probes.seen
+    if seen is None or not probes.has("own_pace"):
         return []
+    added = ProbeCost(minus(probes[probes.in_memory], probes["own_pace"]))
+    if probes.has("batch_kept", "no_allreduce"):  # with the loader too: two differences of a round tell it better
+        loaded = minus(probes[probes.whole], probes["no_allreduce"])
+        added = ProbeCost(in_rounds(lambda one, other: (one + other) / 2, added.seconds, loaded))
     device, bytes_sent = seen.first["device"], seen.part("gradient_bytes")
     n = probes.devices
     evidence = times(probes, probes.in_memory, "own_pace")
@@ -289,7 +293,7 @@ def _precision(probes: Probes) -> Found:
     share = sizes.get("float64", 0) / max(1, sum(sizes.values()))
     if share < 0.5:
         return []
-    cost = multiplied(probes["own_pace" if probes.has("own_pace") else probes.in_memory], 0.5)
+    cost = exact(0.5 * probes["own_pace" if probes.has("own_pace") else probes.in_memory].value)
     evidence = [Evidence("in_float64", exact(share), PERCENT)]
     return found("float64", probes, ProbeCost(cost), evidence, [Remedy("float32", cost)])
 
@@ -331,7 +335,7 @@ def _lacking(
 ) -> list[FoundCause]:
     if lacking <= 0:
         return []
-    cost = multiplied(probes[probes.whole], min(1.0, lacking / needed))
+    cost = exact(probes[probes.whole].value * min(1.0, lacking / needed))
     return found(
         name, probes, ProbeCost(cost), evidence, [Remedy("all_cores" if name != "other_work" else "none_of_it", cost)]
     )

@@ -30,8 +30,8 @@ FOLDER = "DPSCALE_ATTACH"
 POLL_S, SAY_EVERY_S = 0.2, 30.0
 # After the last step a run has so long to end by itself. One that cannot be interrupted is killed.
 GRACE_S = 20.0
-# Parts of the time that the run with interventions and each of the others have.
-PARTS = {"diagnosed": 0.55, "paced": 0.15, "one": 0.15}
+# The part of the time that each run beside the one with interventions has.
+PART = 0.15
 _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "paced": "now without"}
 # It is not run on one device again where starts would take more than so many times the time that was asked for.
 LONG_STARTS = 2.0
@@ -63,7 +63,7 @@ def diagnose_script(command: Sequence[str], minutes: float, first_step_s: float,
         signal.signal(ending, _stop)
     alone, unknown = _on_one(command)
     with tempfile.TemporaryDirectory(prefix="dpscale-") as name:
-        runs = _Runs(Path(name), minutes, first_step_s, say)
+        runs = _Runs(Path(name), minutes, 3 if alone else 1, first_step_s, say)
         times = "four times, two of them on one device" if alone else "twice"
         say(f"takes about {minutes:g} min and the script's starts: it runs {times}. What it writes is its own")
         if alone:
@@ -104,8 +104,8 @@ def _on_one(command: Sequence[str]) -> tuple[list[str] | None, str | None]:
 class _Runs:
     """Runs of the script, one after the other, each with a folder of its own."""
 
-    def __init__(self, folder: Path, minutes: float, first_step_s: float, say: Callable[[str], None]):
-        self.folder, self.minutes, self.first_step_s, self.say = folder, minutes, first_step_s, say
+    def __init__(self, folder: Path, minutes: float, beside: int, first_step_s: float, say: Callable[[str], None]):
+        self.folder, self.minutes, self.beside, self.first_step_s, self.say = folder, minutes, beside, first_step_s, say
         self.done: list[dict[str, Any]] = []
 
     def try_on_one(self, alone: Sequence[str]) -> str | None:
@@ -124,7 +124,7 @@ class _Runs:
         self.say(_SAID[what])
         folder = self.folder / str(len(list(self.folder.iterdir())))
         folder.mkdir()
-        minutes = self.minutes * PARTS[what]
+        minutes = self.minutes * (1 - self.beside * PART if what == "diagnosed" else PART)
         job: dict[str, Any] = {"minutes": minutes, "seed": 1, "mode": "pace" if what == "paced" else "diagnose"}
         job |= {"leave_out": list(PROBES)} if what == "one" else {}
         (folder / "job.json").write_text(json.dumps(job))
