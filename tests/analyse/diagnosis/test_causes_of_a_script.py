@@ -39,6 +39,11 @@ def probes(**steps_ms: Any) -> tuple[dict[str, Any], ...]:
     return both(steps_ms={**HEALTHY, **steps_ms})
 
 
+def late(*times_ms: float) -> dict[str, Any]:
+    """Steps without exchange that take these times in turn."""
+    return {name: list(times_ms) for name in NO_EXCHANGE}
+
+
 # What is found of the two ranks, and its cost in ms.
 CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("buffers", probes(no_buffers=6.4), 4.0),
@@ -67,8 +72,8 @@ CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("gloo_with_cuda", both(steps_ms=SLOW_EXCHANGE, **{**ON_GPU, "backend": "gloo"}), 10.2),
     ("slow_device", ({}, {"steps_ms": {**HEALTHY, "as_it_is": 30.4, "batch_kept": 30.3, "no_allreduce": 30.2,
                                        "batch_kept_no_allreduce": 30.1}}), 20.0),
-    ("uneven_ranks", ({"steps_ms": {**SLOW_EXCHANGE, **dict.fromkeys(NO_EXCHANGE, [10, 20])}},
-                      {"steps_ms": {**SLOW_EXCHANGE, **dict.fromkeys(NO_EXCHANGE, [20, 10])}}), 5.0),
+    ("uneven_ranks", ({"steps_ms": {**SLOW_EXCHANGE, **late(10, 20)}},
+                      {"steps_ms": {**SLOW_EXCHANGE, **late(20, 10)}}), 5.0),
     ("loader_of_one_rank", ({"loading_ms": 12.0, "steps_ms": {**HEALTHY, "as_it_is": 20.3}},
                             {"steps_ms": {**HEALTHY, "as_it_is": 20.3}}), 11.9),
     ("workers_restarted", both(gaps=[gap("for x in loader", what="loader start")]), 10.0),

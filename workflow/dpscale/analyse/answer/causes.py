@@ -60,8 +60,8 @@ class FoundCause:
 
     @property
     def is_reason(self) -> bool:
-        """Whether it takes enough of the step, surely more than nothing, and more than noise; or cannot be timed, and is
-        found only where it is certain."""
+        """Whether it takes enough of the step, surely more than nothing, and more than noise; or cannot be timed: then
+        it is found only where it is certain."""
         is_large = self.share.value >= self.cause.least_share and self.cost_s.value > self.noise_s
         return not self.cost_s.is_known or (is_large and _is_surely_above_zero(self.cost_s))
 
