@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, FrameLocator, Page, TimeoutError
+from playwright.sync_api import Browser, FrameLocator, Page
 
 from offline import listen
 
@@ -70,20 +70,3 @@ def test_links_go_to_their_sections(frame: FrameLocator) -> None:
         link.click()
         box = target.bounding_box()
         assert box and -1 < box["y"] < HEIGHT, "the section is in view"
-
-
-def test_tables_can_be_downloaded_unless_the_frame_forbids_it(
-    frame: FrameLocator, around: Page, request: pytest.FixtureRequest
-) -> None:
-    link = frame.locator("a[download]").first
-    for summary in link.locator("xpath=ancestor::details[not(@open)]/summary").all():
-        summary.click()
-    assert link.is_visible()
-    if "[free]" in request.node.name:
-        with around.expect_download() as download:
-            link.click()
-        assert download.value.suggested_filename == link.get_attribute("download")
-        return
-    with pytest.raises(TimeoutError), around.expect_download(timeout=1_000):
-        link.click()
-    assert frame.locator("h1").count() == 1, "the page is still there"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
+from page_tables import audited, h200_with_steps, study
 from playwright.sync_api import Browser, Page
+from variant_tables import with_variants
 
 from dpscale.present.study.page import render
 from dpscale.tables.study import RejectedRow
@@ -27,9 +27,12 @@ from printed import fullness
 
 @pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = audited(root, h200_with_steps())
+    data, others = audited(root, h200_with_steps()), with_variants()
     data = replace(
         data,
+        variants=others.variants,
+        one_gpu=others.one_gpu,
+        kernels=others.kernels,
         records=[replace(row, throttle_reasons="software power cap") for row in data.records],
         rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
     )
@@ -45,7 +48,7 @@ def test_page_asks_for_nothing_and_fits(
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
         assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
-        assert page.locator("svg[role=img]").count() == 11
+        assert page.locator("svg[role=img]").count() == 15
 
 
 def test_other_peoples_figures_are_one_click_away_and_lead_back(
@@ -59,13 +62,6 @@ def test_other_peoples_figures_are_one_click_away_and_lead_back(
     assert page.url == published_file.as_uri()
     page.get_by_role("link", name="recorded", exact=True).click()
     assert page.url == recorded_file.as_uri()
-    page.close()
-
-
-def test_what_is_too_wide_is_found(browser: Browser) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.set_content("<p>narrow</p><p style='width: 500px'>wide</p><p hidden style='width: 500px'>hidden</p>")
-    assert wider_than(page, 390, "p") == ['<p style="width: 500px">wide</p>']
     page.close()
 
 
@@ -162,12 +158,6 @@ def test_the_recorded_study_is_printed_on_10_pages_at_most_none_of_them_half_emp
     page.close()
 
 
-def test_dark_mode_is_dark(page: Page) -> None:
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
-    colours = page.evaluate("[...document.querySelectorAll('svg path')].map(path => getComputedStyle(path).stroke)")
-    assert "rgb(255, 158, 74)" in colours
-
-
 def test_charts_are_images_with_a_name_and_tables_can_be_downloaded(page: Page) -> None:
     assert page.get_by_role("img", name="4 GPUs. Efficiency in % against batch").count() == 1
     with page.expect_download() as download:
@@ -175,14 +165,3 @@ def test_charts_are_images_with_a_name_and_tables_can_be_downloaded(page: Page) 
     assert download.value.suggested_filename == "bandwidth.csv.zip"
     with ZipFile(download.value.path()) as archive:
         assert archive.read("bandwidth.csv").startswith(b"strategy,gpus,batch_per_gpu")
-
-
-def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:
-    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
-    data = tables(times=[absent_row("missing", "x" * 300, **configuration)], records=[record_row(**configuration)])
-    file = tmp_path / "nothing.html"
-    file.write_text(render(study(), data))
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(file.as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.close()

@@ -49,8 +49,3 @@ def test_the_general_table_is_sorted_by_a_click_and_words_stand_last(page: Page)
     batches = [int(cell.replace(",", "")) for cell in column(page, 3)]
     assert batches == sorted(batches, reverse=True)
     assert [efficiency.get_attribute("aria-sort"), batch.get_attribute("aria-sort")] == [None, "descending"]
-
-
-def test_a_column_of_words_is_sorted_too(page: Page) -> None:
-    page.locator("#table-general th", has_text="Strategy").get_by_role("button").click()
-    assert column(page, 1) == sorted(column(page, 1), reverse=True)

@@ -2,16 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
 from page_tables import GPU, around
 
 from answered_study import answered_tables, screen_of
-from dpscale.analyse.answer.answer import answer_of, answer_rows
+from dpscale.analyse.answer.answer import answer_of
 from dpscale.analyse.answer.answer_json import answer_json
 from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import answer_batch
@@ -20,7 +18,6 @@ from dpscale.present.findings.answer import reason, text
 from dpscale.schemas.validation import violations
 from dpscale.tables.answer import CausesRow
 from dpscale.vocabulary.causes import CAUSES
-from recorded import recorded_tables
 
 TWO, FOUR = [1.8, 1.82, 1.78], [3.5, 3.55, 3.45]
 FAST = {2: TWO, 4: FOUR}
@@ -29,7 +26,6 @@ SAID_OF_TWO, SAID_OF_FOUR = "2 GPUs are 1.80 times as fast as 1 [1.75, 1.85]", "
 OF_BOTH = f"{WITH} {SAID_OF_TWO} and {SAID_OF_FOUR}."
 BOTH = "Both are worth it: more than half of what the GPUs could give."
 THAT = "That is worth it: more than half of what the GPUs could give."
-ONE = "2 GPUs are worth it: more than half of what the GPUs could give."
 # What a study is, the sentences of the answer, and what belongs to it.
 CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "worth it": ({"gains": FAST}, [OF_BOTH, BOTH], []),
@@ -58,11 +54,6 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ],
         [],
     ),
-    "two runs": (
-        {"gains": {2: [1.9, 1.91], 4: [3.858, 3.871]}},
-        [f"{WITH} 2 GPUs are 1.90 times as fast as 1 [1.84, 1.97] and 4 GPUs 3.86 times [3.78, 3.95].", BOTH],
-        [],
-    ),
     "one machine": (
         {"gains": FAST, "one_server": True},
         [OF_BOTH, BOTH],
@@ -85,11 +76,6 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ],
         [],
     ),
-    "zero variance": (
-        {"gains": {2: [1.9] * 3, 4: [3.8] * 3}},
-        [f"{WITH} 2 GPUs are 1.90 times as fast as 1 [1.90, 1.90] and 4 GPUs 3.80 times [3.80, 3.80].", BOTH],
-        [],
-    ),
     "above 100 %": (
         {"gains": {2: [2.4, 2.42, 2.38], 4: FOUR}},
         [f"{WITH} 2 GPUs are 2.40 times as fast as 1 [2.35, 2.45] and {SAID_OF_FOUR}.", BOTH],
@@ -108,15 +94,6 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [OF_BOTH, BOTH],
         [f"With data loading, {SAID_OF_TWO} and {SAID_OF_FOUR}."],
     ),
-    "4 GPUs with fewer runs than 2": (
-        {"gains": {2: TWO, 4: [3.9]}},
-        [
-            f"{WITH} {SAID_OF_TWO} and 4 GPUs 3.90 times (one run).",
-            ONE,
-            "4 GPUs gave more than half of what they could, but that is not confirmed.",
-        ],
-        [],
-    ),
     "4 GPUs without a run": (
         {"gains": {2: TWO}},
         [
@@ -129,9 +106,6 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "drift everywhere": (
         {"gains": FAST, "drift": 0.1}, [OF_BOTH, BOTH], ["One GPU alone drifted by up to 10 % in 6 of 6 runs."],
     ),
-    "one batch": (
-        {"gains": FAST, "batch_per_gpu": [64]}, [OF_BOTH.replace("128", "64"), BOTH], [],
-    ),
     "4 GPUs at another batch": (
         {"gains": {("ddp", 2, 128): TWO, ("ddp", 4, 512): FOUR}, "batch_per_gpu": [32, 128, 512]},
         [
@@ -140,11 +114,6 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
             BOTH,
         ],
         ["Batch 128, which this answer is about, was not measured on 4 GPUs: the nearest one stands for it."],
-    ),
-    "a batch that was not measured": (
-        {"gains": FAST, "answer": {"batch_per_gpu": 100}, "batch_per_gpu": [32, 128]},
-        [OF_BOTH, BOTH],
-        ["Batch 100, which this answer is about, was not measured on 2 and 4 GPUs: the nearest one stands for it."],
     ),
     "dp alone": (
         {"gains": {2: TWO}, "strategies": ["single", "dp"], "gpus": [1, 2]},
@@ -278,32 +247,7 @@ def test_the_answer_for_machines_has_its_schema(tmp_path: Path, case: str) -> No
         )
 
 
-EXAMPLES = {f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50", "wide-mlp")}
-
-
-@pytest.mark.parametrize("results", ["recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4", *EXAMPLES])
-def test_recorded_studies_speak_of_every_number_of_gpus(root: Path, results: str) -> None:
-    tables = recorded_tables(root, results, EXAMPLES.get(results, ""))
-    screen = screen_of(tables)
-    numbers = {row.gpus for row in tables.times if row.gpus > 1}
-    assert [gpus for gpus in numbers if f"{gpus} GPUs" not in screen.sentences[0]] == []
-    said = [*screen.sentences, *screen.notes, screen.reason, *(advice.text for advice in screen.to_do)]
-    words = [len(sentence.split()) for text in said for sentence in text.split(". ") if sentence]
-    assert max(words) <= 40 and median(words) <= 25
-    assert not any("no interval" in text for text in said)
-
-
 def test_workers_are_no_gpus(tmp_path: Path) -> None:
     screen = screen_of(answered_tables(tmp_path, {2: TWO}, gpus=[1, 2]), device="cpu")
     assert screen.sentences[0].startswith("With ddp at batch 128 per worker, 2 workers are 1.80 times as fast as 1")
     assert screen.notes[-1] == "Workers share the cores of one machine, so this is no measure of GPUs."
-
-
-def test_environments_are_not_mixed(tmp_path: Path) -> None:
-    """That with the most numbers of GPUs answers."""
-    data = answered_tables(tmp_path, {2: TWO, 4: [3.5]})
-    elsewhere = [replace(row, environment="B") if row.gpus == 4 else row for row in data.speedup]
-    first, second, third = answer_rows(replace(data, speedup=[*data.speedup[::-1], *elsewhere]), 128)
-    assert {row.environment for row in (first, second, third)} == {"A"}
-    first, second, third = answer_rows(replace(data, speedup=elsewhere), 128)
-    assert [row.speedup.is_known for row in (first, second, third)] == [True, True, False]

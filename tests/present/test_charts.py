@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from page_tables import (
@@ -38,7 +37,7 @@ from dpscale.present.charts.svg import LABEL_X, for_page
 from dpscale.present.charts.timing import efficiency, speedup
 from dpscale.present.study.views import SHOWN
 from dpscale.present.text.words import Terms
-from pictures import SVG, description, headings, places, texts
+from pictures import description, headings, places, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
@@ -265,19 +264,6 @@ def test_one_device_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
     (picture,) = on_one(BASE, SLOW, FAST).pictures
     fills = re.findall(r'<path[^>]* fill="(var\(--\w+\))"', picture.svg)
     assert fills == ["var(--quiet)", "var(--single)", "var(--ddp)"], "base, and the fastest"
-
-
-def test_svg_is_a_named_image_in_the_colours_of_the_page() -> None:
-    svg = efficiency(h200().speedup, GPU).pictures[0].svg
-    root = ElementTree.fromstring(svg)
-    by_id = {element.get("id"): element.tag for element in root.iter() if element.get("id")}
-    assert root.get("role") == "img"
-    assert by_id[root.get("aria-labelledby")] == f"{SVG}title"
-    assert by_id[root.get("aria-describedby")] == f"{SVG}desc"
-    assert "style=" not in svg
-    assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg)) <= {
-        "none", "currentColor", "var(--quiet)", "var(--grid)", "var(--single)", "var(--dp)", "var(--ddp)",
-    }  # fmt: skip
 
 
 def test_what_cannot_be_seen_of_a_picture_is_left_out_and_text_stays_as_it_is() -> None:

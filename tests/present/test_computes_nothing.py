@@ -86,24 +86,6 @@ def test_a_module_of_the_page_does_no_arithmetic(path: Path) -> None:
     assert found == []
 
 
-def test_only_layout_uses_numpy() -> None:
-    using = {
-        path.name
-        for path in FOLDER.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        for name in imported(node)
-        if name.split(".")[0] in ("numpy", "scipy")
-    }
-    assert using <= set(LAYOUT)
-
-
-def imported(node: ast.AST) -> list[str]:
-    """The modules that a statement imports."""
-    if isinstance(node, ast.Import):
-        return [name.name for name in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-
-
 def test_templates_multiply_nothing() -> None:
     for template in (FOLDER / "template").glob("*.j2"):
         inside = "".join(part.split("}}")[0] for part in template.read_text().split("{{")[1:])

@@ -1,5 +1,7 @@
 """Numbers that stand side by side on the recorded studies' pages fit each other, by the digits that are printed.
 
+It takes long to make these pages: so what else is looked for on each is here too, short sentences and a small file.
+
 A reader divides and subtracts. What is printed stands for all numbers that are rounded to it: two of them fit where
 some number lies in both (`formulas.rounded`). Every kind of pair is counted, so that none is silently left out.
 """
@@ -11,11 +13,13 @@ from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from dpscale.formulas.rounded import Rounded
-from recorded import recorded_page
+from recorded import RECORDED, recorded_page
+from sentences import sentences_of, words_of
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +38,7 @@ class Page(HTMLParser):
         self.tables: dict[str, list[Line]] = {}
         self.descriptions: list[str] = []
         self.text = ""
+        self.html = page
         self.headings: list[str] = []
         self.group = ""
         self.into: list[str] | None = None
@@ -239,11 +244,6 @@ KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
     "bars of variants": bars,
     **{kind: partial(in_a_row, kind=kind) for kind in IN_A_ROW},
 }
-# The studies on record: their results, and their configuration.
-STUDIES = (
-    *((name, name) for name in ("recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4")),
-    *((f"recorded-{name}", f"example-{name}") for name in ("gpt", "resnet50", "wide-mlp")),
-)
 # How many pairs of every kind their pages have.
 COUNTS = {
     "answer": 18, "Table 1": 55, "Table 2": 110, "throughputs": 131, "ladders": 91, "variants": 128, "advice": 9,
@@ -257,7 +257,7 @@ COUNTS = {
 
 @pytest.fixture(scope="module")
 def pages(root: Path) -> Mapping[str, Page]:
-    return {results: Page(recorded_page(root, results, config)) for results, config in STUDIES}
+    return {results: Page(recorded_page(root, results, config)) for results, config in RECORDED.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -275,3 +275,20 @@ def test_a_number_that_does_not_fit_is_found() -> None:
     epoch, speedup = number("1.53 [1.50, 1.56]"), number("2.00×")
     assert epoch and speedup
     assert speedup.meets(number("3.06") / epoch) and not speedup.meets(number("3.10") / epoch)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("results", RECORDED)
+def test_sentences_are_short_and_the_page_is_small(pages: Mapping[str, Page], results: str) -> None:
+    page = pages[results].html
+    lengths = {sentence: words_of(sentence) for sentence in sentences_of(page)}
+    assert len(lengths) > 100
+    assert {sentence: length for sentence, length in lengths.items() if length > 40} == {}
+    assert median(lengths.values()) <= 25
+    assert not [sentence for sentence in lengths if "[no interval" in sentence or "capped" in sentence]
+    assert len(page.encode()) < 400_000
+
+
+def test_what_counts_as_a_sentence() -> None:
+    page = "<li>One is <b>1.5</b> s [1, 2]. Is it? <details><p>No.</p></details></li><td>None.</td><p>Two &amp; a</p>"
+    assert sentences_of(page) == ["One is 1.5 s [1, 2].", "Is it?", "Two & a"]
+    assert [words_of(sentence) for sentence in sentences_of(page)] == [5, 2, 2]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from dpscale.present.text.html import style_of_pages
-from dpscale.strategies.known import STRATEGIES
 
 CSS = style_of_pages()
 TEXT = ["ink", "quiet", "link", "caution", "single", "dp", "ddp"]  # colours of lines are those of their labels, too
@@ -60,9 +59,3 @@ def test_what_is_drawn_uses_only_these(root: Path) -> None:
     code = "".join(path.read_text() for path in sorted((root / "workflow/dpscale/present").rglob("*.py")))
     drawn = set(re.findall(r"var\(--(\w+)\)", code))
     assert drawn and drawn <= set(schemes()["light"])
-
-
-def test_every_strategy_has_its_colours() -> None:
-    found = schemes()
-    for name, strategy in STRATEGIES.items():
-        assert (found["light"][name], found["dark"][name]) == strategy.colour

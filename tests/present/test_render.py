@@ -4,8 +4,6 @@ import base64
 import hashlib
 import io
 import re
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +33,6 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.formulas.figure import Figure
 from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
 from dpscale.tables.communication import BandwidthRow
@@ -157,22 +154,6 @@ def test_csv_link_holds_the_table(page: str) -> None:
     assert ",44695848," in lines[1]
 
 
-def test_page_without_intervals() -> None:
-    data = h200()
-    changed: dict[str, Any] = {
-        name: [_without_intervals(row) for row in getattr(data, name)]
-        for name in ("times", "speedup", "communication", "bandwidth")
-    }
-    page = render(study(), replace(data, **changed))
-    assert_sound(page)
-    assert "[no interval]" in page
-
-
-def _without_intervals(row: Any) -> Any:
-    figures = [name for name, column in row.columns().items() if column.kind == "figure"]
-    return replace(row, **{name: Figure(getattr(row, name).value) for name in figures})
-
-
 def test_more_configurations_make_no_large_page() -> None:
     """Ten thousand stay below 1 MB: of tables and charts the page has a part, and little is added by each one more.
     How large and how long in the making it then is, is bench/many_cells.py's to measure."""
@@ -277,9 +258,3 @@ def test_a_page_with_everything_says_of_nothing_that_it_is_missing(root: Path) -
     full = render(study(training={"arms": ARMS}), audited(root, h200_with_steps()))
     assert [text for text in in_place if text in full] == []
     assert len([text for text in in_place if text in bare_page()]) > 6
-
-
-@pytest.mark.processes
-def test_presenting_needs_no_torch() -> None:
-    code = "import sys, dpscale.present.study.page; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -52,12 +52,11 @@ def devices(
 
 
 def on_cpu(study: Mapping[str, Any], environments: Sequence[EnvironmentsRow]) -> str:
-    """That workers stand for GPUs, what they share, and what has no rows; "" of GPUs."""
+    """That workers stand for GPUs, and what they share; "" of GPUs."""
     if study["device"] != "cpu":
         return ""
     cores = listed(sorted({row.cpu_cores for row in environments if row.cpu_cores}))
-    without = "" if "dp" in study["strategies"] else " DataParallel has no rows: it needs GPUs."
-    return f"Measured on a CPU: {max(study['gpus'])} workers share {f'its {cores}' if cores else 'its'} cores.{without}"
+    return f"Measured on a CPU: {max(study['gpus'])} workers share {f'its {cores}' if cores else 'its'} cores."
 
 
 def commit(records: Sequence[RecordsRow]) -> str:

@@ -20,6 +20,7 @@ from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
 from dpscale.tables.training import (
     FrontierRow,
+    TrainingCurvesRow,
     TrainingEvidenceRow,
     TrainingSummaryRow,
     TwinsRow,
@@ -120,14 +121,12 @@ _TABLES: Sequence[Shown[Any]] = (
         ("point", "state", "allreduce_bytes_per_step", "root_link_bytes_per_step"),
         {"bandwidth_gb_s": _bandwidth},
     ),
-    # The sweep over sizes, which is for no message of a training and between no two devices alone, is in the chart.
     Shown(
         CollectivesRow,
         "collectives",
-        "The messages of a training step, and copies from one to another, with nothing else running",
+        "Collectives with nothing else running: by size, of the messages of a training step, and copies",
         ("operation", "gpus", "where", "message_bytes", "use", "runs", "servers"),
         {"operation": lambda row: row.operation.replace("_", " "), "use": _use},
-        lambda rows: [row for row in rows if row.use or row.source is not None],
     ),
     Shown(
         LadderRow,
@@ -181,6 +180,13 @@ _TABLES: Sequence[Shown[Any]] = (
             "test_loss",
         ),
         {"recovered": _recovered},
+    ),
+    Shown(
+        TrainingCurvesRow,
+        "training",
+        "Every arm after every epoch: mean over seeds, brackets hold all seeds",
+        ("arm", "point"),
+        whole="training",
     ),
     Shown(
         FrontierRow,
