@@ -54,14 +54,6 @@ def test_it_shows_with_its_own_style(frame: FrameLocator, around: Page) -> None:
     assert all(box["width"] < WIDTH * 0.6 for svg in frame.locator("figure svg").all() if (box := svg.bounding_box()))
 
 
-def test_details_open(frame: FrameLocator) -> None:
-    details = frame.locator("details:visible").first
-    inside = details.locator("table, p, li").first
-    assert not inside.is_visible()
-    details.locator("summary").first.click()
-    assert inside.is_visible()
-
-
 def test_links_go_to_their_sections(frame: FrameLocator) -> None:
     links = frame.locator("nav a")
     assert links.count() > 5

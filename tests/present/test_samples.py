@@ -1,7 +1,6 @@
 """Pages of studies whose workload is a user's file speak of samples, and of images nowhere."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,11 +9,10 @@ import pytest
 from page_tables import GPU, environment_row, h200_with_steps, study, tables
 from variant_tables import with_variants
 
-import h200_study
 import two_studies
 from dpscale.compare.comparison import compare
 from dpscale.compare.page import render as render_comparison
-from dpscale.plan.cells import AnyCell, Configuration
+from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
@@ -70,13 +68,6 @@ def test_the_vocabulary_in_the_words_of_a_study() -> None:
     assert GPU.worded(MFU.definition) == MFU.definition
     assert own.worded(MFU.definition).startswith("FLOP of a sample times samples/s")
     assert own.worded("Images") == "Samples"
-
-
-@pytest.mark.parametrize(("more", "word"), [(OF_A_FILE, "samples"), ({}, "images")])
-def test_reasons_in_tables_say_it_too(more: Mapping[str, Any], word: str) -> None:
-    under = h200_study.study(**more)
-    capped = Configuration("ddp", 4, 32_768).obstacle(under.settings)
-    assert capped == ("capped", f"global batch 131072 > 50000 {word}: no full step")
 
 
 def compared_study(**changes: Any) -> Study:

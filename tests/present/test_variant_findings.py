@@ -1,5 +1,6 @@
 """Findings on variants: data that make each true, what it then says, and data that make it false."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,9 @@ from variant_tables import (
     variant_row,
 )
 
-from dpscale.present.findings.variants import beside_the_public_best, variant_findings
+from dpscale.present.findings import variants
+from dpscale.present.findings.finding import Finding
+from dpscale.present.findings.variants import beside_the_public_best
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.chips import chip_named
@@ -28,32 +31,23 @@ from dpscale.vocabulary.networks import network_of
 from dpscale.vocabulary.public_best import public_best
 
 LATER = {**FAST, "batch_per_gpu": 512, "faster": 2.0, "faster_low": 1.98, "faster_high": 2.02}
-# The beginnings of sentences, by function.
-STARTS = {
-    "fastest_on_one": "On 1 GPU, graph is the fastest variant",
-    "one_as_fast_as_more": "1 GPU with its fastest variant",
-    "slower_variants": "A variant is slower",
-    "communication_weighs_more": "Faster compute makes communication weigh more",
-    "preparation_pays": "Compiling or capturing pays",
-    "preparation_never_pays": "Compiling or capturing never pays",
-    "profiling_distorts": "Profiling makes the step",
-}
+Finder = Callable[[Tables, Terms], Finding | None]
 
 
-def said(name: str, found: Tables) -> str:
-    """The sentence of a function; nothing where there is none."""
-    sentences = [finding.sentence for finding in variant_findings(found, GPU) if finding]
-    return next((sentence for sentence in sentences if sentence.startswith(STARTS[name])), "")
+def said(finder: Finder, data: Tables) -> str:
+    """Nothing where it finds nothing."""
+    found = finder(data, GPU)
+    return found.sentence if found else ""
 
 
 # Data that make it true, what it then says, and data that make it false.
-CASES: dict[str, tuple[Tables, list[str], Tables]] = {
-    "fastest_on_one": (
+CASES: dict[Finder, tuple[Tables, list[str], Tables]] = {
+    variants.fastest_on_one: (
         of_variants(BASE, SLOW, FAST, LATER),
         ["graph is the fastest variant at batches 128, 512: up to 3.00× as fast as base."],
         of_variants({**BASE, "is_fastest": True}, SLOW, UNTOLD),
     ),
-    "one_as_fast_as_more": (
+    variants.one_as_fast_as_more: (
         of_variants(
             BASE, one_gpu=[beside(1.5, "holds"), beside(0.6, "does not", "graph"), beside(1.0, "undecided", "bf16")]
         ),
@@ -63,7 +57,7 @@ CASES: dict[str, tuple[Tables, list[str], Tables]] = {
         ],
         of_variants(BASE, one_gpu=[{**beside(1.5, "undecided"), "ratio_low": None, "ratio_high": None}]),
     ),
-    "slower_variants": (
+    variants.slower_variants: (
         of_variants(BASE, SLOW, FAST),
         [
             "in 1 of 2 comparisons. The slowest is bf16 with single on 1 GPU at batch 128",
@@ -71,7 +65,7 @@ CASES: dict[str, tuple[Tables, list[str], Tables]] = {
         ],
         of_variants(BASE, FAST, UNTOLD),
     ),
-    "communication_weighs_more": (
+    variants.communication_weighs_more: (
         of_variants(BASE, HEAVY, {**LIGHT, "batch_per_gpu": 2048}),
         [
             "gains less than base from more GPUs in 1 of 2 comparisons.",
@@ -80,7 +74,7 @@ CASES: dict[str, tuple[Tables, list[str], Tables]] = {
         ],
         of_variants(BASE, LIGHT),
     ),
-    "preparation_pays": (
+    variants.preparation_pays: (
         of_variants(BASE, PAYS, NEVER),
         [
             "pays in 1 of 2 comparisons. It takes longest with graph, single on 1 GPU",
@@ -88,12 +82,12 @@ CASES: dict[str, tuple[Tables, list[str], Tables]] = {
         ],
         of_variants(BASE, NEVER),
     ),
-    "preparation_never_pays": (
+    variants.preparation_never_pays: (
         of_variants(BASE, PAYS, NEVER),
         ["never pays in 1 of 2 comparisons", "Compiled with single on 1 GPU", "is 0.75×"],
         of_variants(BASE, PAYS),
     ),
-    "profiling_distorts": (
+    variants.profiling_distorts: (
         of_variants(BASE, kernels=[kernels_row(0.08), kernels_row(0.25, 32), kernels_row(0.01, 512)]),
         ["in 2 of 3 profiles, by 25.0 % at most (base at batch 32)"],
         of_variants(BASE, kernels=[kernels_row(0.04)]),
@@ -101,32 +95,32 @@ CASES: dict[str, tuple[Tables, list[str], Tables]] = {
 }
 
 
-@pytest.mark.parametrize("name", STARTS)
-def test_a_finding_speaks_only_where_it_is_true(name: str) -> None:
-    true, parts, false = CASES[name]
-    assert [part for part in parts if part not in said(name, true)] == []
-    assert said(name, false) == ""
+@pytest.mark.parametrize("finder", CASES)
+def test_a_finding_speaks_only_where_it_is_true(finder: Finder) -> None:
+    true, parts, false = CASES[finder]
+    assert [part for part in parts if part not in said(finder, true)] == []
+    assert said(finder, false) == ""
 
 
 # By function the figures that decide.
-DECIDED_BY: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "fastest_on_one": (FAST, ("faster",)),
-    "slower_variants": (SLOW, ("faster",)),
-    "communication_weighs_more": (HEAVY, ("speedup", "base_speedup", "alone_faster")),
-    "preparation_pays": (PAYS, ("saved_s",)),
-    "preparation_never_pays": (NEVER, ("saved_s",)),
-    "one_as_fast_as_more": (beside(1.5, "holds"), ("ratio",)),
+DECIDED_BY: dict[Finder, tuple[dict[str, Any], tuple[str, ...]]] = {
+    variants.fastest_on_one: (FAST, ("faster",)),
+    variants.slower_variants: (SLOW, ("faster",)),
+    variants.communication_weighs_more: (HEAVY, ("speedup", "base_speedup", "alone_faster")),
+    variants.preparation_pays: (PAYS, ("saved_s",)),
+    variants.preparation_never_pays: (NEVER, ("saved_s",)),
+    variants.one_as_fast_as_more: (beside(1.5, "holds"), ("ratio",)),
 }
 
 
-@pytest.mark.parametrize("name", DECIDED_BY)
-def test_few_steps_and_one_run_carry_no_finding(name: str) -> None:
-    row, figures = DECIDED_BY[name]
+@pytest.mark.parametrize("finder", DECIDED_BY)
+def test_few_steps_and_one_run_carry_no_finding(finder: Finder) -> None:
+    row, figures = DECIDED_BY[finder]
     table = "one_gpu" if "other_variant" in row else "variants"
-    assert said(name, tables(**{table: [row]}))
-    assert said(name, tables(**{table: [{**row, "full_steps_per_epoch": 9}]})) == ""
+    assert said(finder, tables(**{table: [row]}))
+    assert said(finder, tables(**{table: [{**row, "full_steps_per_epoch": 9}]})) == ""
     for figure in figures:
-        assert said(name, tables(**{table: [{**row, f"{figure}_low": None, f"{figure}_high": None}]})) == ""
+        assert said(finder, tables(**{table: [{**row, f"{figure}_low": None, f"{figure}_high": None}]})) == ""
 
 
 @pytest.mark.parametrize(
@@ -135,7 +129,7 @@ def test_few_steps_and_one_run_carry_no_finding(name: str) -> None:
 )
 def test_one_gpu_is_as_fast_as_more_only_where_it_is(as_fast: str, ratio: float, says: str) -> None:
     rows = [beside(ratio, as_fast), beside(ratio, as_fast, batch=512)]
-    assert said("one_as_fast_as_more", of_variants(one_gpu=rows)).endswith(
+    assert said(variants.one_as_fast_as_more, of_variants(one_gpu=rows)).endswith(
         f"1 GPU with graph is {says} ddp on 2 GPUs with base at batches 128, 512."
     )
 
