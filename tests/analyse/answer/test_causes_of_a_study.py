@@ -75,8 +75,8 @@ def link(bus_gb_s: float = 300.0, copy_gb_s: float = 380.0, allreduce_ms: float 
         "collectives": [
             {**shared, "message_bytes": 44, **known("time_s", allreduce_ms / 1e3), **known("bus_bandwidth_gb_s", 9.0)},
             {**shared, "message_bytes": 4096, **known("time_s", 0.1), **known("bus_bandwidth_gb_s", bus_gb_s)},
+            {**shared, "operation": "peer_copy", **known("bus_bandwidth_gb_s", copy_gb_s)},
         ],
-        "peer_copies": [{"gpus": 4, "environment": "A", **known("bus_bandwidth_gb_s", copy_gb_s, 0.0)}],
         "environments": [{"environment": "A", "device_model": "NVIDIA H200", "links": "18 links of NVLink 4.0"}],
         "bandwidth": [{**place(), "scope": "compute", "gradient_bytes": 44}],
     }
@@ -203,7 +203,7 @@ def test_records_without_a_ladder_tell_it_by_ablation() -> None:
     assert (found.cause, ms(found.cost_s)) == ("heavy_gradients", 4.0)
 
 
-@pytest.mark.parametrize("missing", ["ladder", "collectives", "peer_copies", "bandwidth"])
+@pytest.mark.parametrize("missing", ["ladder", "collectives", "bandwidth"])
 def test_communication_that_was_not_taken_apart_is_not_claimed(missing: str) -> None:
     found = causes(timed(10.0), **{"ladder": ladder(6.0, 10.0), **link(allreduce_ms=5.0), missing: []})
     assert [row.cause for row in found] == ["nothing"]

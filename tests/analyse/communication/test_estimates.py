@@ -9,10 +9,9 @@ import pytest
 
 import h200_study
 from dpscale.analyse.tables import build_tables, complete
-from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from dpscale.records.collect import Collected
-from dpscale.tables.communication import CollectivesRow, CommunicationRow, StepsRow
+from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.tables import Tables
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 from record_factory import network_facts
@@ -86,15 +85,6 @@ def test_sizes_say_what_the_network_needs_them_for(tables: Tables) -> None:
     assert len(picked(tables.collectives, operation="peer_copy")) == 2 * 1 + 4 * 3
 
 
-def test_copies_are_told_by_their_median_and_range() -> None:
-    copies = [
-        CollectivesRow(operation="peer_copy", gpus=4, message_bytes=64, bus_bandwidth_gb_s=Figure(rate))
-        for rate in (3.0, 1.0, 8.0, 6.0)
-    ]
-    (row,) = complete(Tables(collectives=copies)).peer_copies
-    assert (row.directions, row.bus_bandwidth_gb_s) == (4, Figure.of(4.5, 1.0, 8.0))
-
-
 def test_the_parts_of_a_step_sum_up_to_it(tables: Tables) -> None:
     assert len(tables.steps) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
     for found in tables.steps:
@@ -102,16 +92,6 @@ def test_the_parts_of_a_step_sum_up_to_it(tables: Tables) -> None:
         assert found.difference == pytest.approx(1 / 1.001 - 1, rel=1e-3), "by the host's clock it is 0.1 % longer"
         parts = (found.compute_s, found.communication_s, found.copy_s, found.idle_s)
         assert sum(parts) == pytest.approx(found.parts_s) and min(parts) >= 0
-
-
-@pytest.mark.parametrize(
-    ("profiler", "shares"), [("ok", [0.5, 0.3, 0.0, 0.2]), ("distorts", [nan] * 4), ("artefact", [nan] * 4)]
-)
-def test_shares_are_of_a_step_that_the_profiler_does_not_change(profiler: str, shares: list[float]) -> None:
-    parts = {"compute_s": 5.0, "communication_s": 3.0, "copy_s": 0.0, "idle_s": 2.0, "parts_s": 10.0, "step_s": 10.0}
-    (row,) = complete(Tables(steps=[StepsRow.read({"profiler": profiler, **parts})])).steps
-    found = [row.compute_share, row.communication_share, row.copy_share, row.idle_share]
-    assert found == pytest.approx(shares, nan_ok=True)
 
 
 def estimated(profiler: str = "ok", /, **seconds: float) -> CommunicationRow:

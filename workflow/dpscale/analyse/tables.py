@@ -8,7 +8,7 @@ from dpscale.analyse.answer.answer import answer_rows
 from dpscale.analyse.answer.causes_of_study import causes_rows
 from dpscale.analyse.answer.counts import counts_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row
-from dpscale.analyse.communication.collectives import collectives_rows, peer_copies_rows
+from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.communication.measured import Measurements, communication_row, completed_communication
 from dpscale.analyse.communication.steps import completed_steps, steps_rows
@@ -107,7 +107,6 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
         tables,
         scopes=list(scopes_rows(tables.times, tables.speedup, tables.runs)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
-        peer_copies=list(peer_copies_rows(tables.collectives)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
         training_order=list(order_rows(tables.training_evidence)),
         costs=list(costs_rows(tables.records)),

@@ -151,10 +151,6 @@ class StepsRow(EnvironmentPoint):
     ).on("steps")
     step_s: float = STEP.but(label="Step, by the host's clock", definition="Of the same profiled block.")
     difference: float = column("Parts against the step", "Sum of the parts over the step, less 1.", PERCENT)
-    compute_share: float = column("Share of compute", "The part over the sum of the parts.", PERCENT)
-    communication_share: float = column("Share of communication", "The part over the sum of the parts.", PERCENT)
-    copy_share: float = column("Share of copy", "The part over the sum of the parts.", PERCENT)
-    idle_share: float = column("Share of idle", "The part over the sum of the parts.", PERCENT)
 
 
 class CollectivesRow(Row):
@@ -175,15 +171,3 @@ class CollectivesRow(Row):
     source: int | None = column("From", "Device that sends.")
     target: int | None = column("To", "Device that receives.")
     nodes: int | None = NODES
-
-
-class PeerCopiesRow(Row):
-    """Bandwidth of copies from one device to another: the median over all directed pairs, the least and the most."""
-
-    gpus: int = GPUS
-    environment: str = ENVIRONMENT
-    directions: int | None = column("Directions", "Directed pairs of devices.")
-    message_bytes: int | None = MESSAGE
-    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(
-        label="Median bandwidth", definition="Of a copy, over the directions."
-    )

@@ -16,7 +16,6 @@ from dpscale.tables.communication import (
     CollectivesRow,
     CommunicationRow,
     LadderRow,
-    PeerCopiesRow,
     StepsRow,
 )
 from dpscale.tables.forecast import ForecastRow, HeldOutRow
@@ -75,7 +74,6 @@ class Tables:
     blocks: Sequence[BlocksRow] = ()
     scopes: Sequence[ScopesRow] = ()
     strategy_pairs: Sequence[StrategyPairsRow] = ()
-    peer_copies: Sequence[PeerCopiesRow] = ()
     training_curves: Sequence[TrainingCurvesRow] = ()
     training_order: Sequence[TrainingOrderRow] = ()
     costs: Sequence[CostsRow] = ()

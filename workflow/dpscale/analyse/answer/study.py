@@ -191,12 +191,13 @@ class StudyPlace:
     def link(self) -> Link | None:
         """None where collectives and copies between as many devices were not timed."""
         here, gradient = (self.gain.gpus, self.gain.environment), self.gradient_bytes
-        copies = [row for row in self.tables.peer_copies if (row.gpus, row.environment) == here]
+        swept = (row for row in self.tables.collectives if row.operation == "peer_copy")
+        copies = [row.bus_bandwidth_gb_s.value for row in swept if (row.gpus, row.environment) == here]
         if not self.allreduces or not copies or gradient is None:
             return None
         bus = max(self.allreduces, key=lambda row: row.message_bytes or 0).bus_bandwidth_gb_s
         # Of the slowest pair: an allreduce goes through all of them.
-        return Link(gradient, bus.sure, exact(copies[0].bus_bandwidth_gb_s.low), self._nominal_gb_s())
+        return Link(gradient, bus.sure, exact(min(copies)), self._nominal_gb_s())
 
     def _nominal_gb_s(self) -> float | None:
         """The data sheet's, where all links between devices are NVLink and the model is known."""

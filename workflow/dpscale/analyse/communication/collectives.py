@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from statistics import median
 from typing import Any
 
 from dpscale.analyse.timing.blocks import run_of
@@ -17,8 +16,7 @@ from dpscale.formulas.statistics import derive_in_blocks, estimate_of_runs, repe
 from dpscale.records.files import Record
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import Facts, Message
-from dpscale.tables.communication import CollectivesRow, PeerCopiesRow
-from dpscale.tables.row import grouped
+from dpscale.tables.communication import CollectivesRow
 
 
 @dataclass(frozen=True)
@@ -149,17 +147,3 @@ def _uses(network: Facts | None) -> dict[Message, str]:
             numbers[operation] += 1
             uses[operation, size].append(f"{row.message_names[operation]} {numbers[operation]}")
     return {message: ", ".join(names) for message, names in uses.items()}
-
-
-def peer_copies_rows(collectives: Iterable[CollectivesRow]) -> Iterator[PeerCopiesRow]:
-    """The copies from one device to another: their median, and their range over the directed pairs."""
-    copies = (row for row in collectives if row.operation == "peer_copy" and row.bus_bandwidth_gb_s.is_known)
-    for (gpus, environment), group in grouped(copies, lambda row: (row.gpus, row.environment)).items():
-        rates = [row.bus_bandwidth_gb_s.value for row in group]
-        yield PeerCopiesRow(
-            gpus=gpus,
-            environment=environment,
-            directions=len(rates),
-            message_bytes=max(row.message_bytes or 0 for row in group),
-            bus_bandwidth_gb_s=Figure.of(median(rates), min(rates), max(rates)),
-        )

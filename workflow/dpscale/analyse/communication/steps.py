@@ -7,7 +7,6 @@ from dpscale.analyse.communication.estimators import profiler_state
 from dpscale.analyse.communication.measured import Measurements
 from dpscale.analyse.timing.points import point_fields
 from dpscale.tables.communication import StepsRow
-from dpscale.vocabulary.states import ARTEFACT, DISTORTED
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
 # The trace counts in nanoseconds: what is below them is left over from adding up.
@@ -33,8 +32,5 @@ def steps_rows(measured: Measurements) -> Iterator[StepsRow]:
 
 
 def completed_steps(row: StepsRow) -> StepsRow:
-    """With what follows from its parts; shares only where the profiler tells them."""
-    row = replace(row, difference=row.parts_s / row.step_s - 1)
-    if row.profiler in (DISTORTED, ARTEFACT):
-        return row
-    return replace(row, **{part.replace("_s", "_share"): getattr(row, part) / row.parts_s for part in PARTS})
+    """With what follows from its parts."""
+    return replace(row, difference=row.parts_s / row.step_s - 1)
