@@ -27,10 +27,10 @@ GUARD = ProcessGuard()
 
 # Machines are shared: how long one example takes says nothing. The examples are the same in every run, so that a commit
 # which passes once passes everywhere; `pytest --hypothesis-profile new-examples` looks for others.
-settings.register_profile("same examples", deadline=None, derandomize=True)
+settings.register_profile("same examples", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("same examples")
 settings.register_profile("new-examples", deadline=None)
-# For `make check`: a fifth of the examples that `make test` tries.
+# For `make check`.
 settings.register_profile("quick", settings.get_profile("same examples"), max_examples=20)
 
 # Fixtures that start processes, and the mark of every test that uses one.

@@ -100,13 +100,3 @@ def test_the_page_speaks_of_them(folder: Path) -> None:
     ):
         assert said in page, said
     assert "128.0" not in page and "Data-parallel scaling: nan" not in page
-
-
-def test_two_such_studies_are_compared(folder: Path) -> None:
-    files = folder / "1e5.yaml", measured(folder, "true", 1.1)
-    results = ("--results", folder / "1e5", "--results", folder / "true")
-    must("compare", *files, *results, "--tables", folder / "compared", "--out", folder / "compared.html")
-    with (folder / "compared/compared_figures.csv").open() as file:
-        assert {row["arm"] for row in csv.DictReader(file)} == {*LAST, ""}
-    page = (folder / "compared.html").read_text()
-    assert "1e5" in page and "true" in page

@@ -217,12 +217,6 @@ class ThrowawaySlurm:
         registered = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=controlport"]
         self._await_ready("slurmctld", lambda: self._answer(*registered).strip() not in ("", "0"))
 
-    def stop_controller(self) -> None:
-        """Stop slurmctld as an administrator would: its state is kept, jobs run on."""
-        controller = self.daemons.pop("slurmctld")
-        controller.terminate()
-        controller.wait()
-
     def _answer(self, *command: str) -> str:
         done = self.run(*command)
         if done.returncode != 0:

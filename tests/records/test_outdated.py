@@ -142,13 +142,6 @@ def test_the_version_of_the_clocked_code_counts(
     assert made_again(results) == {rule: ALL[rule]}
 
 
-def test_facts_that_are_gone_measure_nothing(results: Path) -> None:
-    """The rule that makes them is asked for by the tables."""
-    (results / NETWORK_FACTS).unlink()
-    (results / DATASET_MANIFEST).unlink()
-    assert made_again(results) == NOTHING
-
-
 @pytest.mark.parametrize("written", ["./data", "data/", "data"])
 def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(results: Path, written: str) -> None:
     of_folder = manifest(source="imagefolder", synthetic=False)

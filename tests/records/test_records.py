@@ -1,6 +1,5 @@
 """The contract: nothing half-written, nothing foreign used, nothing lost."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from dpscale.errors import RecordError
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
-from dpscale.records.files import read_record, set_aside, write_record, write_text
+from dpscale.records.files import read_record, set_aside, write_text
 from record_factory import timing_record, write
 
 STUDY = Study({"study": "s", "batch_per_gpu": [32]})
@@ -85,22 +84,6 @@ def test_setting_aside_never_overwrites(tmp_path: Path) -> None:
     assert [(tmp_path / name).read_text() for name in names] == ["a", "b", "c"]
 
 
-def test_two_writers_leave_one_whole_record(tmp_path: Path) -> None:
-    path = tmp_path / CELL.path
-
-    def write_many(value: float) -> None:
-        for _ in range(50):
-            write_record("timing", path, record(epochs_total_s=value))
-
-    threads = [threading.Thread(target=write_many, args=(value,)) for value in (1.0, 2.0)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert read_record("timing", path)["epochs_total_s"] in (1.0, 2.0)
-    assert [file.name for file in path.parent.iterdir()] == ["run-1.json"]
-
-
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match=r"cannot be written: .*\. Free space or fix permissions"):
@@ -108,11 +91,11 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_schemas_allow_no_unknown_keys(root: Path) -> None:
-    """But for rows of the answer, which have the columns of their tables."""
+    """But for rows of the answer and of an audit, which have the columns of their tables."""
     for path in (root / "workflow/dpscale/schemas").glob("*.yaml"):
         schema = yaml.safe_load(path.read_text())
         for node in objects(schema):
-            is_row = path.stem == "answer.schema" and "gpus" in node["properties"]
+            is_row = path.stem in ("answer.schema", "audit.schema") and "gpus" in node["properties"]
             assert is_row or node.get("additionalProperties") is False, f"{path.name}: {sorted(node['properties'])}"
 
 

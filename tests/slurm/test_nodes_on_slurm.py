@@ -107,8 +107,10 @@ def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
     snakemake = project.start("--until", "time", "--retries", "0")
     batches = {"rank": 8, "node": 16, "scancel": 32, "limit": 64}
     folder = project.folder / "results/tiny/logs/cells/ddp/gpus-4"
-    wait_for(lambda: len(list(folder.glob("*/run-1.log"))) == 4)
-    wait_for(lambda: all("warm-up epoch 2" in log.read_text() for log in folder.glob("*/run-1.log")))
+    wait_for(
+        lambda: ["warm-up epoch 2" in log.read_text() for log in folder.glob("*/run-1.log")] == [True] * 4,
+        timeout_s=180,
+    )
     jobs = {what: job_of(project, batch) for what, batch in batches.items()}
     hosts = {what: project.hosts(job) for what, job in jobs.items()}
     assert len({host for of_job in hosts.values() for host in of_job}) == 8

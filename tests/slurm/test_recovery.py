@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -77,16 +76,3 @@ def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmPro
     record.write_bytes(whole)
     assert project.snakemake("--unlock").returncode == 0
     assert project.planned() == {}
-
-
-def test_a_controller_that_is_away_is_waited_for(project: SlurmProject) -> None:
-    snakemake = project.start_a_cell()
-    project.slurm.stop_controller()
-    project.endless_no_more()
-    time.sleep(15)  # longer than a client waits for an answer
-    project.slurm.start_controller()
-    assert snakemake.poll() is None
-    (job,) = project.jobs("time")
-    project.slurm.run("scancel", job["JobId"])
-    assert snakemake.wait(180) == 0, project.output
-    assert read(project.record())["status"] == "ok"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from project import Project
-from published_factory import written
 
 FILES = [f"config/published/study-{letter}.yaml" for letter in "abcd"]
 AUDITED = {"audit": 1, "tables": 1, "report": 1, "all": 1}
@@ -58,15 +57,6 @@ def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_l
     path = audited.folder / "workflow/dpscale/audit/conventions.py"
     path.write_text(path.read_text() + "\n# edited\n")
     assert audited.planned() == AUDITED
-
-
-def test_a_bad_file_stops_before_anything_runs(project: Project) -> None:
-    written(project.folder / "bad.yaml", epoch_s={32: {1: -1.0}})
-    project.change_study(published=["bad.yaml"])
-    done = project.snakemake("-n")
-    assert done.returncode != 0
-    assert "bad.yaml: epoch_s.32.1: -1.0 is less than or equal to the minimum of 0" in done.stdout
-    assert "Traceback" not in done.stdout
 
 
 def test_without_published_files_there_is_no_audit(finished: Project) -> None:

@@ -236,13 +236,6 @@ def test_a_study_of_which_nothing_can_run_stops_before_anything_runs(project: Pr
     assert "Traceback" not in done.stdout
 
 
-def test_what_this_machine_lacks_gpus_for_is_listed_and_the_rest_planned(project: Project) -> None:
-    dataset = {**STUDY["dataset"], "images": 512}
-    more = {"device": "cuda", "gpus": [1, 2, 4], "strategies": ["single", "dp", "ddp"], "runs": 1, "dataset": dataset}
-    project.change_study(**more, study="other")
-    assert project.planned("--config", "gpus_available=2")["time"] == 3
-
-
 def test_cells_of_the_strong_series_and_no_others_get_a_baseline_at_the_global_batch(project: Project) -> None:
     project.change_study(batch_per_gpu=[32, 64], strong_scaling_global_batch=[128], runs=1)
     project.record().unlink()
