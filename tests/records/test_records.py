@@ -95,7 +95,10 @@ def test_schemas_allow_no_unknown_keys(root: Path) -> None:
     for path in (root / "workflow/dpscale/schemas").glob("*.yaml"):
         schema = yaml.safe_load(path.read_text())
         for node in objects(schema):
-            is_row = path.stem in ("answer.schema", "audit.schema") and "gpus" in node["properties"]
+            is_row = path.stem in ("answer.schema", "audit.schema") and "gpus" in [
+                *node["properties"],
+                *node.get("required", []),
+            ]
             assert is_row or node.get("additionalProperties") is False, f"{path.name}: {sorted(node['properties'])}"
 
 
