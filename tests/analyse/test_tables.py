@@ -59,10 +59,10 @@ def test_whole_numbers_stay_whole_beside_missing_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "comes_back"),
     [
-        *((host, host) for host in ("null", "007", "1e3", "a,b", 'say "a"', "a\tb\nc", "\u05d0\u05d1")),
+        *((host, host) for host in ("null", "007", 'a,"b"', "a\tb\nc")),
         # It would end a row.
         ("a\rb", "a\nb"),
-        *((f"a{end}b", f"a[U+{ord(end):04X}]b") for end in "\x00\x1b\u202e\u2066\u200f\ufffe"),
+        *((f"a{end}b", f"a[U+{ord(end):04X}]b") for end in "\x00\u202e\ufffe"),
     ],
 )
 def test_names_come_back_as_they_were_and_control_characters_are_named(

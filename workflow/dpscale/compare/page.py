@@ -29,7 +29,7 @@ def render(comparison: ComparedStudies) -> str:
         described={row.study: _described(row) for row in comparison.studies},
         sentences=_changes(comparison),
         own_answers=own_answers(comparison),
-        warnings=warnings(comparison, terms),
+        warnings=warnings(comparison),
         same_environment=len(kinds) == 1,
         views=Views(comparison, terms),
         changes=changes(comparison.pairs, terms),
@@ -56,9 +56,6 @@ def own_answers(comparison: ComparedStudies) -> dict[str, str]:
 
 
 def _described(study: ComparedStudiesRow) -> str:
-    """`NVIDIA H200, measured 2026-11-20, commit 4be1f0c24be1`."""
+    """`NVIDIA H200, measured 2026-11-20`."""
     days = dict.fromkeys(text(moment[:10]) for moment in (study.first_started_at, study.last_finished_at))
-    commits = list(filter(None, study.git_commits.split("; ")))
-    commit = {0: "commit not recorded", 1: f"commit {study.git_commits}"}.get(len(commits), f"{len(commits)} commits")
-    changed = ", with uncommitted changes" if study.git_dirty == "yes" else ""
-    return f"{text(study.device_model)}, measured {' to '.join(days)}, {commit}{changed}"
+    return f"{text(study.device_model)}, measured {' to '.join(days)}"

@@ -20,9 +20,9 @@ def terms_of(comparison: ComparedStudies) -> Terms:
     )
 
 
-def warnings(comparison: ComparedStudies, terms: Terms) -> list[str]:
+def warnings(comparison: ComparedStudies) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
-    return [*_settings_that_differ(comparison), *_other_images(comparison, terms), *_of_studies(comparison)]
+    return [*_settings_that_differ(comparison), *_of_studies(comparison)]
 
 
 def _settings_that_differ(comparison: ComparedStudies) -> Iterator[str]:
@@ -38,11 +38,6 @@ def _settings_that_differ(comparison: ComparedStudies) -> Iterator[str]:
     ]
     if named:
         yield f"Settings differ, as was asked for: {'; '.join(named)}."
-
-
-def _other_images(comparison: ComparedStudies, terms: Terms) -> Iterator[str]:
-    if len({row.dataset_sha256 for row in comparison.studies}) > 1:
-        yield f"The {terms.samples} have different checksums: arms were not trained on the very same ones."
 
 
 def _of_studies(comparison: ComparedStudies) -> Iterator[str]:

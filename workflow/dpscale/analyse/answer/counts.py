@@ -8,8 +8,8 @@ from dpscale.formulas.figure import INTERVAL
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.tables import Tables
 
-# Devices by their own names, and the most of them that one job had; commits that measured, of so many records.
-DEVICES_USED, COMMITS_USED = "devices used", "commits used"
+# Devices by their own names, and the most of them that one job had.
+DEVICES_USED = "devices used"
 # How many different intervals are looked at before findings and verdict are chosen.
 INTERVALS_USED = "intervals used"
 # Of 100 intervals, so many miss the true value by chance.
@@ -25,8 +25,6 @@ def counts_rows(tables: Tables) -> Iterator[CountsRow]:
         used |= {id(figure) for row in outcome.asked for figure in claim.intervals(row)}
         yield CountsRow(what=what, number=outcome.number, of=outcome.of)
     yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
-    records = tables.records
-    devices = {uuid for row in records for uuid in _UUID.findall(row.gpu_uuids)}
-    yield CountsRow(what=DEVICES_USED, number=len(devices), of=max((row.gpus or 0 for row in records), default=0))
-    commits = {row.git_commit[:12] for row in records} - {""}
-    yield CountsRow(what=COMMITS_USED, number=len(commits), of=len(records))
+    devices = {uuid for row in tables.records for uuid in _UUID.findall(row.gpu_uuids)}
+    most = max((row.gpus or 0 for row in tables.records), default=0)
+    yield CountsRow(what=DEVICES_USED, number=len(devices), of=most)
