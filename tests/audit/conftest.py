@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit
-from dpscale.audit.physics import references_of
 from dpscale.audit.reading.published import Published
 
 
@@ -14,5 +13,4 @@ from dpscale.audit.reading.published import Published
 def audits(root: Path) -> dict[str, dict[str, Any]]:
     """Records by study, each beside the others. Nobody may change them."""
     studies = [Published.read(path) for path in sorted((root / "config/published").glob("study-*.yaml"))]
-    references = [time for study in studies for time in references_of(study)]
-    return {study.id: audit(study, references, studies) for study in studies}
+    return {study.id: audit(study, studies) for study in studies}

@@ -12,7 +12,7 @@ import pytest
 from command_line import dpscale
 from dpscale.audit.page import render
 from dpscale.records.files import read_record
-from published_factory import PARAMETERS, written
+from published_factory import written
 
 # Whole studies, again and again.
 pytestmark = pytest.mark.slow
@@ -30,17 +30,6 @@ def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> Non
     assert "  Batch 32, 2 GPUs: speedup 1.40; your times give 0.700. " in done.stdout
     assert "  speedup              explained           6 of 6 cells  N * T(1,b) / T(N,b)\n" in done.stdout
     assert "  wrong: N*T(1,b)/T(N,b) reported as speedup (6)\n" in done.stdout
-
-
-def test_times_are_compared_with_the_recorded_ones(tmp_path: Path) -> None:
-    """Ten hours per epoch, where a recorded study needs seconds."""
-    study = written(
-        tmp_path / "s.yaml", gpu="H200", networks_mentioned={"parameters_trained": PARAMETERS},
-        epoch_s={128: {1: 36000.0, 2: 18500.0}}, published={"speedup": {128: {2: 1.95}}},
-    )  # fmt: skip
-    done = dpscale("audit", study)
-    assert done.returncode == 0, done.stderr
-    assert "  look: time unlike those of others on this GPU (1)\n" in done.stdout
 
 
 @pytest.mark.parametrize("letter", "abcdefghij")

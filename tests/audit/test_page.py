@@ -126,17 +126,15 @@ def test_a_page_needs_no_other_file_and_no_script(audits: dict[str, dict[str, An
 
 
 def test_what_cells_share_is_said_once() -> None:
-    """A detail; a reason without a figure; and a time that may be wrong."""
+    """A detail, and a reason without a figure."""
     same = [AuditWarningsRow.read({**WARNING, "gpus": gpus}) for gpus in (2, 4)]
     other = [AuditWarningsRow.read({**WARNING, "batch_per_gpu": batch, "detail": f"{batch}"}) for batch in range(9)]
     assert [check.cells for check in checks(same)] == [["so (2 cells)"]]
     assert [check.cells[-1] for check in checks(other)] == ["and 3 more cells"]
     missing = {**UNKNOWN, "reason": "T(N,b) was not printed"}
     assert block(missing, {**missing, "batch_per_gpu": 128}).notes == [
-        "Not recomputable, as T(N,b) was not printed: speedup (2 cells)."
+        "Some figures are not known: T(N,b) was not printed."
     ]
-    caution = "follows from T(1,b) of 9.9 s, which other figures contradict"
-    assert block({**CELL, "caution": caution}).notes == [f"Caution: speedup {caution}."]
 
 
 def rendered(data: Tables) -> str:

@@ -1,6 +1,6 @@
 """The audit of a published study: search, checks and corrected figures, as one record of rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,7 @@ from dpscale import __version__
 from dpscale.audit.checks import LOOK, Doubt, doubts
 from dpscale.audit.conventions import GLOBAL_STEPS
 from dpscale.audit.corrected import Corrected, corrected
-from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
+from dpscale.audit.physics import above_the_peak, link_of_utilisation, same_times
 from dpscale.audit.reading.published import GLOBAL, Published
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of
 from dpscale.audit.tables import IN_SHORT, AuditTables
@@ -22,14 +22,17 @@ Record = dict[str, Any]
 
 # The corrected quantity beside a published one of another name.
 _CORRECTED_BY = {"speedup_alternative": "speedup"}
-# Units of what authors print, but for bandwidths, which have that of their label.
-_UNITS = {"compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%"}
+# Units of quantities; a printed bandwidth has that of its label.
+_UNITS = {
+    "compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%",
+    "bandwidth": "GB/s",
+}  # fmt: skip
 
 
-def audit(published: Published, references: Iterable[Reference] = (), studies: Sequence[Published] = ()) -> Record:
+def audit(published: Published, studies: Sequence[Published] = ()) -> Record:
     """What `audit.schema.yaml` describes: a row of every figure, of every column, and of every warning; pure.
 
-    `references` are one-GPU times of others and `studies` what others published, to set its times beside.
+    `studies` are what others published, to set its times beside.
     """
     reading = read(published)
     if "bandwidth" in reading.found and {*GLOBAL_STEPS} & {*reading.found["bandwidth"].choices}:
@@ -39,7 +42,6 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
         *doubts(reading),
         *above_the_peak(published),
         *link_of_utilisation(published, reading.found),
-        *times_beside_others(published, references),
         *same_times(published, studies),
     ]
     tables = AuditTables(
@@ -70,7 +72,7 @@ def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
     defined = {(of.quantity, of.place): of for of in corrected(reading)}
     printed = {(name, place): (str(time), "s") for name, place, time in published.times}
     for name in reading.found:
-        unit = published.bandwidth_unit or "" if name == "bandwidth" else _UNITS.get(name, "")
+        unit = (published.bandwidth_unit if name == "bandwidth" else None) or _UNITS.get(name, "")
         printed |= {(name, place): (str(number), unit) for place, number in published.quantities[name].items()}
     for name, place in {**printed, **defined}:
         shown, unit = printed.get((name, place), ("", ""))
@@ -87,9 +89,8 @@ def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
             why=verdict.why,
             recomputed=_figure(verdict.given),
             corrected=_figure(figure.value),
-            unit=figure.unit,
+            unit=_UNITS.get(figure.quantity, ""),
             reason=figure.reason,
-            caution=figure.caution,
             warnings="; ".join(dict.fromkeys(doubt.check for doubt in checks.get((name, place), ()))),
         )
 

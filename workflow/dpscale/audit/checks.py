@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 
 from dpscale.audit import corrected
 from dpscale.audit.conventions import (
@@ -24,17 +24,11 @@ from dpscale.audit.conventions import (
 )
 from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words, unlike
-from dpscale.audit.reading.published import Printed, Published, Spot
+from dpscale.audit.reading.published import Printed, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.chips import links
-
-# The fastest link of a GPU in one direction, in GB/s, by the year in which it came: half of what NVIDIA's data sheets
-# give as the total of NVLink for P100 (160 GB/s), V100 (300), A100 (600), H100 (900) and B200 (1800).
-LINKS_GB_S = {2016: 80, 2017: 150, 2020: 300, 2022: 450, 2024: 900}
-# PCI Express 3.0 with 16 lanes, which was there before.
-BEFORE_NVLINK_GB_S = next(link.gb_s for link in links() if link.name == "PCIe 3.0 x16")
+from dpscale.vocabulary.chips import chips
 
 # What a doubt means: worth a look; no convention gives it; not what it is called or not what the times give; or no
 # machine can do that.
@@ -243,36 +237,22 @@ def with_assumed(detail: str, assumed: str) -> str:
 
 
 def above_links(reading: Reading) -> Iterator[Doubt]:
-    """Bandwidth, in the unit of its label, above the fastest link of its GPU, or of its year, or of any year; and above
-    the fastest link that the authors name.
+    """Bandwidth, in the unit of its label, above the fastest link of its GPU, or of any GPU.
 
     Where it is that of all GPUs together, of one of them.
     """
-    published = reading.published
-    limits = [("bandwidth above any link", *_fastest_link(published))]
-    link = max(published.named_links, key=lambda link: link.gb_s, default=None)
-    if link and link.gb_s < limits[0][1]:
-        limits.append(("bandwidth above the link named", link.gb_s, f"the link that the study names ({link.name})"))
+    published, unit = reading.published, reading.published.bandwidth_unit or "GB/s"
+    of_chips = [published.chip] if published.chip else chips()
+    limit, chip = max((chip.links[0].gb_s, chip.name) for chip in of_chips)
+    name = f"the fastest link of the {chip}{'' if published.chip else ', the fastest known here,'}"
     together, assumed = RING_TOTAL in _choices(reading, "bandwidth"), published.assuming("bandwidth")
-    for check, limit, name in limits if published.bandwidth_unit else ():
-        for place, printed in published.several_gpus("bandwidth"):
-            of_each = printed.interval * (UNITS[published.bandwidth_unit or ""] / UNITS["GB/s"])
-            of_each = of_each / place.gpus if together else of_each
-            if of_each.low > limit:
-                of_all = f", {number(of_each.value)} GB/s of each GPU" if together else ""
-                detail = f"printed {printed} {published.bandwidth_unit}{of_all}; {name} carries {limit:g} GB/s"
-                severity = LOOK if assumed else IMPOSSIBLE
-                yield Doubt(check, "bandwidth", place, with_assumed(detail, assumed), severity)
-
-
-def _fastest_link(published: Published) -> tuple[float, str]:
-    """Its bandwidth in GB/s, and what it is."""
-    if chip := published.chip:
-        link = max(chip.links, key=lambda link: link.gb_s)
-        return link.gb_s, f"the fastest link of the {chip.name} ({link.name})"
-    year = published.year
-    known = [limit for came, limit in LINKS_GB_S.items() if year is None or came <= year]
-    return max([BEFORE_NVLINK_GB_S, *known]), f"the fastest link {f'by {year}' if year else 'so far'}"
+    for place, printed in published.several_gpus("bandwidth"):
+        of_each = printed.interval * (UNITS[unit] / UNITS["GB/s"] / (place.gpus if together else 1))
+        if of_each.low > limit:
+            of_all = f", {number(of_each.value)} GB/s of each GPU" if together else ""
+            detail = f"printed {printed} {unit}{of_all}; {name} carries {limit:g} GB/s"
+            severity = LOOK if assumed else IMPOSSIBLE
+            yield Doubt("bandwidth above any link", "bandwidth", place, with_assumed(detail, assumed), severity)
 
 
 def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
@@ -281,16 +261,6 @@ def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
         if place.gpus == 1 and not printed.interval.contains(0):
             detail = f"printed {printed} s; what this clock holds is not communication between GPUs"
             yield Doubt("communication on one GPU", "communication_s", place, detail)
-
-
-def communication_grows(reading: Reading) -> Iterator[Doubt]:
-    """More GPUs need fewer steps for an epoch, so the communication time of a ring falls."""
-    table = _table(reading, "communication_s")
-    for few, many in pairwise(sorted(place for place in table if place.gpus > 1)):
-        on_few, on_many = table[few].interval, table[many].interval
-        if few.batch_per_gpu == many.batch_per_gpu and on_many.low > on_few.high and on_few.low > 0:
-            detail = f"{table[many]} s on {many.gpus} GPUs, {table[few]} s on {few.gpus}, which do more steps per epoch"
-            yield Doubt("communication grows with GPUs", "communication_s", many, detail, LOOK)
 
 
 def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
@@ -319,6 +289,5 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     clocks_apart,
     one_gpu_times_apart,
     communication_of_one_gpu,
-    communication_grows,
     efficiency_above_one,
 )

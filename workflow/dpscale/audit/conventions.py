@@ -46,6 +46,10 @@ class Form:
     value: Value = field(compare=False)
     through: tuple[str, ...] = ()
 
+    @cached_property
+    def steps(self) -> int:
+        return sum(choice.steps for choice in self.choices)
+
     def at(self, published: Published, place: Spot) -> Rounded | None:
         """Its value in a cell. None where a number that it needs was not printed, or its divisor may be zero."""
         try:
@@ -66,6 +70,10 @@ class Constant:
     def value(self) -> float:
         return math.prod(choice.number for choice in self.choices)
 
+    @cached_property
+    def steps(self) -> int:
+        return sum(choice.steps for choice in self.choices)
+
 
 @dataclass(frozen=True)
 class Convention:
@@ -79,13 +87,13 @@ class Convention:
         found = self.form.at(published, place)
         return found * self.constant.value if found else None
 
-    @cached_property
+    @property
     def choices(self) -> tuple[Choice, ...]:
         return (*self.constant.choices, *self.form.choices)
 
-    @cached_property
+    @property
     def steps(self) -> int:
-        return sum(choice.steps for choice in self.choices)
+        return self.form.steps + self.constant.steps
 
     @property
     def formula(self) -> str:
@@ -254,7 +262,11 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
     if quantity == "communication_s":
         return list(_communications(published)), [Constant()]
     if quantity == "images_per_s":
-        return list(_throughputs(published)), [Constant()]
+        images = published.dataset_images
+        return [
+            _of(choice.formula, (choice,), lambda at, total, of=of: images * of(at.gpus) / total, clock.total)
+            for clock, (choice, of) in product(clocks(published), _THROUGHPUTS.items())
+        ], [Constant()]
     if quantity == "utilisation_percent":
         over_bus = _of("100 * {0} / {1}", (), lambda at, of, bus: 100 * (of / bus), _BANDWIDTH_COLUMN, _BUS)
         return [over_bus if published.bus_gb_s else _BANDWIDTH_COLUMN], [Constant()]
@@ -262,16 +274,6 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
         printed = _of("{0} / N", (), lambda at, speedup: speedup / at.gpus, _SPEEDUP_COLUMN)
         return [*_ratios(published, _EFFICIENCIES), printed], [Constant(), _PERCENT]
     return list(_ratios(published, _SPEEDUPS)), [Constant(), _PERCENT]
-
-
-def _throughputs(published: Published) -> Iterator[Form]:
-    for clock, (choice, of) in product(clocks(published), _THROUGHPUTS.items()):
-        yield _of(
-            choice.formula,
-            (choice,),
-            lambda at, total, of=of: published.dataset_images * of(at.gpus) / total,
-            clock.total,
-        )
 
 
 def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[Form]:
@@ -354,7 +356,7 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
         Constant((number, size, rate), _product(number.formula, size.formula), rate.formula)
         for number, size, rate in product(_parameters(published), _SIZES, rates)
     )
-    for constant in sorted(chosen, key=lambda constant: sum(choice.steps for choice in constant.choices)):
+    for constant in sorted(chosen, key=lambda constant: constant.steps):
         found.setdefault(f"{constant.value:.9e}", constant)
     return list(found.values())
 
@@ -362,9 +364,8 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
 def _parameters(published: Published) -> Iterator[Choice]:
     """Every number of parameters once, with the names of all networks that have it: equal ones are one convention."""
     trained, names = published.parameters_trained, dict[int, list[str]]()
-    for number, name in ((trained, "trained"), (published.parameters_quoted, "as quoted")):
-        if number:
-            names.setdefault(number, []).append(name)
+    if trained:
+        names[trained] = ["trained"]
     for network in networks():
         names.setdefault(network.parameters, []).append(network.name)
     for network in networks():

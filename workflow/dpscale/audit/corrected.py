@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, Clock, clocks
-from dpscale.audit.reading.in_words import listed
+from dpscale.audit.conventions import Clock, clocks
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.verdicts import Reading
@@ -20,20 +19,12 @@ class NotRecomputableError(Exception):
 
 @dataclass(frozen=True)
 class Corrected:
-    """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why. `caution` says why a
-    value may be wrong: it follows from a time that is doubtful."""
+    """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why."""
 
     quantity: str
     place: Spot
     value: Rounded | None
     reason: str = ""
-    caution: str = ""
-
-    @property
-    def unit(self) -> str:
-        return {"images_per_s": "images/s", "compute_s": "s", "communication_s": "s", "bandwidth": "GB/s"}.get(
-            self.quantity, ""
-        )
 
 
 def clock_of(published: Published, outcome: Found | None) -> Clock:
@@ -42,35 +33,20 @@ def clock_of(published: Published, outcome: Found | None) -> Clock:
     return next((clock for clock in others if outcome and clock.total.choices[0] in outcome.choices), of_table)
 
 
-def basis(published: Published, found: Mapping[str, Found], quantity: str = "communication_s") -> Clock:
-    """The times of the clock that a quantity follows; or, where the authors subtracted from another set of totals, that
-    set.
-
-    Their printed compute column can be such a set: minus a one-GPU time over N it is the formula of docs/method.md, on
-    times that belong together. The totals of the table are then of another measurement.
-    """
-    chosen = found[quantity].choices if quantity in found else ()
-    if {COLUMN_TOTAL.choices[0], DIVIDED} <= {*chosen}:
-        return Clock("C", SWEEP_ONE if SWEEP_ONE.choices[0] in chosen else TABLE_ONE, COLUMN_TOTAL)
-    return clock_of(published, found.get(quantity))
-
-
 def corrected(reading: Reading) -> Iterator[Corrected]:
     """Every figure of every cell with several GPUs.
 
-    Speedups follow from other times than communication where authors have several clocks. Figures that follow from
-    misprinted times have a caution.
+    Speedups follow from other times than communication where authors have several clocks.
     """
     published, found = reading.published, reading.found
     for quantity in _FIGURES:
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
-        times = basis(published, found, "speedup" if of_speedup else "communication_s")
+        times = clock_of(published, found.get("speedup" if of_speedup else "communication_s"))
         for place in (place for place in published.places if place.gpus > 1):
-            caution = _caution(reading, quantity, place)
             try:
-                yield Corrected(quantity, place, figure(quantity, published, times, place), caution=caution)
+                yield Corrected(quantity, place, figure(quantity, published, times, place))
             except NotRecomputableError as missing:
-                yield Corrected(quantity, place, None, str(missing), caution)
+                yield Corrected(quantity, place, None, str(missing))
 
 
 def figure(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded:
@@ -108,14 +84,3 @@ _FIGURES: Mapping[str, Callable[..., Rounded]] = {
     "communication_s": lambda study, at, one, total: scaling.communication_s(one, total, at.gpus),
     "bandwidth": _bandwidth_gb_s,
 }
-
-
-def _caution(reading: Reading, quantity: str, place: Spot) -> str:
-    """The misprinted times that a figure follows from, in words."""
-    followed = [
-        f"T({time.place.gpus},b) of {time.printed} s"
-        for time in reading.misprints
-        if (time.place == place and quantity != "compute_s")
-        or (time.place == place.alone and quantity != "images_per_s")
-    ]
-    return f"follows from {listed(followed)}, which other figures contradict" if followed else ""

@@ -13,7 +13,6 @@ import click
 
 from dpscale.audit.audit import Record, audit, is_faulty
 from dpscale.audit.checks import LOOK
-from dpscale.audit.physics import recorded_references, references_of
 from dpscale.audit.reading.own_table import is_table, read_studies
 from dpscale.audit.reading.published import AUDIT_PATH, Published
 from dpscale.audit.sentences import summary as in_short
@@ -54,9 +53,8 @@ def audit_files(
     status = NOT_READ if lines else NOTHING
     studies = _with_own_ids(found)
     every = [study for of in studies.values() for study in of]
-    references = [*recorded_references(), *(time for study in every for time in references_of(study))]
     for path, of_file in studies.items():
-        records = [audit(study, references, every) for study in of_file]
+        records = [audit(study, every) for study in of_file]
         click.echo("\n".join([*map(in_short, records), *_written(records, out, pages)]) + "\n")
         lines.append(_line(path, records))
         if is_table(path) and any(map(is_faulty, records)):
@@ -69,8 +67,8 @@ def audit_files(
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     """The files, those of folders in order. A file that is named is read whatever it is called."""
     for path in paths:
-        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (at for at in inside if at == path or (at.is_file() and (is_table(at) or at.suffix in _YAML)))
+        inside = [at for at in sorted(path.rglob("*")) if at.is_file() and (is_table(at) or at.suffix in _YAML)]
+        yield from inside or [path]
 
 
 def _with_own_ids(found: Mapping[Path, Sequence[Published]]) -> dict[Path, list[Published]]:

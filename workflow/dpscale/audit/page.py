@@ -4,7 +4,7 @@ Both show the rows of `audit.tables` in the same way: what was found, what does 
 as defined.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
-from dpscale.present.text.words import listed, plural
 from dpscale.schemas.validation import SCHEMA_LOADER
 from dpscale.tables.published import AuditRow, AuditWarningsRow
 from dpscale.tables.row import grouped
@@ -117,7 +116,7 @@ def block(title: str, tables: AuditTables, batch: str, whose: str) -> AuditedStu
         [(*at, [_entry(heading, cells.get((heading.quantity, *at)), worst) for heading in headings]) for at in places],
         checks(tables.audit_warnings),
         [(_label(row.quantity), row.verdict, row.sentence) for row in columns],
-        [*remarks, *_notes(tables.audit)],
+        [*remarks, *dict.fromkeys(f"Some figures are not known: {row.reason}." for row in tables.audit if row.reason)],
     )
 
 
@@ -151,7 +150,7 @@ def _entry(heading: Heading, row: AuditRow | None, worst: Mapping[tuple[str, int
     if row is None:
         return Entry(ABSENT)
     shown = _published(row) if heading.is_printed else _as_defined(row)
-    return Entry(shown, worst.get(cell_of(row), "look" if row.caution else ""))
+    return Entry(shown, worst.get(cell_of(row), ""))
 
 
 def _published(row: AuditRow) -> str:
@@ -175,18 +174,3 @@ def _as_defined(row: AuditRow) -> str:
         return f"{value:,.0f}{sign}"
     is_sharp = (figure.high - figure.low) / 2 < abs(figure.value) / 20
     return (f"{value:#.3g}".rstrip(".") if is_sharp else f"{value:.2g}") + sign
-
-
-def _notes(audit: Sequence[AuditRow]) -> Iterator[str]:
-    """A sentence for every reason why there is no figure, and for every time that may be wrong."""
-    for reason, labels, cells in _shared(audit, lambda row: row.reason):
-        yield f"Not recomputable, as {reason}: {labels} ({plural(cells, 'cell')})."
-    for caution, labels, _ in _shared(audit, lambda row: row.caution):
-        yield f"Caution: {labels} {caution}."
-
-
-def _shared(audit: Iterable[AuditRow], text: Callable[[AuditRow], str]) -> Iterator[tuple[str, str, int]]:
-    """A text that cells have, with their quantities in words, and how many cells they are."""
-    for said, group in grouped((row for row in audit if text(row)), text).items():
-        labels = dict.fromkeys(NAMES[row.quantity] for row in group)
-        yield said, listed([*labels]), len({(row.batch_per_gpu, row.gpus) for row in group})

@@ -166,7 +166,7 @@ def _searched(published: Published, quantity: str, prefers_method: bool = False)
         return outcome
     best = method if prefers_method and method.is_most(checkable) else _best(matches)
     steps = best.convention.steps
-    as_simple = sum(Convention(form, constant).steps <= best.steps for form in values for constant in constants)
+    as_simple = sum(form.steps + constant.steps <= best.steps for form in values for constant in constants)
     chance = best.by_chance(as_simple)
     if best.is_most(checkable) and (chance < CHANCE_LIMIT or not steps):
         return replace(outcome, best=best, chance=chance)
@@ -194,6 +194,8 @@ def _matches(
 
 def _suiting(constants: Sequence[Constant], value: Rounded, printed: Rounded) -> Sequence[Constant]:
     """The constants, sorted, with which a value gives a printed figure."""
+    if value.high < 0 < printed.low or printed.high < 0 < value.low:
+        return ()
     if value.low <= 0 or printed.low <= 0:
         return [constant for constant in constants if (value * constant.value).meets(printed)]
     low, high = printed.low / value.high * (1 - _SLACK), printed.high / value.low * (1 + _SLACK)

@@ -5,8 +5,8 @@ from textwrap import fill
 from typing import Any
 
 from dpscale.audit.checks import LOOK, SEVERITIES
-from dpscale.audit.conventions import COLUMN_TOTAL, OTHER, WRONG
-from dpscale.audit.corrected import basis, clock_of
+from dpscale.audit.conventions import OTHER, WRONG
+from dpscale.audit.corrected import clock_of
 from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
@@ -79,14 +79,7 @@ def _of_a_link(published: Published, found: Found) -> str:
 
 def remarks(reading: Reading) -> Iterator[tuple[str, str, str]]:
     """Quantity, verdict and sentence of what else there is to say."""
-    published, times = reading.published, basis(reading.published, reading.found)
-    if times.total == COLUMN_TOTAL:
-        text = (
-            f"Compute time, communication time and bandwidth are corrected from {times.total.formula} - "
-            f"{times.one_gpu.formula}/N, the times that the authors subtracted; those of their table are another "
-            "measurement."
-        )
-        yield "communication_s", "from other times", text
+    published = reading.published
     if published.synchronised is False:
         text = (
             "Their clock does not wait until the GPUs are done. It measures how fast work is handed to them, which can "
@@ -102,9 +95,6 @@ def remarks(reading: Reading) -> Iterator[tuple[str, str, str]]:
             f"Times are not compared with the peak of the GPU: {published.gpu} is not known here. Give --peak TFLOP/s."
         )
         yield "epoch_s", "not compared", text
-    if unknown := published.unknown_links:
-        text = f"Bandwidths are not compared with the links that they name. Not in links.yaml: {listed(unknown)}."
-        yield "bandwidth", "not compared", text
 
 
 def answer(tables: AuditTables) -> str:

@@ -109,27 +109,6 @@ def chip_named(name: str) -> Chip | None:
     return max(exact or of_family, key=lambda chip: (chip.nvlink_gb_s or 0, chip.peak_tflop_s["float32"]), default=None)
 
 
-def link_named(name: str, chip: Chip | None = None) -> ChipLink | None:
-    """The link of a name as people write it: `PCI Express 3.0`, `PCIe Gen4 x16`, `NVLink` where the GPU is known.
-
-    Where a name is that of several links (`PCIe`), that of the GPU, otherwise the fastest. None where the table has
-    none.
-    """
-    wanted = _plain_link(name)
-    if not wanted:
-        return None
-    for known in (chip.links if chip else [], links()):
-        if found := [link for link in known if _plain_link(link.name).startswith(wanted)]:
-            return max(found, key=lambda link: link.gb_s)
-    return None
-
-
-def _plain_link(name: str) -> str:
-    """A link's name without spaces and hyphens, in the words of the table. A GPU's NVLink is of one generation."""
-    plain = name.lower().replace("pci express", "pcie").replace("gigabit", "gbit/s")
-    return "nvlink" if plain.startswith("nvlink") else re.sub(r"gen(?=\s*\d)|[^a-z0-9]", "", plain)
-
-
 def _plain(name: str) -> str:
     """A name without its vendor, brand, spaces and hyphens."""
     return re.sub(r"nvidia|tesla|quadro|geforce|[^a-z0-9]", "", name.lower())

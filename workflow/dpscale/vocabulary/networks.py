@@ -11,19 +11,12 @@ TABLE = Path(__file__).with_name("networks.yaml")
 
 @dataclass(frozen=True)
 class Network:
-    """A network. `first`, `norm` and `biases` are parts of its trainable parameters; FLOP are forward and backward."""
+    """A network. `first` are the weights of its first layer; FLOP are forward and backward."""
 
     name: str
     parameters: int
     first: int
-    norm: int
-    biases: int
     flop_per_image: float | None = None
-
-    @property
-    def weights(self) -> int:
-        """Weights of convolutions and of the classifier: no batch normalisation, no biases."""
-        return self.parameters - self.norm - self.biases
 
 
 @cache

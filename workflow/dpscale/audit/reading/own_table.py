@@ -32,6 +32,7 @@ from dpscale.audit.reading.published import (
     Spot,
     network_named,
     precision_named,
+    shortened,
 )
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number
@@ -41,15 +42,13 @@ from dpscale.vocabulary.networks import networks
 
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
-# Characters of what is said of a file that cannot be read.
-_LONGEST = 150
 
 _WORDS = yaml.load(Path(__file__).with_name("words.yaml").read_text(), SCHEMA_LOADER)
 _SECONDS, _KEYS = _WORDS["seconds"], _WORDS["keys"]
 _NO_FIGURES = ("batch", "global batch", "gpus", "group", "beside", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
-_COUNTS = ("year", "dataset_images", "parameters_trained", "parameters_quoted")
+_COUNTS = ("dataset_images", "parameters_trained")
 _PER_STEP = r"\bsteps?\b|iteration|\biter\b|(/|per)\s*batch\b"
 
 # The values of its columns of strategies, runs and clocks.
@@ -93,7 +92,11 @@ def is_table(path: Path) -> bool:
 
 def read_studies(path: Path, said: Mapping[str, str] | None = None) -> list[Published]:
     """The studies in a file of either kind; `said` is used where the file does not say. Raises PublishedError."""
-    return read_table(path, said) if is_table(path) else [Published.read(path, said)]
+    if is_table(path):
+        return read_table(path, said)
+    if path.exists() and path.suffix not in (".yaml", ".yml"):
+        raise PublishedError(f"{path}: is no table: save it as one of {', '.join(SUFFIXES)}, or .yaml")
+    return [Published.read(path, said)]
 
 
 def read_table(path: Path, said: Mapping[str, str] | None = None) -> list[Published]:
@@ -394,7 +397,7 @@ class _Reader:
         return number
 
     def _refuse(self, why: str) -> NoReturn:
-        raise PublishedError(f"{self.path}: {why if len(why) <= _LONGEST else f'{why[:_LONGEST]}…'}")
+        raise PublishedError(f"{self.path}: {shortened(why)}")
 
 
 def _has_several(tables: Mapping[str, Mapping[Spot, _Entry]]) -> bool:

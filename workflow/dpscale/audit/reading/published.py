@@ -1,9 +1,10 @@
 """Figures as others published them: a YAML file, read with the digits that were printed. Pure, and free of torch."""
 
 import hashlib
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +14,7 @@ from dpscale.errors import PublishedError, RecordError
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.validation import read_yaml, violations
-from dpscale.vocabulary.chips import PRECISIONS, Chip, ChipLink, chip_named, link_named
+from dpscale.vocabulary.chips import PRECISIONS, Chip, chip_named
 from dpscale.vocabulary.networks import Network, networks
 
 # What authors derive from their times, in the order in which one follows from the other.
@@ -28,11 +29,14 @@ _PRECISIONS = {
     "tf32": "float32",
 }  # fmt: skip
 
-# Keys of a file that nothing is audited of.
-_KEPT = ("strong_scaling_epoch_s", "loader_workers", "unmeasured")
+# Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
+_AS_GIVEN = ("id", "title", "batch", "clock", "synchronised", "gpu", "precision")
 
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
+
+# Characters of what is said of a file that cannot be read.
+_LONGEST = 120
 
 # Where the audit of a study stands, relative to the results.
 AUDIT_PATH = "audit/{id}.json"
@@ -70,9 +74,7 @@ class Published:
     dataset_images: int
     epoch_s: Printed = field(default_factory=dict)
     quantities: Mapping[str, Printed] = field(default_factory=dict)
-    year: int | None = None
     parameters_trained: int | None = None
-    parameters_quoted: int | None = None
     batch_sweep_s: Mapping[int, Number] = field(default_factory=dict)
     bandwidth_unit: str | None = None
     batch: str = UNSTATED
@@ -81,7 +83,6 @@ class Published:
     synchronised: bool | None = None
     gpu: str | None = None
     precision: str | None = None
-    links: Sequence[str] = ()
     flop_per_image: float | None = None
     peak_tflop_s: float | None = None
     bus_gb_s: Mapping[int, Number] = field(default_factory=dict)
@@ -92,15 +93,19 @@ class Published:
     def read(cls, path: Path, said: Mapping[str, str] | None = None) -> "Published":
         """The study in a YAML file; `said` is used where it does not say. Raises PublishedError with the file and the
         key where it is not valid."""
-        values = _with_text_keys(read_yaml(path, PublishedError, _PrintedLoader))
-        problems = violations("published", values) or _contradictions(values)
-        if problems:
-            raise PublishedError(f"{path}: {'; '.join(problems)}. The format is explained in config/README.md")
-        printed, parameters = values.pop("published", {}), values.pop("networks_mentioned", {})
-        for name in _KEPT:
-            values.pop(name, None)
-        # Other keys are fields as they stand.
+        try:
+            values = _read(read_yaml(path, PublishedError, _PrintedLoader))
+        except PublishedError as error:
+            raise PublishedError(f"{path}: {shortened(str(error).removeprefix(f'{path}: '))}") from error
+        except RecursionError as error:
+            raise PublishedError(f"{path}: is no study: it is nested too deeply") from error
+        if problems := violations("published", values) or _contradictions(values):
+            more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+            raise PublishedError(f"{path}: {shortened(problems[0])}{more}. See config/README.md")
+        printed, parameters = values["published"], values.get("networks_mentioned", {})
+        trained = {name: parameters[name] for name in ("parameters_trained",) if name in parameters}
         read = {
+            **{name: values[name] for name in _AS_GIVEN if name in values},
             "dataset_images": int(values["dataset_images"]),
             "batch_sweep_s": {
                 int(batch): Number.of(Decimal(time)) for batch, time in values.get("batch_sweep_s", {}).items()
@@ -115,7 +120,7 @@ class Published:
         if values.get("gpu", of_options.get("gpu")) and "precision" not in {**values, **of_options}:
             read["assumed"] = {"precision": "float32 arithmetic"}
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        return cls(sha256=checksum, **{"batch": PER_GPU, **of_options, **values, **parameters, **read})
+        return cls(sha256=checksum, **{"batch": PER_GPU, **of_options, **trained, **read})
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
         """The same, every epoch time changed, of all tables and clocks."""
@@ -160,17 +165,6 @@ class Published:
     def chip(self) -> Chip | None:
         """The GPU, where it is named and known."""
         return chip_named(self.gpu) if self.gpu else None
-
-    @property
-    def unknown_links(self) -> list[str]:
-        """Links that the authors name and the table does not have."""
-        return [name for name in self.links if not link_named(name, self.chip)]
-
-    @property
-    def named_links(self) -> list[ChipLink]:
-        """The links that the authors name; none where one of them is not known, which may be the fastest."""
-        found = [link_named(name, self.chip) for name in self.links]
-        return [] if self.unknown_links else [link for link in found if link]
 
     def several_gpus(self, quantity: str) -> list[tuple[Spot, Number]]:
         """The figures of a quantity on several GPUs."""
@@ -225,6 +219,12 @@ def _audit_of(study: Published, results: Path) -> Record:
     return audit
 
 
+def shortened(why: str) -> str:
+    """What is said of a file, on a line of a terminal."""
+    line = " ".join(why.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
 def network_named(name: str) -> Network | None:
     """The network that a name is part of, in the order of the table; the first without a name."""
     return next((network for network in networks() if name.lower() in network.name.lower()), None)
@@ -245,7 +245,12 @@ def _said(said: Mapping[str, str]) -> dict[str, Any]:
 
 
 class _PrintedLoader(yaml.SafeLoader):
-    """Reads numbers with their digits: 1.40 has two decimals. Anything but a plain decimal number stays text."""
+    """Reads all values as text, so with their digits. What stands for something else is no published figure."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "write out what *names stand for", None)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
@@ -253,23 +258,21 @@ class _PrintedLoader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, f"{', '.join(twice)} is there twice", node.start_mark)
         return super().construct_mapping(node, deep)
 
-    def construct_number(self, node: yaml.ScalarNode) -> Any:
-        text = str(self.construct_scalar(node))
-        try:
-            return int(text) if node.tag.endswith(":int") else Decimal(text)
-        except (ValueError, InvalidOperation):
-            return text
+
+_PrintedLoader.yaml_implicit_resolvers = {}
 
 
-for _tag in ("int", "float"):
-    _PrintedLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _PrintedLoader.construct_number)
-
-
-def _with_text_keys(values: Any) -> Any:
-    """JSON Schema needs keys that are text."""
-    if isinstance(values, Mapping):
-        return {str(key): _with_text_keys(value) for key, value in values.items()}
-    return [_with_text_keys(value) for value in values] if isinstance(values, list) else values
+def _read(value: Any) -> Any:
+    """What a text stands for: 1.40 is a number with two decimals."""
+    if isinstance(value, Mapping):
+        return {str(key): _read(of) for key, of in value.items()}
+    if isinstance(value, list):
+        return [_read(of) for of in value]
+    if re.fullmatch(r"-?\d{1,15}", str(value)):
+        return int(value)
+    if re.fullmatch(r"-?\d{1,15}\.\d{0,15}(e[+-]?\d{1,2})?", str(value)):
+        return Decimal(value)
+    return value == "true" if value in ("true", "false") else value
 
 
 def _table(rows: Mapping[str, Any]) -> Printed:
