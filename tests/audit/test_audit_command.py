@@ -82,14 +82,6 @@ def test_a_folder_of_submissions_has_a_row_per_file_and_one_exit_status(tmp_path
     assert statuses == [0, 1, 2]
 
 
-def test_a_file_that_is_not_valid_is_one_line(tmp_path: Path) -> None:
-    good, bad = written(tmp_path / "good.yaml"), written(tmp_path / "bad.yaml", id="bad", epoch_s={32: {1: -1.0}})
-    done = dpscale("audit", good, bad)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: {bad}: epoch_s.32.1: -1.0 is less than or equal to the minimum of 0")
-    assert len(done.stderr.splitlines()) == 1 and done.stdout.startswith("made-up: ")
-
-
 def test_pages_are_written(root: Path, tmp_path: Path) -> None:
     """They are what `render` makes of the records."""
     studies = [root / f"config/published/study-{letter}.yaml" for letter in "de"]

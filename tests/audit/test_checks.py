@@ -21,11 +21,6 @@ def named(study: Published, part: str) -> dict[Spot, str]:
     return {place: detail for (check, place), detail in checks(study).items() if part in check}
 
 
-def test_a_speedup_that_is_none() -> None:
-    study = published(EPOCH_S, {"speedup": "32x2 1.60, 128x2 1.90"})
-    assert named(study, "not what the times give") == {Spot(128, 2): "speedup 1.90; the times give 1.67"}
-
-
 def test_parts_that_are_not_the_whole() -> None:
     """The total is only known by the printed speedup."""
     columns = {"speedup": "32x2 1.60", "compute_s": "32x2 20.00", "communication_s": "32x2 6.00"}
@@ -39,7 +34,7 @@ def test_a_global_batch_larger_than_the_dataset() -> None:
         batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
     )  # fmt: skip
     assert set(named(study, "larger than the dataset")) == {Spot(30_000, 2), Spot(50_001, 1)}
-    reasons = {figure.reason for figure in corrected.corrected(read(study)) if figure.value is None}
+    reasons = {reason for _, reason in corrected.corrected(read(study)).values()}
     assert "capped: N*b > 50000 images, no full step" in reasons
 
 
@@ -62,15 +57,14 @@ def test_a_bandwidth_above_any_link(gpu: str | None, unit: str, printed: str, ab
 
 def test_a_communication_time_around_zero_gives_no_bandwidth() -> None:
     study = published("32x1 40.0, 32x2 20.0", {"speedup": "32x2 2.0"})
-    (figure,) = [cell for cell in corrected.corrected(read(study)) if cell.quantity == "bandwidth"]
-    assert figure.value is None
-    assert figure.reason.startswith("not resolvable: a communication time of -0.075 to 0.075 s")
+    value, reason = corrected.corrected(read(study))["bandwidth", Spot(32, 2)]
+    assert value is None
+    assert reason.startswith("not resolvable: a communication time of -0.075 to 0.075 s")
 
 
 def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other() -> None:
     study = published("32x2 25.00", {"speedup": "32x2 1.60"}, batch_sweep_s={32: "40.00"})
-    (figure,) = [cell for cell in corrected.corrected(read(study)) if cell.quantity == "speedup"]
-    assert (figure.value, figure.reason) == (None, "T(1,b) was not printed")
+    assert corrected.corrected(read(study))["speedup", Spot(32, 2)] == (None, "T(1,b) was not printed")
 
 
 @pytest.mark.parametrize(("times_n", "is_wrong"), [(True, True), (False, False)])

@@ -75,10 +75,6 @@ def test_a_fit_on_one_rough_cell_is_not_sold_as_found() -> None:
     assert found.chance > CHANCE_LIMIT
 
 
-def test_one_gpu_beside_itself_supports_nothing() -> None:
-    assert of_one("speedup", "32x1 25.86, 128x1 14.73", "32x1 1.0, 128x1 1.0").best is None
-
-
 def test_the_name_of_a_clock_is_a_name() -> None:
     clocks = {"1/0; {0}": by_place("32x1 30.00, 32x2 20.00, 128x1 20.00, 128x2 16.00")}
     epoch_s, speedup = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00", {"speedup": "32x2 1.500, 128x2 1.250"}

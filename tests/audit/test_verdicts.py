@@ -76,12 +76,6 @@ def test_a_misprinted_time_is_found_by_what_follows_from_it(place: tuple[int, in
     ]
 
 
-def test_two_wrong_figures_are_no_misprinted_time() -> None:
-    """They would need different times."""
-    study = with_table(with_cell("speedup", (128, 2), "1.822"), "compute_s", COMPUTE.replace("30.94", "33.93"))
-    assert read(study).misprints == []
-
-
 def test_a_figure_through_another_printed_one_is_as_good_as_that() -> None:
     """Bytes over a communication time that nothing gives."""
     made_up = "32x2 3.17, 128x2 8.21, 512x2 1.93, 32x4 9.11, 128x4 2.77, 512x4 6.05"
@@ -106,14 +100,6 @@ def test_a_bandwidth_over_nothing_cannot_be_checked() -> None:
     """The communication time is 0.0 s to a tenth: any bandwidth would fit it."""
     (verdict,) = read(published("32x1 10.0, 32x2 5.0", {"bandwidth": "32x2 12.0"})).verdicts.values()
     assert (verdict.state, verdict.why) == (UNKNOWN, "its communication time may be zero within rounding")
-
-
-def test_columns_of_compute_and_communication_in_each_others_place() -> None:
-    study = published(EPOCH_S, {"compute_s": COMMUNICATION, "communication_s": COMPUTE})
-    record = audit(study)
-    for column, formula in zip(record["findings"][1:], ("T(N,b) - T(1,b)/N", "T(1,b)/N"), strict=True):
-        assert column["convention"] == formula
-        assert "(compute and communication in each other's column)" in column["sentence"]
 
 
 def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:

@@ -47,7 +47,7 @@ def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_l
     file.write_text(file.read_text().replace("2: 1.40", "2: 1.41"))
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert audited.run() == AUDITED
-    assert "not batch 32 on 2 GPUs (printed 1.41, it gives 1.400: as where" in audited.audit_page.read_text()
+    assert "speedup 1.41; the times give 1.40" in audited.audit_page.read_text()
 
     lost = audited.folder / "results/tiny/audit/study-b.json"
     whole = lost.read_text()

@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "utf-16": ("t.csv", (HEAD + ROWS).encode("utf-16"), "is not text in UTF-8"),
     "nul bytes": ("t.csv", HEAD + "32,1,9\0.0\n", "holds a line that no table has"),
     "pdf": ("t.csv", PDF, "is not text in UTF-8"),
-    "image": ("t.md", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not text in UTF-8"),
+    "image": ("t.markdown", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not text in UTF-8"),
     "another kind of file": ("t.pdf", PDF, "is no table: save it as one of .csv"),
     "json": ("t.json", '{"batch": 32}', "is no table: save it as one of .csv"),
     "no suffix": ("table", HEAD + ROWS, "is no table: save it as one of .csv"),
@@ -58,7 +58,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "line break in a head, no rows": ("t.csv", 'batch,gpus,"time\n(s)"\n', "no column holds epoch times"),
     "merged first cell": ("t.csv", HEAD + ",1,3\n", "row 2: the batch is missing"),
     "duplicates": ("t.csv", HEAD + "32,1,3\n32,1,4\n", "batch 32 on 1 GPUs is there twice. A column `run` tells runs"),
-    "a row in two tables": ("t.md", "|batch|gpus|time|\n|--|--|--|\n|1|1|3|\n\n" * 2, "is there twice"),
+    "a row in two tables": ("t.markdown", "|batch|gpus|time|\n|--|--|--|\n|1|1|3|\n\n" * 2, "is there twice"),
     "semicolons and commas": ("t.csv", "batch;gpus,time (s)\n32;1,9\n", "no column says the number of GPUs"),
     # Cells.
     "two points": ("t.csv", HEAD + "32,1,12..5\n", "12..5 is not a number. Write one, such as 12.30"),
@@ -89,7 +89,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "images below zero": ("t.csv", "# images: -5\n" + HEAD + ROWS, "dataset images: -5 is not a number above zero"),
     "said twice": ("t.csv", "# gpu: A40\n# gpu: T4\n" + HEAD + ROWS, "gpu is given twice. Leave one of the lines out"),
     # Markdown, LaTeX, HTML.
-    "no line of dashes": ("t.md", "|batch|gpus|time|\n|32|1|9|\n", "has no table: below its head"),
+    "no line of dashes": ("t.markdown", "|batch|gpus|time|\n|32|1|9|\n", "has no table: below its head"),
     "table without an end": ("t.tex", "\\begin{tabular}{lll}\nbatch & gpus & time \\\\\n", "a table is a whole"),
     "braces that stay open": ("t.tex", "\\begin{tabular}{lll}" + "{" * 900 + "\\end{tabular}", "a table is a whole"),
     "page without a table": ("t.html", "<p>batch gpus time</p>", "has no table: a table is a <table>"),

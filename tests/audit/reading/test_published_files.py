@@ -7,7 +7,7 @@ import yaml
 
 from dpscale.audit.reading.published import Published, Spot, read_all
 from dpscale.errors import PublishedError
-from published_factory import MINIMAL, as_printed, written
+from published_factory import as_printed, written
 
 STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")
 
@@ -101,9 +101,3 @@ def test_two_files_of_one_study_are_refused(tmp_path: Path) -> None:
     first, second = (written(tmp_path / f"{name}.yaml") for name in ("one", "other"))
     with pytest.raises(PublishedError, match=r"other\.yaml: id: made-up"):
         read_all([first, second])
-
-
-def test_the_smallest_file_is_valid(tmp_path: Path) -> None:
-    study = Published.read(written(tmp_path / "s.yaml"))
-    assert study.places == [Spot(32, 1), Spot(32, 2)]
-    assert study.title == MINIMAL["title"]

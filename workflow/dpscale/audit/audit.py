@@ -7,7 +7,7 @@ from typing import Any
 from dpscale import __version__
 from dpscale.audit.checks import LOOK, Doubt, doubts
 from dpscale.audit.conventions import GLOBAL_STEPS
-from dpscale.audit.corrected import Corrected, corrected
+from dpscale.audit.corrected import corrected
 from dpscale.audit.physics import above_the_peak, link_of_utilisation, same_times
 from dpscale.audit.reading.published import GLOBAL, Published
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of
@@ -69,7 +69,7 @@ def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
     """Times first, then every published quantity, then the quantities that were only computed here."""
     published = reading.published
     checks = grouped(warnings, lambda doubt: (doubt.quantity, doubt.place))
-    defined = {(of.quantity, of.place): of for of in corrected(reading)}
+    defined = corrected(reading)
     printed = {(name, place): (str(time), "s") for name, place, time in published.times}
     for name in reading.found:
         unit = (published.bandwidth_unit if name == "bandwidth" else None) or _UNITS.get(name, "")
@@ -78,7 +78,7 @@ def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
         shown, unit = printed.get((name, place), ("", ""))
         verdict = reading.verdicts.get((name, place), FigureVerdict(""))
         by = _CORRECTED_BY.get(name, name)
-        figure = defined.get((by, place), Corrected("", place, None))
+        figure, reason = defined.get((by, place), (None, ""))
         yield AuditRow(
             study=published.id,
             quantity=name,
@@ -88,9 +88,9 @@ def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
             verdict=verdict.state,
             why=verdict.why,
             recomputed=_figure(verdict.given),
-            corrected=_figure(figure.value),
-            unit=_UNITS.get(figure.quantity, ""),
-            reason=figure.reason,
+            corrected=_figure(figure),
+            unit=_UNITS.get(by, "") if (by, place) in defined else "",
+            reason=reason,
             warnings="; ".join(dict.fromkeys(doubt.check for doubt in checks.get((name, place), ()))),
         )
 

@@ -13,9 +13,9 @@ from dpscale.vocabulary.chips import PRECISIONS
 @click.option("--out", type=FOLDER, help="Folder to write <id>.json to, one per study.")
 @click.option("--page", "pages", type=FOLDER, help="Folder to write <id>.html to, one small page per file.")
 @click.option("--summary", type=FILE, help="CSV file to write a row per file to.")
-@click.option("--network", help="Network, where a file does not say: a part of a name in networks.yaml.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic, where a file does not say.")
-@click.option("--gpu", help="Model of the GPUs, where a file does not say.")
+@click.option("--network", help="Network, where a table does not say: a part of a name in networks.yaml.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic, where a table does not say.")
+@click.option("--gpu", help="Model of the GPUs, where a table does not say.")
 @click.option("--peak", type=float, help="TFLOP/s of one GPU, where its model is not known.")
 def audit(
     published: tuple[Path, ...],

@@ -1,13 +1,12 @@
 """The figures that the definitions of docs/method.md give for published times, with their rounding as an interval."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from dpscale.audit.conventions import Clock, clocks
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
-from dpscale.audit.verdicts import Reading
+from dpscale.audit.verdicts import Cell, Reading
 from dpscale.formulas import scaling
 from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.rounded import Rounded
@@ -17,36 +16,27 @@ class NotRecomputableError(Exception):
     """A figure for which something is missing from what was printed. The message says what."""
 
 
-@dataclass(frozen=True)
-class Corrected:
-    """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why."""
-
-    quantity: str
-    place: Spot
-    value: Rounded | None
-    reason: str = ""
-
-
 def clock_of(published: Published, outcome: Found | None) -> Clock:
     """The set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
     of_table, *others = clocks(published)
     return next((clock for clock in others if outcome and clock.total.choices[0] in outcome.choices), of_table)
 
 
-def corrected(reading: Reading) -> Iterator[Corrected]:
-    """Every figure of every cell with several GPUs.
+def corrected(reading: Reading) -> dict[Cell, tuple[Rounded | None, str]]:
+    """Every figure of every cell with several GPUs; or None, and why it cannot be recomputed.
 
     Speedups follow from other times than communication where authors have several clocks.
     """
-    published, found = reading.published, reading.found
+    published, found = reading.published, dict[Cell, tuple[Rounded | None, str]]()
     for quantity in _FIGURES:
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
-        times = clock_of(published, found.get("speedup" if of_speedup else "communication_s"))
+        times = clock_of(published, reading.found.get("speedup" if of_speedup else "communication_s"))
         for place in (place for place in published.places if place.gpus > 1):
             try:
-                yield Corrected(quantity, place, figure(quantity, published, times, place))
+                found[quantity, place] = figure(quantity, published, times, place), ""
             except NotRecomputableError as missing:
-                yield Corrected(quantity, place, None, str(missing))
+                found[quantity, place] = None, str(missing)
+    return found
 
 
 def figure(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded:

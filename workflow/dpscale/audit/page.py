@@ -134,7 +134,7 @@ def _label(quantity: str) -> str:
 
 def _headings(tables: AuditTables) -> Iterator[Heading]:
     """Times, then every printed quantity, then what was computed here alone."""
-    yield Heading("T(N,b), s", "epoch_s")
+    yield Heading("Epoch time, s", "epoch_s")
     of_quantities = grouped(tables.audit, lambda row: row.quantity)
     for name in _ORDER:
         printed = [row for row in of_quantities.get(name, []) if row.published]

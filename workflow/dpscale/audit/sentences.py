@@ -7,11 +7,11 @@ from typing import Any
 from dpscale.audit.checks import LOOK, SEVERITIES
 from dpscale.audit.conventions import OTHER, WRONG
 from dpscale.audit.corrected import clock_of
-from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words
+from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.tables import AuditTables, rows
-from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, FigureVerdict, Reading
+from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
 from dpscale.tables.published import AuditRow, AuditWarningsRow
 from dpscale.tables.row import grouped
 
@@ -33,23 +33,20 @@ def verdict_of(reading: Reading, quantity: str) -> str:
 
 
 def sentence(reading: Reading, quantity: str) -> str:
-    """The outcome for a quantity: its convention, what supports it, and which cells it does not give."""
+    """The outcome for a quantity: its convention, and what supports it. Warnings say which cells it does not give."""
     found, name = reading.found[quantity], NAMES[quantity]
-    apart = {at: verdict for at, verdict in reading.of(quantity).items() if verdict.state != EXPLAINED}
-    reasons = dict.fromkeys(verdict.why for verdict in apart.values())
     if verdict_of(reading, quantity) == UNKNOWN and not found.match:
+        reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
         return f"The {name} cannot be checked: {listed([*reasons])}."
     if quantity == "utilisation_percent" and found.factor:
         return _of_a_link(reading.published, found)
-    cells = [_miss(reading, quantity, at, verdict) for at, verdict in apart.items() if verdict.given]
     if not found.match:
         all_of = f", {number(found.factor.value)} times what the times give in all cells" if found.factor else ""
-        return f"No convention of the {found.tried:,} tried gives the {name}{all_of}: {listed(cells or [*reasons])}."
+        return f"No convention of the {found.tried:,} tried gives the {name}{all_of}."
     several = sum(place.gpus > 1 for place in found.checkable)
     where = f"in {found.match.supporting} of {several} cells" if found.best else "with times of another run"
     chance = f"; chance alone would do as well in {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else ""
-    but = f"; not {listed(cells)}" if cells and found.best else ""
-    return f"The {name} is {_convention(reading, found)}, {where}{but}{chance}."
+    return f"The {name} is {_convention(reading, found)}, {where}{chance}."
 
 
 def _convention(reading: Reading, found: Found) -> str:
@@ -59,12 +56,6 @@ def _convention(reading: Reading, found: Found) -> str:
     is_cut = ", digits cut, not rounded" if found.match.is_cut else ""
     against_method = f"not as defined here ({differences})" if differences else "as defined here"
     return f"{found.match.convention.formula}{clock}, {against_method}{is_cut}"
-
-
-def _miss(reading: Reading, quantity: str, place: Spot, verdict: FigureVerdict) -> str:
-    printed = reading.published.quantities[quantity][place]
-    given = given_like(printed, verdict.given, 4) if verdict.given else "nothing"
-    return f"{place_words(place)} (printed {printed}, it gives {given}{f': {verdict.why}' if verdict.why else ''})"
 
 
 def _of_a_link(published: Published, found: Found) -> str:
@@ -80,12 +71,6 @@ def _of_a_link(published: Published, found: Found) -> str:
 def remarks(reading: Reading) -> Iterator[tuple[str, str, str]]:
     """Quantity, verdict and sentence of what else there is to say."""
     published = reading.published
-    if published.synchronised is False:
-        text = (
-            "Their clock does not wait until the GPUs are done. It measures how fast work is handed to them, which can "
-            "be much less than the time of the work."
-        )
-        yield "epoch_s", "not synchronised", text
     if published.assumed:
         yield "epoch_s", "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
     for what in published.left_out:

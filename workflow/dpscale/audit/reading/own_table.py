@@ -91,12 +91,12 @@ def is_table(path: Path) -> bool:
 
 
 def read_studies(path: Path, said: Mapping[str, str] | None = None) -> list[Published]:
-    """The studies in a file of either kind; `said` is used where the file does not say. Raises PublishedError."""
+    """The studies in a file of either kind; `said` is used where a table does not say. Raises PublishedError."""
     if is_table(path):
         return read_table(path, said)
     if path.exists() and path.suffix not in (".yaml", ".yml"):
         raise PublishedError(f"{path}: is no table: save it as one of {', '.join(SUFFIXES)}, or .yaml")
-    return [Published.read(path, said)]
+    return [Published.read(path)]
 
 
 def read_table(path: Path, said: Mapping[str, str] | None = None) -> list[Published]:

@@ -30,7 +30,7 @@ _PRECISIONS = {
 }  # fmt: skip
 
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
-_AS_GIVEN = ("id", "title", "batch", "clock", "synchronised", "gpu", "precision")
+_AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision")
 
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
@@ -80,7 +80,6 @@ class Published:
     batch: str = UNSTATED
     clock: str | None = None
     other_clocks: Mapping[str, Printed] = field(default_factory=dict)
-    synchronised: bool | None = None
     gpu: str | None = None
     precision: str | None = None
     flop_per_image: float | None = None
@@ -90,9 +89,8 @@ class Published:
     left_out: Sequence[str] = ()
 
     @classmethod
-    def read(cls, path: Path, said: Mapping[str, str] | None = None) -> "Published":
-        """The study in a YAML file; `said` is used where it does not say. Raises PublishedError with the file and the
-        key where it is not valid."""
+    def read(cls, path: Path) -> "Published":
+        """The study in a YAML file. Raises PublishedError with the file and the key where it is not valid."""
         try:
             values = _read(read_yaml(path, PublishedError, _PrintedLoader))
         except PublishedError as error:
@@ -116,11 +114,10 @@ class Published:
             "quantities": {name: _table(printed[name]) for name in QUANTITIES if name in printed},
             "bandwidth_unit": printed.get("bandwidth", {}).get("unit"),
         }
-        of_options = _said(said or {})
-        if values.get("gpu", of_options.get("gpu")) and "precision" not in {**values, **of_options}:
+        if "gpu" in values and "precision" not in values:
             read["assumed"] = {"precision": "float32 arithmetic"}
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        return cls(sha256=checksum, **{"batch": PER_GPU, **of_options, **trained, **read})
+        return cls(sha256=checksum, **{"batch": PER_GPU, **trained, **read})
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
         """The same, every epoch time changed, of all tables and clocks."""
@@ -234,14 +231,6 @@ def precision_named(name: str) -> str:
     """What the tables call a precision; nothing where they have none of this name."""
     plain = _PRECISIONS.get(name.strip().lower(), name.strip().lower())
     return plain if plain in PRECISIONS else ""
-
-
-def _said(said: Mapping[str, str]) -> dict[str, Any]:
-    """What options say of a study, by its fields."""
-    known: dict[str, Any] = {name: said[name] for name in ("gpu", "precision") if name in said}
-    if network := network_named(said["network"]) if "network" in said else None:
-        known["parameters_trained"] = network.parameters
-    return known | ({"peak_tflop_s": float(said["peak_tflop_s"])} if "peak_tflop_s" in said else {})
 
 
 class _PrintedLoader(yaml.SafeLoader):
