@@ -54,15 +54,15 @@ CPU = (
     Case("slow_loader"),
     Case("loader_of_one_rank"),
     Case("workers_restarted"),
-    Case("few_batches", "--batch 1024"),
+    Case("few_batches"),
     Case("slow_device"),
     Case("uneven_ranks"),
-    Case("heavy_gradients", "--batch 8 --width 2048", cures=False),
+    Case("heavy_gradients", "--batch 8 --width 1024", cures=False),
     Case("buffers"),
-    Case("micro_batches", "--batch 32 --width 1024"),
+    Case("micro_batches", "--batch 16 --width 768"),
     Case("scalars", "--batch 64"),
     Case("unused_search", "--batch 64"),
-    Case("sharding", "--batch 64 --width 1024"),
+    Case("sharding", "--batch 32 --width 768"),
     Case("anomaly", "--batch 32 --layers 10 --width 64"),
     Case("float64"),
     Case("many_small_tensors", "--batch 16 --layers 300"),
@@ -101,18 +101,26 @@ GPU = (
 @click.option("--times", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of every cause.")
 @click.option("--minutes", type=float, default=0.3, show_default=True, help="Of every run, beside its starts.")
 @click.option("--cause", "only", multiple=True, help="This cause alone. Can be given several times.")
+@click.option("--cures/--no-cures", default=True, help="Run each script cured of its cause too.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The JSON file to write.")
 @click.option("--append", is_flag=True, help="Keep the runs that are in the file.")
 @click.option("--records", type=click.Path(file_okay=False, path_type=Path), help="Folder for the records of all runs.")
 def main(
-    device: str, times: int, minutes: float, only: tuple[str, ...], out: Path, append: bool, records: Path | None
+    device: str,
+    times: int,
+    minutes: float,
+    only: tuple[str, ...],
+    cures: bool,
+    out: Path,
+    append: bool,
+    records: Path | None,
 ) -> None:
     rows: list[dict[str, Any]] = json.loads(out.read_text())["runs"] if append and out.exists() else []
     for number in range(times):
         for case in CPU if device == "cpu" else GPU:
             if only and case.cause not in only:
                 continue
-            for cured in (False, True) if case.cures else (False,):
+            for cured in (False, True) if case.cures and cures else (False,):
                 name = f"{case.cause}{'-cured' if cured else ''}-{len(rows)}"
                 row = run(case, device, minutes, cured, records and records / f"{name}.json")
                 rows.append(row)

@@ -22,7 +22,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
-FEATURES, WIDTH = 256, 384
+FEATURES, WIDTH = 256, 256
 asked: argparse.Namespace
 
 
@@ -118,7 +118,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--backend", default="gloo")
     parser.add_argument("--steps", type=int, default=10**9)
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--split", action="store_true", help="The batch is that of all ranks.")

@@ -45,7 +45,7 @@ def script_record(
     def run(what: str, made: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {
             "what": what, "code": 0, "to_first_step_s": 4.0, "wall_s": 104.0, "other_cores": other_cores,
-            "processes": list(made),
+            "others_on_gpu": [], "processes": list(made),
         }  # fmt: skip
 
     paced = [{**one, "blocks": []} for one in processes]

@@ -83,7 +83,6 @@ def probes_of(record: Record) -> Probes:
         alone_by_device=alone,
         together_by_device=alone,
         loading_by_rank=[_loading(of, rounds) for of in blocks] if rounds and len(ranks) > 1 else [],
-        others_on={number: (rank.get("machine") or {}).get("others_on_gpu") or () for number, rank in enumerate(ranks)},
         noise_s=noise_s,
         seen=Seen(ranks, one, _run(record, "diagnosed")["other_cores"]),
     )
@@ -259,5 +258,7 @@ def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[st
         yield "Its dataset is iterable: how many samples an epoch has is not known."
     if first.get("ended_by") == "script":
         yield f"The script ended by itself after {first['steps']} steps."
+    if others := run["others_on_gpu"]:
+        yield f"Other processes are on its GPUs: {', '.join(map(str, others))}."
     if run["code"] is None:
         yield "It could not be interrupted, and was ended from outside."

@@ -119,7 +119,8 @@ def _kind_of_gap(gap: Mapping[str, Any], rank: Mapping[str, Any]) -> str | None:
         return "validation"
     code = (gap.get("code") or "").strip()
     kind = next((name for name, words in KINDS if words.search(f"{gap.get('inside')} {code}")), None)
-    return kind or (None if not code or _OF_TRAINING.search(code) else "own_code")
+    is_of_training = not code or _OF_TRAINING.search(code) or (gap.get("inside") or "").startswith("torch.")
+    return kind or (None if is_of_training else "own_code")
 
 
 def _logging(probes: Probes) -> Found:

@@ -134,9 +134,11 @@ class _Runs:
             watched = _Watched(folder, 60 * minutes, self.first_step_s, self.say)
             try:
                 watched.watch(process)
-            except MeasurementError:
+            except MeasurementError as error:
                 if shown:
                     os.write(2, (folder / "output").read_bytes())
+                for problem in filter(None, map(_read, folder.glob("problem-*.json"))):
+                    error.args = (f"{error}. Its hooks did not work: {problem['why']}",)
                 raise
             finally:
                 _end(process, folder)
@@ -150,6 +152,7 @@ class _Runs:
             "to_first_step_s": watched.to_first_step_s,
             "wall_s": time.monotonic() - watched.start,
             "other_cores": watched.other_cores,
+            "others_on_gpu": watched.others_on_gpu,
             "processes": sorted(found, key=lambda one: (one.get("rank", 0), one.get("pid", 0))),
         })  # fmt: skip
 
@@ -205,6 +208,7 @@ class _Watched:
         self.to_first_step_s = 0.0
         self.code: int | None = None
         self.ended_by = "script"
+        self.others_on_gpu: list[int] | None = None
         self._load = _Load(folder)
         self._said = self.start
 
@@ -232,6 +236,8 @@ class _Watched:
             if overdue or (ended and now - ended > GRACE_S):
                 return
             self._load.look()
+            if self.others_on_gpu is None and any(one["phase"] == "timing" for one in progress):
+                self.others_on_gpu = _others_on_gpu(self.folder)
             self._say_left(progress, now)
             time.sleep(POLL_S)
         self.code = code
@@ -268,6 +274,18 @@ def _pids(folder: Path) -> Iterator[int]:
         with suppress(OSError):
             if marker in (entry / "environ").read_bytes():
                 yield int(entry.name)
+
+
+def _others_on_gpu(folder: Path) -> list[int]:
+    """Processes of others on the GPUs that a run uses, as far as the driver shows them here."""
+    query = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]
+    try:
+        lines = subprocess.run(query, capture_output=True, text=True, timeout=10).stdout.splitlines()
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    on_gpus, own = [(gpu, int(pid)) for gpu, pid in (line.split(", ") for line in lines)], set(_pids(folder))
+    used = {gpu for gpu, pid in on_gpus if pid in own}
+    return [pid for gpu, pid in on_gpus if gpu in used and pid not in own]
 
 
 class _Load:
