@@ -1,5 +1,6 @@
 """The package as a wheel: complete without the repository, and useful without torch."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -128,3 +129,13 @@ def test_a_command_that_measures_names_the_extra_it_lacks(clean: Path, tmp_path:
     printed = run(clean, "dpscale", "network", "--out", str(tmp_path / "network.json"), code=1)
     extra = "dpscale[measure]"
     assert printed == f"Error: this command needs torch, which the extra {extra} brings: pip install '{extra}'\n"
+
+
+def test_a_script_in_another_environment_is_diagnosed_without_torch(root: Path, clean: Path, tmp_path: Path) -> None:
+    record = tmp_path / "r.json"
+    script = [sys.executable, str(root / "bench/injected_script.py"), "--cause", "anomaly", "--batch", "8"]
+    said = run(clean, "dpscale", "diagnose", "--minutes", "0.1", "--json", str(record), "--", *script)
+    assert "A step takes" in said
+    (process,) = json.loads(record.read_text())["runs"][0]["processes"]
+    assert process["status"] == "measured"
+    assert "anomaly_off" in {block["probe"] for block in process["blocks"]}

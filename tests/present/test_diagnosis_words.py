@@ -8,11 +8,13 @@ import pytest
 from diagnosis_factory import HEALTHY, diagnosis_record
 from dpscale.analyse.answer.causes import FoundCause, Remedy
 from dpscale.analyse.answer.diagnosis import diagnose
+from dpscale.analyse.diagnosis.script import diagnose_script
 from dpscale.formulas.figure import Figure
 from dpscale.present.diagnosis.page import DiagnosisWords, render, text, told, told_cause
 from dpscale.present.text.numbers import measured
 from dpscale.tables.column import MILLISECONDS
 from dpscale.vocabulary.causes import CAUSES, REMEDIES
+from script_factory import process, script_record
 
 SLOW = {"loader": 40.0, "end_to_end": 41.0, "end_to_end_more": 21.5}
 
@@ -132,3 +134,27 @@ def test_a_saving_beyond_its_cause_says_why(saved_ms: float, said: str) -> None:
     found = FoundCause(CAUSES["small_batch"], Figure(0.003), Figure(0.1), [], [remedy])
     (saving,) = told_cause(found, "GPU").savings
     assert saving == f"a batch of 256 per GPU: measured {measured(saved_ms / 1e3, MILLISECONDS)}{said}"
+
+
+def test_a_script_begins_with_its_speedup_the_reason_its_line_and_the_code_to_write() -> None:
+    pauses = [{"seconds": 6.0, "after_step": 9 * n, "what": "checkpoint", "file": "t.py", "line": 8, "code": "save()"}
+              for n in range(4)]  # fmt: skip
+    record = script_record(process(0, gaps=pauses), process(1), one=[process(0, 1, {"as_it_is": 7.0})])
+    shown = text(diagnose_script(record), record)
+    assert shown.startswith(
+        "torchrun --nproc-per-node 2 train.py\n\n2 workers are 1.35 times as fast as 1 (95 % interval: 1.35, 1.35). "
+        "The largest reason: checkpoints, 23.9"
+    )
+    assert "of the step (t.py, line 8: save())." in shown
+    assert f"      {CAUSES['checkpoint'].code}\n   Saves: none of it: predicted 11" in shown
+    page = render(diagnose_script(record), record)
+    assert CAUSES["checkpoint"].code in page
+    assert "Hooks lengthen a step by" in page
+
+
+def test_the_part_of_a_gpu_that_is_used_is_said_beside_nothing_wrong() -> None:
+    gpu = {"device": "cuda", "device_model": "NVIDIA H100 80GB HBM3", "backend": None, "flops_per_step": 13.4e9}
+    record = script_record(process(0, 1, {"as_it_is": 10.0, "batch_kept": 9.9}, **gpu))
+    short = told(diagnose_script(record), record).short
+    assert short.startswith("Nothing wrong. A step takes 10.00 ms")
+    assert "It uses 1.99" in short

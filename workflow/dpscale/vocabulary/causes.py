@@ -426,6 +426,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "full_link": "a link as fast as a plain copy",
     "without_device": "all devices as fast as the fastest",
     "one_launch": "one launch of all processes",
+    "in_time": "batches that are there in time",
     "switched_off": "the same step without it",
     "float32": "float32",
     "none_of_it": "none of it",

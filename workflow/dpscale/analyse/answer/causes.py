@@ -237,6 +237,7 @@ def _loading(probes: Probes) -> Found:
     if workers and (is_ahead or waited < WAITED_SHARE * cost.seconds.value):
         return found("loading_disturbs", probes, cost, evidence)
     remedies = [] if fewer_pay else list(_more_workers(probes, whole))
+    remedies += [Remedy("in_time", None, cost.seconds)] if probes.has("batch_kept") else []
     return found("slow_loader", probes, cost, evidence, remedies)
 
 

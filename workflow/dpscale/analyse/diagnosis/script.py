@@ -15,6 +15,8 @@ from dpscale.vocabulary.chips import chip_named
 AS_IT_IS = ("as_it_is", "as_it_is_again")
 # Steps without blocks are cut into so many.
 BLOCKS = 9
+# What adds less to a step is no part of it.
+LEAST_PART_S = 1e-7
 # A difference of rounds is more than noise from so many times what two equal blocks differ by, in the median.
 OVER_NOISE = 2.0
 NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
@@ -234,7 +236,8 @@ def _parts(probes: Probes) -> Iterator[StepPart]:
     names = [*(["slowest", "own_pace"] if probes.has("own_pace") else []), probes.in_memory, probes.whole]
     for name in dict.fromkeys(names):
         label = "batch_kept" if name == probes.in_memory else name
-        if probes[name] is not before and not (label == "batch_kept" and probes.devices == 1):
+        adds = abs(probes[name].value - before.value) > LEAST_PART_S
+        if adds and not (label == "batch_kept" and probes.devices == 1):
             yield StepPart("exchanged" if label == "batch_kept" else label, minus(probes[name], before))
             before = probes[name]
 

@@ -178,7 +178,8 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     if diagnosis.reasons:
         first, *others = diagnosis.reasons
         share = f", {_share(first.share)} of the step" if first.share.is_known else ""
-        told.append(f"The largest reason: {first.cause.label}{share}.")
+        line = next((f" ({note})" for note in first.notes if ", line " in note), "")
+        told.append(f"The largest reason: {first.cause.label}{share}{line}.")
         told += [f"Then: {', '.join(one.cause.label for one in others)}."] if others else []
     elif diagnosis.is_efficient:
         told.append(f"{NOTHING.label.capitalize()}.")
