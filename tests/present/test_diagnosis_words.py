@@ -143,10 +143,10 @@ def test_a_script_begins_with_its_speedup_the_reason_its_line_and_the_code_to_wr
     shown = text(diagnose_script(record), record)
     assert shown.startswith(
         "torchrun --nproc-per-node 2 train.py\n\n2 workers are 1.35 times as fast as 1 (95 % interval: 1.35, 1.35). "
-        "The largest reason: checkpoints, 23.9"
+        "The largest reason: checkpoints, 24.0"
     )
     assert "of the step (t.py, line 8: save())." in shown
-    assert f"      {CAUSES['checkpoint'].code}\n   Saves: none of it: predicted 11" in shown
+    assert f"      {CAUSES['checkpoint'].code}\n   Saves: none of it: predicted 12" in shown
     page = render(diagnose_script(record), record)
     assert CAUSES["checkpoint"].code in page
     assert "Hooks lengthen a step by" in page

@@ -135,7 +135,7 @@ def found(
     remedies: Sequence[Remedy] = (),
     notes: Sequence[str] = (),
 ) -> list[FoundCause]:
-    noise_s = probes.noise_s if cost.seconds.blocks else 0.0
+    noise_s = probes.noise_s if cost.times else 0.0  # ranks of one block are told apart without it
     return [FoundCause(CAUSES[name], cost.seconds, probes.share(cost), evidence, remedies, notes, noise_s)]
 
 

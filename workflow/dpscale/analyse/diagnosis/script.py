@@ -1,10 +1,11 @@
 """A record of a script that was run as it is: its times by probe, and the answer that it gives."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
 from statistics import fmean, median
 from typing import Any
 
-from dpscale.analyse.answer.causes import Remedy, causes_of
+from dpscale.analyse.answer.causes import FEWEST_ROUNDS, Remedy, causes_of
 from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
 from dpscale.analyse.answer.probes import Cores, Launches, Probes, Seen, in_rounds, minus, of_rounds
 from dpscale.analyse.diagnosis.seen import FINDERS, SAME_BATCHES, shared_batches
@@ -17,7 +18,8 @@ AS_IT_IS = ("as_it_is", "as_it_is_again")
 BLOCKS = 9
 # What adds less to a step is no part of it.
 LEAST_PART_S = 1e-7
-# A difference of rounds is more than noise from so many times what two equal blocks differ by, in the median.
+# A difference of three rounds is more than noise from so many times what two equal blocks differ by, in the median; of
+# more rounds from less, as errors of means are.
 OVER_NOISE = 2.0
 NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
 
@@ -60,7 +62,7 @@ def probes_of(record: Record) -> Probes:
     if "as_it_is_again" in times:
         pair = times["as_it_is"], times.pop("as_it_is_again")
         apart = in_rounds(lambda one, other: abs(one - other), *pair)
-        noise_s = OVER_NOISE * apart.value if apart.has_interval else max(apart.blocks.values())
+        noise_s = OVER_NOISE * apart.value * sqrt(FEWEST_ROUNDS / max(FEWEST_ROUNDS, len(rounds)))
         times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
     times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"

@@ -6,6 +6,7 @@ tells it; what is in every step is a difference of blocks of the same round (doc
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, Finder, Found, FoundCause, Remedy, count, exact, found, times
@@ -205,10 +206,11 @@ def _exchange(probes: Probes) -> Found:
     seen = probes.seen
     if seen is None or not probes.has("own_pace"):
         return []
-    added = ProbeCost(minus(probes[probes.in_memory], probes["own_pace"]))
+    added = probes.cost(probes.in_memory, "own_pace")
+    assert added
     if probes.has("batch_kept", "no_allreduce"):  # with the loader too: two differences of a round tell it better
         loaded = minus(probes[probes.whole], probes["no_allreduce"])
-        added = ProbeCost(in_rounds(lambda one, other: (one + other) / 2, added.seconds, loaded))
+        added = replace(added, seconds=in_rounds(lambda one, other: (one + other) / 2, added.seconds, loaded))
     device, bytes_sent = seen.first["device"], seen.part("gradient_bytes")
     n = probes.devices
     evidence = times(probes, probes.in_memory, "own_pace")
@@ -256,9 +258,9 @@ def _unused_search(probes: Probes) -> Found:
 
 def _uneven(probes: Probes) -> Found:
     """What a step whose ranks all wait for its slowest takes longer than the steps of the slowest rank."""
-    cost = probes.cost("own_pace", "slowest") if probes.seen else None
-    if cost is None:
+    if not probes.has("own_pace"):
         return []
+    cost = ProbeCost(minus(probes["own_pace"], probes["slowest"]))
     evidence = [Evidence(f"rank {rank}", figure) for rank, figure in enumerate(probes.alone_by_device)]
     return found("uneven_ranks", probes, cost, evidence, [Remedy("none_of_it", cost.seconds)])
 
