@@ -94,8 +94,6 @@ CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("started_twice", both(world_size=1, strategy="single"), 5.2),
     ("float64", both(dtypes={"float64": 10_000_000}), 5.05),
     ("small_batch", both(profile={"busy_share": 0.1, "kernels_per_step": 6260}, **ON_GPU), 9.06),
-    ("pageable_copies", both(waits=[{"kind": "to", "seconds": 2.0, "calls": 400, "line": LINE}],
-                             loader={**LOADER, "hashes": [], "pin_memory": False}, **ON_GPU), 5.0),
     ("too_few_cores", both(machine={"cores_usable": 1, "busy_share": 0.97}), 5.2),
 ]  # fmt: skip
 

@@ -345,14 +345,6 @@ _CAUSES = (
         "End them, or move the training (top, nvidia-smi): what else is told here was measured beside them.",
         comes_first=True,
     ),
-    Cause(
-        "pageable_copies",
-        "copies from pageable memory",
-        "Batches are copied to the GPU from memory that is not pinned, and the host waits for each copy.",
-        "Pin the loader's memory, and copy without waiting.",
-        code="DataLoader(..., pin_memory=True); x = x.to(device, non_blocking=True)",
-        within=_HOST,
-    ),
 )
 CAUSES: Mapping[str, Cause] = MappingProxyType({cause.name: cause for cause in _CAUSES})
 # What is found where no cause takes its least share: nothing is lost, surely; it is not sure that anything is; or it is

@@ -4,7 +4,7 @@ A cost is a difference of two times (docs/method.md, "Diagnosis"). To add a caus
 finder here. A finder gives None where nobody timed what would tell its causes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -87,7 +87,6 @@ def _is_surely_above_zero(cost: Figure) -> bool:
 
 
 Found = list[FoundCause] | None
-Finder = Callable[[Probes], Found]
 
 
 def is_efficient(efficiency: Figure) -> bool:
@@ -102,9 +101,9 @@ def may_lose_nothing(efficiency: Figure) -> bool:
     return efficiency.value >= 1 - NOTHING.least_share
 
 
-def causes_of(probes: Probes, finders: Sequence[Finder] = ()) -> list[FoundCause]:
-    """The causes that cost something, reasons first, each in the order of costs; `finders` are more of them."""
-    every = [one for find in (*_FINDERS, *finders) for one in find(probes) or ()]
+def causes_of(probes: Probes, seen: Iterable[FoundCause] = ()) -> list[FoundCause]:
+    """The causes that cost something, reasons first, each in the order of costs; `seen` are more of them."""
+    every = [*(one for find in _FINDERS for one in find(probes) or ()), *seen]
     reasons = [one for one in every if one.is_reason]
     costs = []
     for one in every:
@@ -134,9 +133,9 @@ def found(
     evidence: Sequence[Evidence],
     remedies: Sequence[Remedy] = (),
     notes: Sequence[str] = (),
-) -> list[FoundCause]:
+) -> FoundCause:
     noise_s = probes.noise_s if cost.times else 0.0  # ranks of one block are told apart without it
-    return [FoundCause(CAUSES[name], cost.seconds, probes.share(cost), evidence, remedies, notes, noise_s)]
+    return FoundCause(CAUSES[name], cost.seconds, probes.share(cost), evidence, remedies, notes, noise_s)
 
 
 def _started_twice(probes: Probes) -> Found:
@@ -150,7 +149,7 @@ def _started_twice(probes: Probes) -> Found:
         count("same_command", launches.same_command),
         count("processes_of_launcher", launches.of_launcher),
     ]
-    return found("started_twice", probes, ProbeCost(cost), evidence, [Remedy("one_launch", cost)]) if runs > 1 else []
+    return [found("started_twice", probes, ProbeCost(cost), evidence, [Remedy("one_launch", cost)])] if runs > 1 else []
 
 
 def _data_parallel(probes: Probes) -> Found:
@@ -165,7 +164,7 @@ def _data_parallel(probes: Probes) -> Found:
     if probes.has("slowest", "allreduce"):
         predicted = minus(minus(probes["dp"], probes["slowest"]), probes["allreduce"])
     remedy = Remedy("ddp", predicted, cost.seconds)
-    return found("data_parallel", probes, cost, times(probes, "dp", "training", "alone"), [remedy])
+    return [found("data_parallel", probes, cost, times(probes, "dp", "training", "alone"), [remedy])]
 
 
 def _processes(probes: Probes) -> int:
@@ -192,7 +191,7 @@ def _too_few_cores(probes: Probes) -> Found:
     lacking = cores.usable < _processes(probes) and (cores.busy_share or 0) >= BUSY_SHARE
     cost = contention if lacking and contention else tried
     remedy = Remedy("all_cores", contention, tried)
-    return found("too_few_cores", probes, ProbeCost(cost), evidence, [remedy]) if cost else []
+    return [found("too_few_cores", probes, ProbeCost(cost), evidence, [remedy])] if cost else []
 
 
 def _too_many_workers(probes: Probes) -> Found:
@@ -206,7 +205,7 @@ def _too_many_workers(probes: Probes) -> Found:
     evidence = times(probes, "end_to_end", "end_to_end_fewer", probes.in_memory, "start")
     evidence.append(count("loader_workers", many))
     evidence += [count("cores", probes.cores.usable)] if probes.cores else []
-    return found("too_many_workers", probes, cost, evidence, [remedy])
+    return [found("too_many_workers", probes, cost, evidence, [remedy])]
 
 
 def _is_reason(found: Found) -> bool:
@@ -235,10 +234,10 @@ def _loading(probes: Probes) -> Found:
     waited = max((figure.value for figure in probes.loading_by_rank), default=cost.seconds.value)
     is_ahead = probes.has(loader) and probes[loader].value < probes[in_memory].value
     if workers and (is_ahead or waited < WAITED_SHARE * cost.seconds.value):
-        return found("loading_disturbs", probes, cost, evidence)
+        return [found("loading_disturbs", probes, cost, evidence)]
     remedies = [] if fewer_pay else list(_more_workers(probes, whole))
     remedies += [Remedy("in_time", None, cost.seconds)] if probes.has("batch_kept") else []
-    return found("slow_loader", probes, cost, evidence, remedies)
+    return [found("slow_loader", probes, cost, evidence, remedies)]
 
 
 def _more_workers(probes: Probes, whole: Figure) -> Iterator[Remedy]:
@@ -266,7 +265,7 @@ def _small_batch(probes: Probes) -> Found:
     evidence = [Evidence("alone", probes["first"]), *times(probes, "alone_graph", "alone_large")]
     evidence.append(count("batch_per_gpu", probes.batch))
     remedies = [*_larger_batch(probes, "large"), *_cuda_graph(probes)]
-    return found("small_batch", probes, cost, evidence, remedies)
+    return [found("small_batch", probes, cost, evidence, remedies)]
 
 
 def _larger_batch(probes: Probes, which: str) -> list[Remedy]:
@@ -304,7 +303,7 @@ def _batch_not_scaled(probes: Probes) -> Found:
         return None
     evidence = times(probes, "alone", "alone_reference")
     evidence += [count("batch_per_gpu", probes.batch), count("global_batch", probes.batches["alone_reference"])]
-    return found("batch_not_scaled", probes, cost, evidence, _larger_batch(probes, "reference"))
+    return [found("batch_not_scaled", probes, cost, evidence, _larger_batch(probes, "reference"))]
 
 
 def _communication(probes: Probes) -> Found:
@@ -325,9 +324,9 @@ def _communication(probes: Probes) -> Found:
     if _is_slow(link, probes.on_gpu):
         possible_s = alone_s * (1 - link.bus.value / link.copy.value)
         saved = cost.map(lambda seconds: min(seconds, possible_s))
-        return found("slow_link", probes, ProbeCost(cost), evidence, [Remedy("full_link", saved), *half])
+        return [found("slow_link", probes, ProbeCost(cost), evidence, [Remedy("full_link", saved), *half])]
     larger = _larger_batch(probes, "large") or _larger_batch(probes, "reference")
-    return found("heavy_gradients", probes, ProbeCost(cost), evidence, [*larger, *half])
+    return [found("heavy_gradients", probes, ProbeCost(cost), evidence, [*larger, *half])]
 
 
 def _half_the_bytes(probes: Probes, cost: Figure, alone_s: float) -> Iterator[Remedy]:
@@ -358,7 +357,7 @@ def _slow_device(probes: Probes) -> Found:
     notes = [f"device {slow} is the slow one"]
     if others := probes.others_on.get(slow):
         notes.append(f"other processes on it: {', '.join(map(str, others))}")
-    return found("slow_device", probes, ProbeCost(minus(alone[slow], alone[fast])), evidence, [remedy], notes)
+    return [found("slow_device", probes, ProbeCost(minus(alone[slow], alone[fast])), evidence, [remedy], notes)]
 
 
 def _hidden_synchronisation(probes: Probes) -> Found:
@@ -369,10 +368,10 @@ def _hidden_synchronisation(probes: Probes) -> Found:
     evidence = times(probes, "alone", "alone_unsynchronised", "training", "training_unsynchronised")
     whole = probes.cost("training", "training_unsynchronised")
     remedy = Remedy("no_waiting", cost.seconds, whole.seconds if whole else None)
-    return found("hidden_synchronisation", probes, cost, evidence, [remedy], probes.waits_at)
+    return [found("hidden_synchronisation", probes, cost, evidence, [remedy], probes.waits_at)]
 
 
-_FINDERS: Sequence[Finder] = (
+_FINDERS: Sequence[Callable[[Probes], Found]] = (
     _started_twice, _data_parallel, _too_few_cores, _too_many_workers, _loading, _small_batch, _batch_not_scaled,
     _communication, _slow_device, _hidden_synchronisation,
 )  # fmt: skip

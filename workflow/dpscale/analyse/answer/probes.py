@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import sub, truediv
-from typing import Any
 
 from dpscale.formulas.figure import Figure, OnServer, less, share_of
 from dpscale.formulas.statistics import median_of_blocks
@@ -46,32 +45,6 @@ class Launches:
     of_launcher: int
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What the processes of a script saw of themselves, by rank (`script.schema.yaml`); the same of its run on one
-    device, if there was one; and cores that were busy with other processes."""
-
-    ranks: Sequence[Mapping[str, Any]]
-    one: Sequence[Mapping[str, Any]] = ()
-    other_cores: float | None = None
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        return self.ranks[0]
-
-    @property
-    def total_s(self) -> float:
-        """From the end of its warm-up to its end."""
-        return float(self.first["wall_s"] - (self.first.get("warm_up_s") or 0.0))
-
-    def part(self, *names: str) -> Any:
-        """Of the first rank, what stands there under these names; None where nothing does."""
-        found: Any = self.first
-        for name in names:
-            found = (found or {}).get(name)
-        return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class Probes:
     """What was timed of a step: seconds of one batch per device, by the names of `vocabulary.causes.PROBES`.
@@ -111,7 +84,6 @@ class Probes:
     """What every rank waits for its batches, of a step."""
     noise_s: float = 0.0
     """What two equal probes of a round differ by: a difference of rounds that is no larger is no cost."""
-    seen: Seen | None = None
 
     def __getitem__(self, name: str) -> Figure:
         return self.times[name]

@@ -7,8 +7,8 @@ from typing import Any
 
 from dpscale.analyse.answer.causes import FEWEST_ROUNDS, Remedy, causes_of
 from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
-from dpscale.analyse.answer.probes import Cores, Launches, Probes, Seen, in_rounds, minus, of_rounds
-from dpscale.analyse.diagnosis.seen import FINDERS, SAME_BATCHES, shared_batches
+from dpscale.analyse.answer.probes import Cores, Launches, Probes, in_rounds, minus, of_rounds
+from dpscale.analyse.diagnosis.seen import FINDERS, SAME_SAMPLES, Seen, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
 from dpscale.records.files import Record
 from dpscale.vocabulary.chips import chip_named
@@ -29,11 +29,12 @@ Blocks = Mapping[str, Mapping[int, Mapping[str, Any]]]
 def diagnose_script(record: Record) -> Diagnosis:
     """The answer that the record of a script gives."""
     probes = probes_of(record)
-    found = causes_of(probes, FINDERS)
+    ranks = _ranks(record, "diagnosed")
+    seen = Seen(ranks, _ranks(record, "one"), _run(record, "diagnosed")["other_cores"])
+    found = causes_of(probes, (one for find in FINDERS for one in find(probes, seen)))
     whole, n = probes[probes.whole], probes.devices
     speedup = speedup_of(record)
     efficiency = in_rounds(lambda alone, whole: alone / whole, probes["fastest"], whole)
-    ranks = _ranks(record, "diagnosed")
     return Diagnosis(
         [one for one in found if one.is_reason],
         [one for one in found if not one.is_reason],
@@ -88,7 +89,6 @@ def probes_of(record: Record) -> Probes:
         together_by_device=alone,
         loading_by_rank=[_loading(of, rounds) for of in blocks] if rounds and len(ranks) > 1 else [],
         noise_s=noise_s,
-        seen=Seen(ranks, one, _run(record, "diagnosed")["other_cores"]),
     )
 
 
@@ -207,8 +207,7 @@ def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
     if not ranks:
         return UNKNOWN
     first = ranks[0]
-    same = shared_batches(ranks) if len(ranks) > 1 else None
-    copies = 1 if same is not None and same >= SAME_BATCHES else len(ranks)
+    copies = 1 if shared_samples(ranks) >= SAME_SAMPLES else len(ranks)
     samples = copies * (first.get("batch") or 1) * (first.get("micro_batches_per_step") or 1)
     return as_it_is(first).map(lambda seconds: samples / seconds).sure
 

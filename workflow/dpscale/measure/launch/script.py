@@ -8,6 +8,7 @@ written but to a private folder. Free of torch.
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -151,7 +152,7 @@ class _Runs:
             "code": watched.code,
             "to_first_step_s": watched.to_first_step_s,
             "wall_s": time.monotonic() - watched.start,
-            "other_cores": watched.other_cores,
+            "other_cores": watched.other_cores(),
             "others_on_gpu": watched.others_on_gpu,
             "processes": sorted(found, key=lambda one: (one.get("rank", 0), one.get("pid", 0))),
         })  # fmt: skip
@@ -209,12 +210,13 @@ class _Watched:
         self.code: int | None = None
         self.ended_by = "script"
         self.others_on_gpu: list[int] | None = None
-        self._load = _Load(folder)
+        self._busy_s, self._own_s = _busy_s(), _own_s()
         self._said = self.start
 
-    @property
-    def other_cores(self) -> float | None:
-        return self._load.other_cores
+    def other_cores(self) -> float:
+        """Cores that were busy with others than the run, on average from its start to its end."""
+        others_s = _busy_s() - self._busy_s - (_own_s() - self._own_s)
+        return max(0.0, others_s / (time.monotonic() - self.start))
 
     def watch(self, process: "subprocess.Popen[bytes]") -> None:
         """Raises ScriptError where it ends by itself with an error, MeasurementError where it makes no step in time."""
@@ -235,7 +237,6 @@ class _Watched:
             overdue = self.to_first_step_s and now - self.start > self.to_first_step_s + 2 * self.limit_s + 60
             if overdue or (ended and now - ended > GRACE_S):
                 return
-            self._load.look()
             if self.others_on_gpu is None and any(one["phase"] == "timing" for one in progress):
                 self.others_on_gpu = _others_on_gpu(self.folder)
             self._say_left(progress, now)
@@ -288,39 +289,6 @@ def _others_on_gpu(folder: Path) -> list[int]:
     return [pid for gpu, pid in on_gpus if gpu in used and pid not in own]
 
 
-class _Load:
-    """How many cores were busy with other processes than those of a run."""
-
-    def __init__(self, folder: Path):
-        self._folder, self._looked = folder, 0.0
-        self._before: tuple[float, float, dict[int, float]] | None = None
-        self._other, self._seconds = 0.0, 0.0
-
-    @property
-    def other_cores(self) -> float | None:
-        return max(0.0, self._other / self._seconds) if self._seconds else None
-
-    def look(self) -> None:
-        """At most once a second."""
-        now = time.monotonic()
-        if now - self._looked < 1:
-            return
-        self._looked = now
-        try:
-            busy, own = (
-                _busy_s(),
-                {os.getpid(): time.process_time(), **{pid: _cpu_s(pid) for pid in _pids(self._folder)}},
-            )
-        except (OSError, ValueError):
-            return
-        if self._before:
-            then, busy_then, own_then = self._before
-            ours = sum(seconds - own_then.get(pid, 0.0) for pid, seconds in own.items())
-            self._other += busy - busy_then - ours
-            self._seconds += now - then
-        self._before = now, busy, own
-
-
 def _busy_s() -> float:
     """Seconds that the cores of this process have worked since the machine was started (man 5 proc)."""
     cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
@@ -329,13 +297,9 @@ def _busy_s() -> float:
     return sum(sum(line) - line[3] - line[4] for line in ticks) / os.sysconf("SC_CLK_TCK")
 
 
-def _cpu_s(pid: int) -> float:
-    """Of a process; nothing where it has ended meanwhile."""
-    with suppress(OSError):
-        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) / os.sysconf(
-            "SC_CLK_TCK"
-        )
-    return 0.0
+def _own_s() -> float:
+    """Seconds that this process, and all that it started and that has ended, have worked."""
+    return sum(sum(resource.getrusage(whose)[:2]) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def _read(path: Path) -> dict[str, Any] | None:
