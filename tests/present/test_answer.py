@@ -9,14 +9,14 @@ import pytest
 from page_tables import GPU, around
 
 from answered_study import answered_tables, screen_of
-from dpscale.analyse.answer.answer import answer_of
+from dpscale.analyse.answer.answer import Answer, answer_of
 from dpscale.analyse.answer.answer_json import answer_json
 from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study
-from dpscale.present.findings.answer import reason, text
+from dpscale.present.findings.answer import first_screen, reason, text
 from dpscale.schemas.validation import violations
-from dpscale.tables.answer import CausesRow
+from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.vocabulary.causes import CAUSES
 
 TWO, FOUR = [1.8, 1.82, 1.78], [3.5, 3.55, 3.45]
@@ -233,6 +233,30 @@ def test_a_cause_says_what_to_change_after_what_was_measured(tmp_path: Path) -> 
     screen = screen_of(answered_tables(tmp_path, **CASES["two scopes that disagree"][0]))
     assert screen.reason.startswith("Slow loader.")
     assert [(advice.what, advice.saving) for advice in screen.to_do] == [(CAUSES["slow_loader"].change.rstrip("."), "")]
+
+
+@pytest.mark.parametrize(
+    ("device", "without_batch", "with_batch"),
+    [
+        (
+            "GPU",
+            ["Use a larger batch per GPU; or capture the step in a CUDA graph, or compile it"],
+            ["Capture the step in a CUDA graph, or compile it"],
+        ),
+        ("worker", ["Use a larger batch per worker"], []),
+    ],
+)
+def test_a_remedy_knows_the_device_and_says_no_advice_again(
+    device: str, without_batch: list[str], with_batch: list[str]
+) -> None:
+    found = CausesRow(cause="small_batch", is_reason=True, gpus=2, scope="compute")
+    larger = AdviceRow(problem="a larger batch", used="4", better="16", used_s=2.0, better_s=1.0, gpus=2)
+    row = AnswerRow(
+        gpus=2, speedup=Figure.of(1.5, 1.4, 1.6), worth="worth it", limit=1.0, batch_per_gpu=4, asked_batch_per_gpu=4
+    )
+    for to_do, expected in (([], without_batch), ([larger], with_batch)):
+        screen = first_screen(Answer([row], found, to_do, 0), replace(GPU, device=device))
+        assert [advice.what for advice in screen.to_do if not advice.saving] == expected
 
 
 @pytest.mark.parametrize("case", ["worth it", "one run", "4 GPUs without a run", "nothing measured"])

@@ -24,11 +24,17 @@ class Cause:
     label: str
     sentence: str
     change: str
+    on_cpu: str = ""
+    """What to change where workers are processes on a CPU, if that is something else."""
     code: str = ""
     least_share: float = 0.10
     section: str = ""
     within: tuple[str, ...] = ()
     comes_first: bool = False
+
+    def change_on(self, device: str) -> str:
+        """What to change, on a `GPU` or with a `worker`."""
+        return self.on_cpu if device == "worker" and self.on_cpu else self.change
 
 
 _EXCHANGE = ("slow_link", "heavy_gradients", "gloo_with_cuda", "link_switched_off", "interface")
@@ -59,6 +65,7 @@ _CAUSES = (
         "The steps wait for batches: loading takes longer than training on them.",
         "Use more loader workers, or make an item cheaper: decode once, store fewer and larger files, augment on the "
         "GPU.",
+        on_cpu="Use more loader workers, or make an item cheaper: decode once, store fewer and larger files.",
         code="DataLoader(..., num_workers=4, persistent_workers=True, pin_memory=True)",
         section="speedup",
     ),
@@ -68,6 +75,7 @@ _CAUSES = (
         "Batches are there in time, and the step takes longer all the same: loading shares cores and the interpreter "
         "with it.",
         "Ask for more cores, or do less per item; or let the step need less of the host: a CUDA graph, or compile.",
+        on_cpu="Ask for more cores, or do less per item.",
         section="speedup",
     ),
     Cause(
@@ -88,6 +96,7 @@ _CAUSES = (
         "small batch, launch-bound",
         "A step this small takes as long as launching its operations: its time hardly depends on the batch.",
         "Use a larger batch per GPU; or capture the step in a CUDA graph, or compile it.",
+        on_cpu="Use a larger batch per worker.",
         least_share=0.15,
         section="speedup",
     ),
@@ -96,6 +105,7 @@ _CAUSES = (
         "batch not scaled",
         "The global batch stayed the same on more GPUs, so every GPU has a smaller one, on which it is less efficient.",
         "Keep the batch per GPU, so that the global batch grows with the GPUs, and adapt the learning rate.",
+        on_cpu="Keep the batch per worker: the global batch grows with the workers. Adapt the learning rate.",
     ),
     Cause(
         "slow_link",
@@ -103,6 +113,7 @@ _CAUSES = (
         "The gradients travel over a link that is much slower than what these devices can have.",
         "Let NCCL use NVLink, peer-to-peer or shared memory: unset NCCL_P2P_DISABLE and NCCL_SHM_DISABLE, and look at "
         "`nvidia-smi topo -m` and the log of NCCL_DEBUG=INFO. Between nodes use InfiniBand.",
+        on_cpu="Let gloo use the fastest network between the nodes: GLOO_SOCKET_IFNAME names its interface.",
         section="communication",
     ),
     Cause(
@@ -110,6 +121,7 @@ _CAUSES = (
         "heavy gradients",
         "The link gives what it should, and the gradients are large beside the work of a step.",
         "Do more work per exchange: a larger batch per GPU, accumulated gradients (no_sync), or gradients in bfloat16.",
+        on_cpu="Do more work per exchange: a larger batch per worker, or accumulated gradients (no_sync).",
         code="model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
         section="communication",
     ),
@@ -118,6 +130,7 @@ _CAUSES = (
         "slow or shared device",
         "One device is slower than the others, which wait for it in every step.",
         "Look for another process on it (nvidia-smi, top) and at its clocks and temperature; or leave it out.",
+        on_cpu="Look for other processes on its cores (top), or leave them out.",
     ),
     Cause(
         "hidden_synchronisation",

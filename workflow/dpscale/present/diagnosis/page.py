@@ -201,7 +201,7 @@ def told_cause(finding: FoundCause, device: str) -> ToldCause:
         _seconds(finding.cost_s),
         _share(finding.share),
         [*(_evidence(evidence, device) for evidence in finding.evidence), *finding.notes],
-        finding.cause.change,
+        finding.cause.change_on(device),
         finding.cause.code,
         [f"{_saving(remedy, device)}{_beyond(remedy, finding)}" for remedy in finding.remedies],
         finding.notes,

@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dpscale.analyse.answer.advice import BATCH
 from dpscale.analyse.answer.answer import TO_DO, Answer, is_none_faster, price_of_epoch
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
@@ -13,7 +14,7 @@ from dpscale.present.text.words import Terms, capitalised, in_parts, joined, plu
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, cause
+from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, Cause, cause
 from dpscale.vocabulary.states import NOT_CONFIRMED, NOT_WORTH_IT, UNDECIDED, WORTH_IT
 
 # Numbers of devices that one sentence names, and digits of a number at most.
@@ -42,7 +43,8 @@ class FirstScreen:
 def first_screen(answer: Answer, terms: Terms, per_gpu_hour: float | None = None) -> FirstScreen:
     """The answer in words, with the price of an epoch where an hour of a device has one."""
     found = cause(answer.reason.cause) if answer.reason else NOTHING
-    to_change = [Advice(found.change.rstrip("."), "", found.section)] if answer.is_reason_known else []
+    change = _change(found, answer, terms) if answer.is_reason_known else ""
+    to_change = [Advice(change, "", found.section)] if change else []
     return FirstScreen(
         _kind(answer),
         list(sentences(answer, terms)),
@@ -52,6 +54,14 @@ def first_screen(answer: Answer, terms: Terms, per_gpu_hour: float | None = None
         found.section,
         [*advices(answer.to_do, terms), *to_change][:TO_DO],
     )
+
+
+def _change(found: Cause, answer: Answer, terms: Terms) -> str:
+    """What the cause asks for, without a larger batch where advice has that already, with its numbers."""
+    change = found.change_on(terms.device).rstrip(".")
+    if found.name == "small_batch" and any(row.problem == BATCH for row in answer.to_do):
+        change = capitalised(change.partition("; or ")[2])
+    return change
 
 
 def _kind(answer: Answer) -> str:
