@@ -29,7 +29,7 @@ FORCE:
 
 # uv installs in a third of pip's time: the one on PATH, or one that pip brings. Where uv cannot, pip does it.
 UV = $(shell command -v uv || ls $(BIN)/uv 2> /dev/null)
-PIP := $(BIN)/python -m pip install --quiet
+PIP := $(BIN)/python -m pip install -qq
 # Installs what the words $(1) name.
 define install
 	@$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python $(1) || )$(PIP) $(1)

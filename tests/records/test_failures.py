@@ -195,3 +195,15 @@ def test_results_elsewhere_are_named_without_their_user() -> None:
     write(log.with_suffix(".log"), "Error: stopped after 5 s\n")
     failure = failure_of(log.parents[len(Path(CELL.path).parts)])
     assert failure.log == f"[home]/results/logs/{Path(CELL.path).with_suffix('.log')}:\nError: stopped after 5 s"
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("srun: cluster configuration lacks support for cpu binding", "unfinished"),
+        ("/bin/sh: singularity: command not found", "failed"),
+    ],
+)
+def test_a_job_whose_cell_has_not_begun_has_failed_only_where_its_log_says_so(said: str, state: str) -> None:
+    slurm_log(f"{said}\n")
+    assert (failure_of().state, failure_of().reason) == (state, said)

@@ -36,6 +36,8 @@ _STOPPED = re.compile(r"SIGTERM|SIGHUP|was stopped")
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): .")
 # Lines of Slurm itself in a log that is otherwise Snakemake's.
 _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
+# What a job's log has that failed before its cell began. Without it, the cell is about to begin.
+_FAILED_EARLY = re.compile(r"error|exception|failed|not found|denied", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
         if (ended := _ENDED_BY_SLURM.search(line)) and not (causes and _CANCELLED.search(line)):
             return "failed", f"ended by Slurm: {ended[1].strip('* ')}"
     if not own_lines:
-        return "failed", slurm_lines[-1]
+        return "failed" if any(map(_FAILED_EARLY.search, slurm_lines)) else "unfinished", slurm_lines[-1]
     if errors:
         raised = [line for line in own_lines if _RAISED.match(line)]
         reason = (causes or errors)[-1]

@@ -31,6 +31,10 @@ def measure_diagnosis(asked: Diagnosed, settings: StepSettings, run: Run) -> Rec
     gpus = asked.configuration.gpus
     require_given(gpus if settings.device == "cuda" else 0, os.environ)  # before images are made, which takes seconds
     settings = replace(of_its_file(settings), learning_rate=LEARNING_RATE)
+    print(
+        "dpscale: takes up to 3 min on GPUs, mostly 1 min on a CPU; every round of steps says what is left",
+        file=sys.stderr,
+    )
     with _images_of(settings) as folder:
         job = {
             # The ladder that is taken apart is DDP's. DataParallel is one more step, which the first rank drives.

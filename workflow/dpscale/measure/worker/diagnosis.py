@@ -404,11 +404,13 @@ class DiagnosisWorker(CommunicationWorker):
         steps = {name: self._block_steps(probe, step_s[name]) for name, probe in probes.items()}
         blocks: dict[str, list[ProbeBlock]] = {name: [] for name in probes}
         ran = list(random_orders(list(probes), self.seed, ROUNDS))
+        start = time.perf_counter()
         for number, order in enumerate(ran, start=1):
             for name in order:
                 with self._watching_cores() if name == "end_to_end" else nullcontext():
                     blocks[name].append(self._time_probe(probes[name], steps[name]))
-            self.report(f"round {number} of {len(ran)}")
+            left_s = (time.perf_counter() - start) / number * (len(ran) - number)
+            self.report(f"round {number} of {len(ran)}, about {left_s:.0f} s left")
         return {name: self._recorded(probes[name], steps[name], blocks[name]) for name in probes}, ran
 
     def _recorded(self, probe: Probe, steps: int, blocks: Sequence[ProbeBlock]) -> dict[str, Any]:
