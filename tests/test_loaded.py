@@ -11,13 +11,15 @@ import dpscale
 from dpscale.errors import DpscaleError
 
 NOTEBOOK = """
-import json, sys
+import json, re, sys
 found = {}
 for cell in json.load(open("examples/explore.ipynb"))["cells"]:
     if cell["cell_type"] == "code":
         exec("".join(cell["source"]), found)
 assert found["study"].figure("efficiency")._repr_html_().startswith("<svg")
 assert found["best"]["images_per_s"] > 1e4
+exec(re.search(r"```python\\n(.*?)```", open("README.md").read(), re.DOTALL)[1])
+assert study.speedup.attrs["units"]["speedup"] == "1"
 assert "torch" not in sys.modules
 """
 
