@@ -51,6 +51,7 @@ ACCESSIBLE = {
     '<p class="caption" role="heading">': '<p class="caption">',
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Pages">',
     "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper colwidths-auto docutils container">': '<div class="table-wrapper" tabindex="0">',
 }
 
 
