@@ -59,7 +59,7 @@ def summary(study_file: Path, price_per_gpu_hour: float | None) -> None:
     tables = read_tables(study.results / "tables")
     terms = Terms.of(study.values, tables)
     say(text(first_screen(answer_of(tables), terms, price_per_gpu_hour)))
-    say(f"\nThe page: {study.page.resolve()}")
+    say(f"The page: {study.page.resolve()}")
 
 
 @click.command()

@@ -22,6 +22,8 @@ from dpscale.terminal import RED, say
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
+# A stage is told that took as long, in s: the cells are what is waited for.
+STAGE_S = 60
 # What Snakemake says again of a job that failed, with its whole command.
 _SAID_ALREADY = (
     "RuleException:\nCalledProcessError",
@@ -90,7 +92,7 @@ class LogHandler(LogHandlerBase):
         rule, made = vars(job)["rule_name"], vars(job)["output"]
         if line := self._cell_at(made):
             yield line
-        elif made and (took_s := monotonic() - started) >= 1:
+        elif made and (took_s := monotonic() - started) >= STAGE_S:
             yield f"{rule}: {os.path.commonpath(made) or made[0]}, took {took_s:.0f} s"
 
     def _cell_at(self, made: list[str]) -> str:
