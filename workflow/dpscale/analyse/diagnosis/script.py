@@ -41,9 +41,7 @@ def diagnose_script(record: Record) -> Diagnosis:
         list(_parts(probes)),
         whole,
         multiplied(speedup, 1 / n) if speedup.is_known else efficiency,
-        [Remedy("bfloat16", None, minus(whole, probes["autocast_bfloat16"]))]
-        if probes.has("autocast_bfloat16")
-        else [],
+        [Remedy("bfloat16", None, cost.seconds)] if (cost := probes.cost(probes.whole, "autocast_bfloat16")) else [],
         speedup,
         _chip_share(ranks[0], whole),
         _slowed(record, whole),
@@ -58,7 +56,10 @@ def probes_of(record: Record) -> Probes:
     rounds = _whole_rounds(blocks)
     first, machine = ranks[0], ranks[0].get("machine") or {}
     on_gpu = first["device"] == "cuda"
-    times = {name: _of_probe(blocks, name, rounds, on_gpu) for name in blocks[0]} if rounds else {}
+    times = {
+        name: of_rounds([_slowest_s([of_rank[name][number] for of_rank in blocks], on_gpu) for number in rounds])
+        for name in (blocks[0] if rounds else ())
+    }
     noise_s = 0.0
     if "as_it_is_again" in times:
         pair = times["as_it_is"], times.pop("as_it_is_again")
@@ -67,9 +68,13 @@ def probes_of(record: Record) -> Probes:
         times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
     times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
-    alone = _alone(blocks, times, rounds) or [times[in_memory]]
+    alone, own = [times[in_memory]], {}
+    if exchange := next((name for name in NO_EXCHANGE if name in times), None):
+        alone = [of_rounds([_step_s(of_rank[exchange][number]) for number in rounds]) for of_rank in blocks]
+        own = {"own_pace": times[exchange]}
+        if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
+            own["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
     fastest, slowest = (choose(alone, key=lambda figure: figure.value) for choose in (min, max))
-    own = {"own_pace": _own_pace(blocks, times, rounds, in_memory)} if len(alone) > 1 else {}
     one = _ranks(record, "one")
     held = _held_batch(one, ranks)
     cores = machine.get("cores_usable")
@@ -124,13 +129,9 @@ def _step_s(block: Mapping[str, Any]) -> float:
     return float(block["seconds"] / block["steps"])
 
 
-def _of_probe(blocks: Sequence[Blocks], name: str, rounds: Sequence[int], on_gpu: bool) -> Figure:
-    """The slowest rank's; without exchange that of every step, where each was timed."""
-    return of_rounds([_slowest_s([of_rank[name][number] for of_rank in blocks], on_gpu) for number in rounds])
-
-
 def _slowest_s(blocks: Sequence[Mapping[str, Any]], on_gpu: bool) -> float:
-    """A step whose slowest rank is waited for. The host's clock of single steps is not that of a GPU's."""
+    """A step whose slowest rank is waited for: of every step, where each was timed. The host's clock of single steps is
+    not that of a GPU's."""
     steps = [_each_s(block) for block in blocks]
     if all(steps) and not on_gpu:
         return fmean(map(max, zip(*steps, strict=False)))
@@ -140,27 +141,6 @@ def _slowest_s(blocks: Sequence[Mapping[str, Any]], on_gpu: bool) -> float:
 def _each_s(block: Mapping[str, Any]) -> list[float]:
     left_out = set(block.get("borders") or ())
     return [seconds for number, seconds in enumerate(block.get("step_s") or ()) if number not in left_out]
-
-
-def _no_exchange(blocks: Sequence[Blocks]) -> str | None:
-    return next((name for name in NO_EXCHANGE if name in blocks[0]), None) if len(blocks) > 1 else None
-
-
-def _alone(blocks: Sequence[Blocks], times: Mapping[str, Figure], rounds: Sequence[int]) -> list[Figure]:
-    """Every rank's own pace."""
-    name = _no_exchange(blocks)
-    if name is None or not rounds:
-        return []
-    return [of_rounds([_step_s(of_rank[name][number]) for number in rounds]) for of_rank in blocks]
-
-
-def _own_pace(blocks: Sequence[Blocks], times: Mapping[str, Figure], rounds: Sequence[int], in_memory: str) -> Figure:
-    """A step without exchange whose slowest rank is waited for, and without loading, as far as that was timed."""
-    name = _no_exchange(blocks)
-    assert name
-    if name == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
-        return minus(times[name], minus(times["as_it_is"], times[in_memory]))
-    return times[name]
 
 
 def _loading(blocks: Blocks, rounds: Sequence[int]) -> Figure:

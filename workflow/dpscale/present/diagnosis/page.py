@@ -10,7 +10,7 @@ from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
 from dpscale.analyse.diagnosis.script import devices_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
-from dpscale.present.text.numbers import ABSENT, bounds_of, estimate, measured, value_of, whole
+from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole
 from dpscale.records.files import Record
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
@@ -172,8 +172,9 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     """How many times as fast it is, the largest reason, and how well the devices are used."""
     told = []
     if diagnosis.speedup.is_known:
-        value, ends = value_of(diagnosis.speedup, MULTIPLES), bounds_of(diagnosis.speedup, MULTIPLES)
-        told.append(f"{_counted(devices, device)} are {value} times as fast as 1 (95 % interval: {ends}).")
+        value, ends = value_of(diagnosis.speedup, MULTIPLES), ends_of(diagnosis.speedup, MULTIPLES)
+        interval = f" (95 % interval: {ends})" if ends else ""
+        told.append(f"{_counted(devices, device)} are {value} times as fast as 1{interval}.")
     if diagnosis.reasons:
         first, *others = diagnosis.reasons
         share = f", {_share(first.share)} of the step" if first.share.is_known else ""
