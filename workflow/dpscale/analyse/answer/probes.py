@@ -106,15 +106,19 @@ class Probes:
         return replace(share, high=min(share.high, 1.0))
 
 
-def of_rounds(values: Sequence[float]) -> Figure:
-    """The median over rounds, with an interval that holds for any distribution."""
-    blocks = {OnServer(f"round {number}", 0): value for number, value in enumerate(values)}
-    return replace(median_of_blocks(values), blocks=blocks)
+def of_rounds(values: Sequence[float] | Mapping[int, float]) -> Figure:
+    """The median over rounds, in their order or by their numbers, with an interval that holds for any distribution."""
+    by_number = values if isinstance(values, Mapping) else dict(enumerate(values))
+    blocks = {OnServer(f"round {number}", 0): value for number, value in by_number.items()}
+    return replace(median_of_blocks(list(by_number.values())), blocks=blocks)
 
 
 def in_rounds(formula: Callable[..., float], *figures: Figure) -> Figure:
-    """A formula round by round."""
-    return of_rounds([formula(*values) for values in zip(*(figure.blocks.values() for figure in figures), strict=True)])
+    """A formula round by round, of rounds that all have."""
+    first, *others = (figure.blocks for figure in figures)
+    shared = [block for block in first if all(block in blocks for blocks in others)]
+    values = {block: formula(*(figure.blocks[block] for figure in figures)) for block in shared}
+    return replace(median_of_blocks(list(values.values())), blocks=values)
 
 
 def minus(figure: Figure, other: Figure) -> Figure:

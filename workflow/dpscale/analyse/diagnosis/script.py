@@ -53,24 +53,25 @@ def probes_of(record: Record) -> Probes:
     """The times of the run with interventions, round by round. Raises ValueError without a process."""
     ranks = _ranks(record, "diagnosed")
     blocks = [_by_probe(rank) for rank in ranks]
-    rounds = _whole_rounds(blocks)
+    rounds = {name: _rounds(blocks, name) for name in blocks[0]}
     first, machine = ranks[0], ranks[0].get("machine") or {}
     on_gpu = first["device"] == "cuda"
     times = {
-        name: of_rounds([_slowest_s([of_rank[name][number] for of_rank in blocks], on_gpu) for number in rounds])
-        for name in (blocks[0] if rounds else ())
+        name: of_rounds({at: _slowest_s([of_rank[name][at] for of_rank in blocks], on_gpu) for at in numbers})
+        for name, numbers in rounds.items()
+        if numbers
     }
     noise_s = 0.0
     if "as_it_is_again" in times:
         pair = times["as_it_is"], times.pop("as_it_is_again")
         apart = in_rounds(lambda one, other: abs(one - other), *pair)
-        noise_s = OVER_NOISE * apart.value * sqrt(FEWEST_ROUNDS / max(FEWEST_ROUNDS, len(rounds)))
+        noise_s = OVER_NOISE * apart.value * sqrt(FEWEST_ROUNDS / max(FEWEST_ROUNDS, len(apart.blocks)))
         times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
     times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
     alone, own = [times[in_memory]], {}
     if exchange := next((name for name in NO_EXCHANGE if name in times), None):
-        alone = [of_rounds([_step_s(of_rank[exchange][number]) for number in rounds]) for of_rank in blocks]
+        alone = [of_rounds({at: _step_s(of_rank[exchange][at]) for at in rounds[exchange]}) for of_rank in blocks]
         own = {"own_pace": times[exchange]}
         if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
             own["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
@@ -92,7 +93,7 @@ def probes_of(record: Record) -> Probes:
         launches=Launches(machine.get("same_command") or 0, 1),
         alone_by_device=alone,
         together_by_device=alone,
-        loading_by_rank=[_loading(of, rounds) for of in blocks] if rounds and len(ranks) > 1 else [],
+        loading_by_rank=[_loading(of) for of in blocks if "as_it_is" in of] if len(ranks) > 1 else [],
         noise_s=noise_s,
     )
 
@@ -119,10 +120,10 @@ def _by_probe(rank: Mapping[str, Any]) -> Blocks:
     return found
 
 
-def _whole_rounds(blocks: Sequence[Blocks]) -> list[int]:
-    """Rounds in which every rank has a block of each probe."""
-    of_probes = [set(rounds) for of_rank in blocks for rounds in of_rank.values()]
-    return sorted(set.intersection(*of_probes)) if of_probes and all(blocks) else []
+def _rounds(blocks: Sequence[Blocks], name: str) -> list[int]:
+    """Rounds in which every rank has a block of a probe, and two as it is."""
+    wanted = (name, *AS_IT_IS)
+    return sorted(set.intersection(*(set(of_rank.get(probe, ())) for of_rank in blocks for probe in wanted)))
 
 
 def _step_s(block: Mapping[str, Any]) -> float:
@@ -143,10 +144,10 @@ def _each_s(block: Mapping[str, Any]) -> list[float]:
     return [seconds for number, seconds in enumerate(block.get("step_s") or ()) if number not in left_out]
 
 
-def _loading(blocks: Blocks, rounds: Sequence[int]) -> Figure:
+def _loading(blocks: Blocks) -> Figure:
     """What a rank waits for its loader, of a step as it is."""
     own = blocks["as_it_is"]
-    return of_rounds([(own[number].get("loading_s") or 0.0) / own[number]["steps"] for number in rounds])
+    return of_rounds({number: (block.get("loading_s") or 0.0) / block["steps"] for number, block in own.items()})
 
 
 def as_it_is(rank: Mapping[str, Any]) -> Figure:
