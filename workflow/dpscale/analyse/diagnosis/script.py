@@ -1,7 +1,7 @@
 """A record of a script that was run as it is: its times by probe, and the answer that it gives."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt
 from statistics import fmean, median
 from typing import Any
 
@@ -16,6 +16,8 @@ from dpscale.vocabulary.chips import chip_named
 AS_IT_IS = ("as_it_is", "as_it_is_again")
 # Steps without blocks are cut into so many.
 BLOCKS = 9
+# A step that takes so many times the median is a pause, and counts among those.
+PAUSE = 3.0
 # What adds less to a step is no part of it.
 LEAST_PART_S = 1e-7
 # A difference of three rounds is more than noise from so many times what two equal blocks differ by, in the median; of
@@ -114,10 +116,28 @@ def _ranks(record: Record, what: str) -> list[Mapping[str, Any]]:
 
 
 def _by_probe(rank: Mapping[str, Any]) -> Blocks:
+    """Blocks without the steps that are told as pauses."""
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for block in rank.get("blocks") or ():
-        found.setdefault(block["probe"], {})[block["round"]] = block
+    blocks = rank.get("blocks") or ()
+    usual = [seconds for block in blocks if block["probe"] in AS_IT_IS for seconds in _each_s(block)]
+    limit_s = PAUSE * median(usual) if usual else inf
+    for block in blocks:
+        found.setdefault(block["probe"], {})[block["round"]] = _without_pauses(block, limit_s)
     return found
+
+
+def _without_pauses(block: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:
+    each = _each_s(block)
+    usual = [seconds for seconds in each if seconds <= limit_s]
+    if 2 * len(usual) <= len(each):
+        return block
+    seconds, steps = block["seconds"] - (sum(each) - sum(usual)), block["steps"] - (len(each) - len(usual))
+    return {**block, "seconds": seconds, "steps": steps, "step_s": usual, "borders": []}
+
+
+def _each_s(block: Mapping[str, Any]) -> list[float]:
+    left_out = set(block.get("borders") or ())
+    return [seconds for number, seconds in enumerate(block.get("step_s") or ()) if number not in left_out]
 
 
 def _rounds(blocks: Sequence[Blocks], name: str) -> list[int]:
@@ -137,11 +157,6 @@ def _slowest_s(blocks: Sequence[Mapping[str, Any]], on_gpu: bool) -> float:
     if all(steps) and not on_gpu:
         return fmean(map(max, zip(*steps, strict=False)))
     return max(map(_step_s, blocks))
-
-
-def _each_s(block: Mapping[str, Any]) -> list[float]:
-    left_out = set(block.get("borders") or ())
-    return [seconds for number, seconds in enumerate(block.get("step_s") or ()) if number not in left_out]
 
 
 def _loading(blocks: Blocks) -> Figure:
