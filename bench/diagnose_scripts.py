@@ -82,7 +82,7 @@ GPU = (
     Case("float64", "--batch 4096 --width 4096", processes=1),
     Case("many_small_tensors", "--layers 400", ("small_batch",), processes=1),
     Case("small_batch", "--layers 100", ("many_small_tensors",), processes=1, cures=False),
-    Case("cudnn_search", "--images --batch 64", processes=1),
+    Case("cudnn_search", "--images --batch 16", processes=1),
     Case("allocator_emptied", "--batch 8192 --width 4096", processes=1),
     Case("hidden_synchronisation", "--batch 1024 --layers 40", ("small_batch",), processes=1),
     Case("anomaly", "--batch 1024 --layers 40", ("small_batch",), processes=1),

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 FEATURES, WIDTH = 256, 256
 asked: argparse.Namespace
@@ -30,7 +30,7 @@ def has(*causes: str) -> bool:
     return asked.cause in causes and not asked.cured
 
 
-class Made(Dataset[tuple[torch.Tensor, int]]):
+class Made(Dataset[tuple[torch.Tensor, Any]]):
     """Vectors of a table, each with a mark of its number; an item of rank 1 can take longer."""
 
     def __init__(self, samples: int, rank: int):
@@ -40,7 +40,7 @@ class Made(Dataset[tuple[torch.Tensor, int]]):
     def __len__(self) -> int:
         return self.samples
 
-    def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, Any]:
         if has("slow_loader") or (has("loader_of_one_rank") and self.rank == 1):
             time.sleep(0.0003)
         x = self.table[number % 512]
@@ -48,14 +48,21 @@ class Made(Dataset[tuple[torch.Tensor, int]]):
         return x, number % 10
 
 
-class Images(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+class Batches(Made):
+    """Whole batches, so that loading costs a GPU nothing."""
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, Any]:
+        if has("slow_loader"):
+            time.sleep(0.03)
+        return self.table[:1].expand(asked.batch, -1).clone(), torch.arange(asked.batch) % 10
+
+
+class Images(Batches):
     """Batches of images for a GPU, of one size or of many."""
 
-    def __iter__(self) -> Any:
-        sizes = random.Random(0)
-        while True:
-            side = sizes.randrange(64, 256, 4) if has("cudnn_search") or asked.cause == "cudnn_search" else 128
-            yield torch.randn(asked.batch, 3, side, side), torch.randint(10, (asked.batch,))
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, Any]:
+        side = random.Random(number).randrange(64, 256, 4) if asked.cause == "cudnn_search" else 128
+        return torch.ones(asked.batch, 3, side, side), torch.arange(asked.batch) % 10
 
 
 class Held(torch.autograd.Function):
@@ -127,8 +134,9 @@ def options() -> argparse.Namespace:
 
 
 def loader_of(rank: int, ranks: int) -> Any:
-    if asked.images:
-        return DataLoader(Images(), batch_size=None)
+    if asked.device == "cuda":
+        batches = (Images if asked.images else Batches)(40, rank)
+        return DataLoader(batches, batch_size=None, pin_memory=True)
     short = asked.cause in ("workers_restarted", "few_batches")
     dataset = Made(asked.batch * ranks * (8 if short else 40), rank)
     workers = {"few_batches": 4, "workers_restarted": 2}.get(asked.cause, 0)
@@ -139,7 +147,6 @@ def loader_of(rank: int, ranks: int) -> Any:
         sampler=sampler,
         num_workers=workers,
         persistent_workers=workers > 0 and asked.cured,
-        pin_memory=asked.device == "cuda" and not has("pageable_copies"),
     )
 
 
@@ -193,7 +200,7 @@ def train(
         for x, y in loader:
             slow = turn.randrange(ranks)
             Held.seconds = 0.03 if (has("slow_device") and rank == 1) or (has("uneven_ranks") and rank == slow) else 0.0
-            x, y = x.to(device, non_blocking=asked.cured), y.to(device)
+            x, y = x.to(device, non_blocking=True), y.to(device)
             x.requires_grad_(asked.cause in ("slow_device", "uneven_ranks"))
             for number in range(micro):
                 is_last = number == micro - 1
