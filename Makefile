@@ -16,7 +16,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm lint format site bench clean
+.PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm test-frameworks lint format site bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -134,6 +134,17 @@ test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; instal
 		echo "Installed Debian's Slurm, munge and MariaDB for the tests on a Slurm" || exit; \
 	fi; \
 	$(PYTEST) $(IN) 3 -m slurm tests/slurm
+
+# In an environment of their own: they bring a hundred packages, and a torch that they agree with.
+FRAMEWORKS := $(VENV)-frameworks
+$(FRAMEWORKS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet torch \
+		$$(sed -n '/^frameworks = \[/,/^\]/s/^ *"\(.*\)",/\1/p' pyproject.toml)
+	@touch $@
+
+test-frameworks: $(READY)-dev $(FRAMEWORKS)/.ready  ## Run the tests inside accelerate, Lightning and transformers, which it installs (5 min)
+	FRAMEWORKS=$(abspath $(FRAMEWORKS))/bin/python $(PYTEST) tests/frameworks
 
 lint: $(READY)-dev  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1 min)
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import torch
 from torch.utils.data import DataLoader
@@ -22,11 +22,12 @@ SKETCH = 512  # smallest hashes of an epoch's samples: those of two ranks share 
 
 
 class Source:
-    """One DataLoader. Keeps nothing of the script alive, but for the batches of a block."""
+    """One DataLoader, or equal ones. Keeps nothing of the script alive, but for the batches of a block."""
 
-    def __init__(self, loader: Any) -> None:
-        self.loader = ref(loader)
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
         self.epochs = 0
+        self.born = NOW.step
         self.steps = 0  # optimiser steps with a batch of it
         self.last_step = -1
         self.samples = 0  # handed out in the first epoch
@@ -35,8 +36,12 @@ class Source:
         self.kept: list[tuple[Any, int]] = []
         self.turn = 0
         self.shapes: set[Any] = set()
-        self.new_shapes = 0
         self.iterator: Any = None
+
+    def trains(self) -> bool:
+        """Whether at least half of the steps since it began took a batch of it."""
+        steps = NOW.step - self.born
+        return steps >= 2 and 2 * self.steps >= steps
 
     def note_samples(self, hashes: list[int]) -> None:
         self.samples += len(hashes)
@@ -52,7 +57,6 @@ class Source:
         shapes = tuple(tensor.shape for tensor in tensors)
         if shapes not in self.shapes:
             self.shapes.add(shapes)
-            self.new_shapes += 1
             LOADING.new_shape = True
             if self.batch is None and tensors and tensors[0].dim():
                 self.batch = tensors[0].shape[0]
@@ -75,7 +79,7 @@ class Loading:
     """What all loaders have done, and whether they are to keep their batches."""
 
     def __init__(self) -> None:
-        self.sources: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
+        self.sources: dict[tuple[Any, ...], Source] = {}
         self.seconds = 0.0  # in `next`
         self.start_s = 0.0  # to begin epochs, and in their first `next`
         self.starts: list[float] = []
@@ -89,16 +93,13 @@ class Loading:
             source.kept.clear()
 
     def of_training(self) -> list[Source]:
-        """Loaders that at least half of the steps took a batch of; the most used first."""
-        used = sorted(self.sources.values(), key=lambda source: -source.steps)
-        return [source for source in used if 2 * source.steps >= NOW.step > 0]
+        """The most used first."""
+        return sorted(filter(Source.trains, self.sources.values()), key=lambda source: -source.steps)
 
     def queued(self) -> int:
         """Batches that workers make ahead."""
-        loaders = [source.loader() for source in self.of_training()]
-        return max(
-            (loader.num_workers * (loader.prefetch_factor or 0) for loader in loaders if loader is not None), default=0
-        )
+        loaders = [source.facts for source in self.of_training()]
+        return max((facts["workers"] * (facts["prefetch_factor"] or 0) for facts in loaders), default=0)
 
 
 LOADING = Loading()
@@ -155,9 +156,8 @@ def install() -> None:
 def _iter(real: Callable[..., Any]) -> Callable[..., Any]:
     def begin(self: Any) -> Any:
         began = clock()
-        source = LOADING.sources.get(self)
-        if source is None:
-            source = LOADING.sources[self] = Source(self)
+        found = described(self)
+        source = LOADING.sources.setdefault(tuple(found.values()), Source(found))
         source.epochs += 1
         STARTING.append(source)
         try:
@@ -197,7 +197,7 @@ def _next(real: Callable[..., Any]) -> Callable[..., Any]:
             if getattr(self, "dpscale_stood_in", False):
                 raise StopIteration
         batch = None
-        training = 2 * source.steps >= NOW.step
+        training = source.trains()
         if LOADING.keeping and len(source.kept) >= KEPT and training:
             batch = source.serve()
             self.dpscale_stood_in = batch is not None
@@ -238,27 +238,34 @@ def threads_in_worker(source: Source) -> int | None:
     return max(counts, default=None)
 
 
-def facts() -> dict[str, Any] | None:
-    """Of the loader that most steps took a batch of. None without one."""
-    source = next(iter(LOADING.of_training()), None)
-    loader = source.loader() if source else None
-    if source is None or loader is None:
-        return None
+def described(loader: Any) -> dict[str, Any]:
+    """What tells one loader of a script from its others, also where it is made anew for every epoch."""
+    dataset = loader.dataset
     return {
         "class": type(loader).__name__,
         "workers": loader.num_workers,
         "batches": _length(loader),
-        "samples": _length(loader.dataset) if hasattr(loader.dataset, "__len__") else None,
-        "epochs_started": source.epochs,
+        "samples": _length(dataset) if hasattr(dataset, "__len__") else None,
+        "batch_size": loader.batch_size,
         "pin_memory": bool(loader.pin_memory),
         "persistent_workers": bool(loader.persistent_workers),
         "prefetch_factor": loader.prefetch_factor,
         "sampler": type(loader.sampler).__name__,
-        "iterable": not hasattr(loader.dataset, "__getitem__")
-        or loader._dataset_kind == of_torch._DatasetKind.Iterable,
+        "iterable": loader._dataset_kind == of_torch._DatasetKind.Iterable,
+    }
+
+
+def facts() -> dict[str, Any] | None:
+    """Of the loader that most steps took a batch of. None without one."""
+    source = next(iter(LOADING.of_training()), None)
+    if source is None:
+        return None
+    return {
+        **source.facts,
+        "epochs_started": source.epochs,
         "threads_in_worker": threads_in_worker(source),
         "starts_s": [round(seconds, 5) for seconds in LOADING.starts[:200]],
         "samples_of_first_epoch": source.samples,
         "hashes": [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]],
-        "shapes": source.new_shapes,
+        "shapes": len(source.shapes),
     }

@@ -104,6 +104,7 @@ class WatchedRun:
     def _note(self, seconds: float) -> None:
         NOW.step += 1
         self.times.append(seconds)
+        self.sums.append((LOADING.seconds, COLLECTIVE.seconds))
         if NOW.border:
             self.borders.append(len(self.times) - 1)
         if not self.pace:
@@ -173,13 +174,13 @@ class WatchedRun:
         NOW.counting = self.block.phase == "timing"
         NOW.as_it_is = NOW.counting and self.block.probe in schedule.AS_IT_IS
         NOW.border = ""
-        self.before = LOADING.seconds, COLLECTIVE.seconds
         self.counted_from = clock()
 
     def _clear(self, counting: bool, steps: int) -> None:
         self.counting, self.left = counting, steps
         self.times: list[float] = []
         self.borders: list[int] = []
+        self.sums = [(LOADING.seconds, COLLECTIVE.seconds)]
 
     def _close(self) -> None:
         self._synchronise()
@@ -208,11 +209,16 @@ class WatchedRun:
             "probe": self.block.probe,
             "steps": len(times) - len(borders),
             "seconds": seconds - sum(times[place] for place in borders),
-            "loading_s": LOADING.seconds - self.before[0],
-            "collectives_s": COLLECTIVE.seconds - self.before[1],
+            "loading_s": self._grown(0, borders),
+            "collectives_s": self._grown(1, borders),
             "borders": borders,
             "step_s": [round(value, 6) for value in times],
         }
+
+    def _grown(self, column: int, left_out: list[int]) -> float:
+        """How much a sum grew in the steps of this block but for some."""
+        grown = [after[column] - before[column] for before, after in zip(self.sums, self.sums[1:])]  # noqa: B905, for Python 3.9
+        return sum(grown) - sum(grown[place] for place in left_out)
 
     def _synchronise(self) -> None:
         if self.on_gpu:
@@ -231,7 +237,10 @@ class WatchedRun:
         self.timing_began = clock()
         counts = {key: count for key, count in self.calls.items() if self.optimisers[key]() is not None}
         often = max(counts.values())
-        self.main = min((key for key in counts if counts[key] >= 0.1 * often), key=lambda key: counts[key])
+        main = min((key for key in counts if counts[key] >= 0.1 * often), key=lambda key: counts[key])
+        if main != self.main:
+            self.main = main
+            NETWORK.per_step.clear()
         self.processor = report.processor_time()
         EVENTS.reset()
         if not self.pace:

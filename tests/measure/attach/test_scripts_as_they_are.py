@@ -1,0 +1,142 @@
+"""Scripts in other people's styles, unchanged: what is found in them, and that interventions do what they say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attached import SCRIPTS, Attached, run_attached, torchrun
+
+pytestmark = pytest.mark.processes
+
+AS_IT_IS = {"as_it_is", "as_it_is_again"}
+ALONE = {*AS_IT_IS, "batch_kept", "gc_off", "fused_optimiser"}
+WITH_DDP = {*ALONE, "no_allreduce", "batch_kept_no_allreduce"}
+
+
+@pytest.mark.parametrize(
+    ("command", "ranks", "probes", "expected"),
+    [
+        (torchrun("plain_ddp.py"), 2, {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "batch": 32}),
+        (
+            torchrun("accumulation.py"),
+            2,
+            {*WITH_DDP, "accumulated"},
+            {"micro_batches_per_step": 4, "synchronised_per_step": 4, "batch": 16},
+        ),
+        (["trainer.py", "--processes", "2"], 2, {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "backend": "gloo"}),
+        (["data_parallel.py"], 1, ALONE, {"strategy": "single", "batch": 64, "world_size": 1}),
+    ],
+    ids=["plain DDP", "accumulation", "Trainer class, spawned ranks", "DataParallel"],
+)
+def test_unchanged(command: list[str], ranks: int, probes: set[str], expected: dict[str, Any], tmp_path: Path) -> None:
+    command = [str(SCRIPTS / word) if word.endswith(".py") else word for word in command]
+    # Workers of a DataLoader would be processes of their own.
+    run = run_attached(tmp_path, command, minutes=0.1, environment={"WORKERS": "1"})
+    assert run.code == 0, run.output
+    assert [process["status"] for process in run.processes] == ["measured"] * ranks
+    assert len(run.files) == 1 + 2 * ranks, run.files
+    first = run.processes[0]
+    assert {name: first[name] for name in expected} == expected
+    offered = {probe for probe, _ in run.steps(0)}
+    assert AS_IT_IS <= offered <= probes
+    assert all(first["not_offered"][probe].startswith("no time") for probe in probes - offered)
+    # All ranks do the same steps, whatever stands between them.
+    assert all(run.steps(rank) == run.steps(0) for rank in range(ranks))
+    assert first["flops_per_step"] > 0
+    assert {row["file"] for row in first["lines"]} == {word for word in command if word.endswith(".py")}
+
+
+STRAGGLER = """
+import os, time, torch, torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(0.04 * dist.get_rank())
+        return gradient
+
+class Data(TensorDataset):
+    def __getitem__(self, i):
+        time.sleep(0.002)
+        return super().__getitem__(i)
+
+dist.init_process_group("gloo")
+net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+net = nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+torch.autograd.set_detect_anomaly(True)
+before = torch.is_anomaly_enabled(), net.broadcast_buffers, net.require_backward_grad_sync
+for epoch in range(10_000):
+    for x, in DataLoader(Data(torch.randn(640, 8)), 10):
+        optimizer.zero_grad()
+        loss = Slow.apply(net(x)).sum()
+        loss.backward()
+        dist.all_reduce(loss.detach())
+        optimizer.step()
+        print(net.require_backward_grad_sync, torch.is_anomaly_enabled())
+    if dist.get_rank() == 0:
+        time.sleep(0.5)  # a checkpoint, say
+"""
+
+
+@pytest.fixture(scope="module")
+def straggling(tmp_path_factory: pytest.TempPathFactory) -> Attached:
+    """Rank 1 sleeps 40 ms inside backward, each batch takes 20 ms to load, and each epoch ends with 0.5 s on rank 0."""
+    folder = tmp_path_factory.mktemp("straggling")
+    (folder / "script.py").write_text(STRAGGLER)
+    return run_attached(folder, torchrun("script.py"), minutes=0.3, leave_out=["fused_optimiser", "no_buffers"])
+
+
+def test_without_allreduce_each_rank_shows_its_own_pace(straggling: Attached) -> None:
+    assert straggling.code == 0, straggling.output
+    # The script's own allreduce still waits: what it takes is known, and stands beside the block.
+    own = []
+    for rank in (0, 1):
+        blocks = [block for block in straggling.processes[rank]["blocks"] if block["probe"] == "no_allreduce"]
+        seconds = sum(block["seconds"] - block["collectives_s"] for block in blocks)
+        own.append(seconds / sum(block["steps"] for block in blocks))
+    assert own[1] - own[0] == pytest.approx(0.04, abs=0.015)
+    assert straggling.pace("as_it_is", 0) == pytest.approx(straggling.pace("as_it_is", 1), rel=0.1)
+
+
+def test_a_kept_batch_is_not_loaded(straggling: Attached) -> None:
+    assert straggling.pace("as_it_is") - straggling.pace("batch_kept") == pytest.approx(0.02, abs=0.012)
+
+
+def test_collectives_of_the_script_are_counted_with_their_line(straggling: Attached) -> None:
+    first = straggling.processes[0]
+    rows = {(row["by"], row["kind"]): row for row in first["collectives"]}
+    own = rows["script", "allreduce"]
+    assert own["line"]["code"] == "dist.all_reduce(loss.detach())"
+    assert (own["calls"], own["bytes"]) == (first["counted_steps"], 4 * first["counted_steps"])
+    assert rows["ddp", "allreduce"]["calls"] == rows["ddp", "broadcast"]["calls"] == first["counted_steps"]
+    assert rows["ddp", "allreduce"]["bytes"] == first["gradient_bytes"] * first["counted_steps"]
+
+
+def test_a_gap_between_steps_has_the_line_that_ran(straggling: Attached) -> None:
+    gap = next(gap for gap in straggling.processes[0]["gaps"] if gap["border"] == "epoch")
+    assert gap["code"] == "time.sleep(0.5)  # a checkpoint, say"
+    assert gap["seconds"] > 0.5 < gap["share"]
+    # The other rank waits for it in a collective.
+    other = straggling.processes[1]["gaps"]
+    assert any(gap["code"] in ("loss.backward()", "loss = Slow.apply(net(x)).sum()") for gap in other)
+
+
+def test_switches_are_read_flipped_and_put_back(straggling: Attached) -> None:
+    first = straggling.processes[0]
+    assert first["switches"]["anomaly"]
+    assert first["switches"]["find_unused_parameters"]
+    assert first["switches"]["search_s"] > 0
+    assert "anomaly_off" in {probe for probe, _ in straggling.steps(0)}
+    said = straggling.output.split("\n")
+    # What the script reads of DDP never changes; anomaly mode does, in its blocks alone, and comes back.
+    assert {line.split()[0] for line in said if "e " in line[:6]} == {"True"}
+    modes = [line.split()[1] for line in said if line.startswith("True ")]
+    assert 0 < modes.count("False") < 0.4 * len(modes)
+    assert modes[-1] == "True"
