@@ -15,6 +15,7 @@ from dpscale.tables.quantities import (
     EPOCH,
     FULL_STEPS,
     GLOBAL_BATCH,
+    GPU_SECONDS,
     GPUS,
     HOST,
     IS_HEADLINE,
@@ -53,13 +54,14 @@ class TimesRow(Place):
     servers: int | None = SERVERS
     n: int | None = N.but(label="Timed epochs").on("times")
     one_machine: str = ONE_MACHINE
-    epoch_s: Figure = EPOCH.on("times")
+    epoch_s: Figure = EPOCH.on("times", "price")
     measured_epoch_s: Figure = column(
         "Epoch time, as measured", "Mean over the runs of this configuration alone.", SECONDS
     )
     measured_step_s: Figure = column(
         "Step time, as measured", "Mean over the runs of this configuration alone.", MILLISECONDS
     )
+    gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("price")
     repeatability: float = REPEATABILITY
     loader_processes: int | None = LOADER_PROCESSES
     first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).on("times")
@@ -71,10 +73,10 @@ class TimesRow(Place):
     peak_memory_bytes: float = column("Peak memory", "Most bytes that torch had allocated on a device.", GB).on(
         "times", "price"
     )
-    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times")
+    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times", "price")
     flop_per_image: float = column("FLOP of an image", "Forward and backward.")
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
-    mfu: Figure = MFU.on("times")
+    mfu: Figure = MFU.on("times", "price")
     interval_width: float = column("Width of the interval", "High less low of the epoch time, over it.", PERCENT)
     nodes: int | None = NODES
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from dpscale.analyse.timing.points import Comparison, Point, Points
 from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
+from dpscale.formulas.figure import multiplied
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
@@ -133,6 +134,7 @@ def completed_times(row: TimesRow) -> TimesRow:
     epoch = row.epoch_s
     return replace(
         with_headline(row),
+        gpu_s=multiplied(epoch, row.gpus),
         interval_width=(epoch.high - epoch.low) / epoch.value if epoch.has_interval else nan,
     )
 
