@@ -48,12 +48,13 @@ def script_record(
             "others_on_gpu": [], "processes": list(made),
         }  # fmt: skip
 
+    alone = [run("one", one)] if one else []
     paced = [{**one, "blocks": []} for one in processes]
     record = {
         "kind": "script", "measurement_version": 1,
         "command": ["torchrun", "--nproc-per-node", str(len(processes)), "train.py"],
         "minutes": 3.0, "started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:03:00+00:00",
         "dpscale_version": "1.0", "one_unknown": None if one else "the command says no number of processes",
-        "runs": [run("diagnosed", processes), run("paced", paced), *([run("one", one)] * 2 if one else [])],
+        "runs": [*alone, run("diagnosed", processes), run("paced", paced), *alone],
     }  # fmt: skip
     return record | changed

@@ -32,7 +32,7 @@ def diagnose_script(record: Record) -> Diagnosis:
     """The answer that the record of a script gives."""
     probes = probes_of(record)
     ranks = _ranks(record, "diagnosed")
-    seen = Seen(ranks, _ranks(record, "one"), _run(record, "diagnosed")["other_cores"])
+    seen = Seen(ranks, _ranks(record, "one"), run_of(record, "diagnosed")["other_cores"])
     found = causes_of(probes, (one for find in FINDERS for one in find(probes, seen)))
     whole, n = probes[probes.whole], probes.devices
     speedup = speedup_of(record)
@@ -105,7 +105,8 @@ def devices_of(ranks: Sequence[Mapping[str, Any]]) -> int:
     return int(ranks[0].get("devices") or 1) if ranks[0]["strategy"] == "dp" else len(ranks)
 
 
-def _run(record: Record, what: str) -> Mapping[str, Any]:
+def run_of(record: Record, what: str) -> Mapping[str, Any]:
+    """The first one of a kind."""
     return next((run for run in record["runs"] if run["what"] == what), {"processes": []})
 
 
@@ -241,7 +242,7 @@ def _parts(probes: Probes) -> Iterator[StepPart]:
 
 def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What a reader of the answer has to know."""
-    first, run = ranks[0], _run(record, "diagnosed")
+    first, run = ranks[0], run_of(record, "diagnosed")
     if len(ranks) > 1 or first["world_size"] > 1:
         if first["world_size"] > len(ranks):
             yield f"Of {first['world_size']} ranks {len(ranks)} are on this machine; the others are not seen."

@@ -40,7 +40,7 @@ BUSY_GPU = 0.6
 SLOW_EXCHANGE = {"cuda": 4.0, "cpu": 0.05}
 # Samples that ranks have in common, of those that they can have, from which on the work is not divided.
 SAME_SAMPLES = 0.8
-# Workers that build fewer batches than so many each, in an epoch, mostly start.
+# Workers that build no more batches than so many each, in an epoch, mostly start.
 BATCHES_PER_WORKER = 2
 CORES_BUSY = 0.6
 # What is sharded would fit on one device where weights, gradients and two states take a smaller part of its memory.
@@ -141,7 +141,7 @@ def _kind_of_gap(gap: Mapping[str, Any], rank: Mapping[str, Any]) -> str | None:
     if what in ("gc", "compile") or (what == "loader start" and not workers):
         return None
     if what == "loader start":
-        return "few_batches" if 0 < batches < BATCHES_PER_WORKER * workers else "workers_restarted"
+        return "few_batches" if 0 < batches <= BATCHES_PER_WORKER * workers else "workers_restarted"
     if "checkpoint" in (what, border) or border == "evaluation":
         return "validation" if border == "evaluation" and what != "checkpoint" else "checkpoint"
     code = (gap.get("code") or "").strip()
@@ -194,14 +194,16 @@ def _work(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     if n < 2:
         return
     one = seen.one[0] if seen.one else {}
-    batches = part(one, "loader", "batches")
+    alone, here = (
+        [part(of, "loader", "batches"), of.get("batch"), part(of, "loader", "samples")] for of in (one, first)
+    )
     same, ended = shared_samples(seen.ranks), [of.get("ended_by") for of in (one, first)]
     if all(rank["world_size"] == 1 for rank in seen.ranks):
         name, evidence = "started_twice", count("runs", n)
     elif same >= SAME_SAMPLES:
         name, evidence = "work_not_divided", Evidence("same_samples", exact(same), PERCENT)
-    elif batches and batches == seen.part("loader", "batches") and one.get("batch") == first.get("batch"):
-        name, evidence = "work_not_divided", count("batches_of_epoch", batches)
+    elif here[0] and alone == here:
+        name, evidence = "work_not_divided", count("batches_of_epoch", here[0])
     elif ended == ["script", "script"] and one["steps"] == first["steps"]:
         name, evidence = "fixed_steps", count("steps", first["steps"])
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
 from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
-from dpscale.analyse.diagnosis.script import devices_of
+from dpscale.analyse.diagnosis.script import devices_of, run_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole
@@ -144,8 +144,7 @@ def _devices(record: Record) -> int:
 
 
 def _processes(record: Record) -> list[dict[str, Any]]:
-    """Of the run with interventions."""
-    return list(record["runs"][0]["processes"])
+    return list(run_of(record, "diagnosed")["processes"])
 
 
 def _title(record: Record, device: str) -> str:
@@ -245,7 +244,7 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def _facts_of_script(diagnosis: Diagnosis, record: Record) -> Iterator[tuple[str, str]]:
-    processes, run = _processes(record), record["runs"][0]
+    processes, run = _processes(record), run_of(record, "diagnosed")
     first, machine = processes[0], processes[0].get("machine") or {}
     yield "Devices", f"{_devices(record)} × {first.get('device_model') or first['device']}"
     yield "Strategy", f"{first['strategy']}, {first.get('backend') or 'no backend'}"
