@@ -164,7 +164,7 @@ def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None
     for rank in ranks:
         for block in rank["blocks"]:
             if block["probe"] == "as_it_is_again":
-                block["seconds"] *= 1.5
+                block["seconds"] *= 2.5
                 block["step_s"] = None
     assert diagnose_script(script_record(*ranks)).first.name == "nothing"
 

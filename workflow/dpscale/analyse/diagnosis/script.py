@@ -1,7 +1,7 @@
 """A record of a script that was run as it is: its times by probe, and the answer that it gives."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf, sqrt
+from math import inf
 from statistics import fmean, median
 from typing import Any
 
@@ -21,7 +21,7 @@ PAUSE = 3.0
 # What adds less to a step is no part of it.
 LEAST_PART_S = 1e-7
 # A difference of three rounds is more than noise from so many times what two equal blocks differ by, in the median; of
-# more rounds from less, as errors of means are.
+# more rounds, which have to agree, from less in proportion.
 OVER_NOISE = 2.0
 NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
 
@@ -67,7 +67,7 @@ def probes_of(record: Record) -> Probes:
     if "as_it_is_again" in times:
         pair = times["as_it_is"], times.pop("as_it_is_again")
         apart = in_rounds(lambda one, other: abs(one - other), *pair)
-        noise_s = OVER_NOISE * apart.value * sqrt(FEWEST_ROUNDS / max(FEWEST_ROUNDS, len(apart.blocks)))
+        noise_s = OVER_NOISE * apart.value * FEWEST_ROUNDS / max(FEWEST_ROUNDS, len(apart.blocks))
         times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
     times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
