@@ -122,6 +122,7 @@ def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason() -> None:
         ),
         ({"tuned": {"trials": 9}}, 'training.arms.a.tuned: "chosen_on" is a required property'),
         ({"batch_growth_factor": 4}, "training.arms.a.batch_growth_factor: the batch never grows"),
+        ({"strategy": "fsdp"}, "training.arms.a.strategy: fsdp has no arms: checkpoints and test accuracy need whole"),
         ({"strategy": "dp", "sync_batch_norm": True}, "training.arms.a.sync_batch_norm: dp has no process group"),
         ({"cuda_graph": True}, "training.arms.a.cuda_graph: needs fused_optimiser"),
         (

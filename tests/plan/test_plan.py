@@ -178,6 +178,10 @@ def test_a_file_that_is_no_study(tmp_path: Path) -> None:
     [
         ({"compile": "default"}, "compile does not go with DataParallel"),
         ({"cuda_graph": True, "communication": {"runs": 0}}, "cuda_graph does not go with DataParallel"),
+        (
+            {"strategies": ["single", "ddp", "fsdp"], "memory_format": "channels_last"},
+            "memory_format does not go with",
+        ),
     ],
 )
 def test_what_needs_a_process_per_gpu_leaves_dataparallel_out_with_a_reason(
@@ -186,7 +190,8 @@ def test_what_needs_a_process_per_gpu_leaves_dataparallel_out_with_a_reason(
     planned = plan(Study({"study": "s", "gpus": [1, 2], "batch_per_gpu": [32], **changes}))
     assert {configuration.strategy for configuration in planned.configurations} == {"single", "ddp"}
     (left_out,) = planned.not_run
-    assert (left_out.configuration, left_out.state) == (Configuration("dp", 2, 32), "not available")
+    at_fault = "fsdp" if "strategies" in changes else "dp"
+    assert (left_out.configuration, left_out.state) == (Configuration(at_fault, 2, 32), "not available")
     assert left_out.reason.startswith(reason)
 
 

@@ -61,6 +61,10 @@ def test_what_a_variant_leaves_out_goes_with_what_it_names(where: Any, expected:
     ("variants", "message"),
     [
         ({"same": {"precision": "float32"}}, "study: variants.same: its settings are the study's own"),
+        (
+            {"views": {"ddp_gradient_as_bucket_view": True, "strategies": ["fsdp"], "gpus": [2]}},
+            "variants.views: fsdp has no ddp_gradient_as_bucket_view, which is ddp's",
+        ),
         ({"base": {"precision": "bfloat16"}}, "study: variants.base: is what tables call the study's own settings"),
         ({"fast": {"learning_rate": 1}}, "variants.fast"),
         ({"Fast": {"compile": "default"}}, "variants"),

@@ -134,6 +134,12 @@ CASES: list[Case] = [
         tables(times=[times_row(1.09, **place(gpus=2)), times_row(1.10, **place("dp", 2))]),
     ),
     (
+        scaling.sharded_for_nothing,
+        tables(times=[times_row(5.04, **place(gpus=2)), times_row(20.9, **place("fsdp", 2))]),
+        ["Memory is no reason for fsdp in 1 of 1 comparison: ddp fits at batch", "GB, fsdp", "and is faster."],
+        tables(times=[times_row(5.04, **place(gpus=2)), times_row(20.9, **place("dp", 2))]),
+    ),
+    (
         ddp_against_dp_with_loading,
         with_loading(5.04, 20.9),
         ["With data loading, ddp is faster than dp", "5.04 and 20.9 s per epoch", "with 4 and 2 loader processes"],

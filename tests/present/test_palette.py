@@ -8,8 +8,8 @@ import pytest
 from dpscale.present.text.html import style_of_pages
 
 CSS = style_of_pages()
-TEXT = ["ink", "quiet", "link", "caution", "single", "dp", "ddp"]  # colours of lines are those of their labels, too
-GRAPHICS = ["single", "dp", "ddp", "caution", "quiet"]
+TEXT = ["ink", "quiet", "link", "caution", *STRATEGIES]  # colours of lines are those of their labels, too
+GRAPHICS = [*STRATEGIES, "caution", "quiet"]
 # Text on the marked rows of audits, and on bands.
 ON_CELLS = [("ink", "oom"), ("ink", "none"), ("ink", "band"), ("caution", "band"), ("quiet", "band")]
 

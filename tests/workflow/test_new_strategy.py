@@ -165,10 +165,10 @@ def test_a_strategy_is_its_folder_and_one_row(project: Project, tmp_path: Path) 
 
     unknown = warm.dpscale(commands["timing"], *here)
     assert unknown.returncode == 2
-    assert "'sharded' is not one of 'single', 'dp', 'ddp'" in unknown.stdout
+    assert "'sharded' is not one of 'single', 'dp', 'fsdp', 'ddp'" in unknown.stdout
 
     known, folder = project.folder / KNOWN, project.folder / FOLDER
-    code = known.read_text().replace("import ddp, dp, single\n", "import ddp, dp, sharded, single\n")
+    code = known.read_text().replace("import ddp, dp, fsdp, single\n", "import ddp, dp, fsdp, sharded, single\n")
     known.write_text(code.replace("    ddp.STRATEGY,\n", "    ddp.STRATEGY,\n    sharded.STRATEGY,\n"))
     folder.mkdir()
     (folder / "__init__.py").write_text(DATA)

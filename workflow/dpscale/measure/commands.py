@@ -257,7 +257,7 @@ BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum
     type=click.IntRange(min=1),
     help="Samples per step over all GPUs, where you kept them when you added GPUs. In place of --batch-per-gpu.",
 )
-@click.option("--strategy", type=click.Choice(parallel_strategies()), default="ddp", help="Not used with one GPU.")
+@click.option("--strategy", type=click.Choice(["dp", "ddp"]), default="ddp", help="Not used with one GPU.")
 @setting_options(TimingSettings, "loader_workers", "device", "precision")
 def diagnose(
     command: tuple[str, ...],

@@ -33,6 +33,8 @@ def arm_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     yield from _optimiser_contradictions(arm)
     yield from _growth_contradictions(arm)
     yield from _preparation_contradictions(arm)
+    if row.is_sharded:
+        yield "strategy", f"{arm.strategy} has no arms: checkpoints and test accuracy need whole weights. Use ddp"
     if arm.sync_batch_norm and not row.has_process_per_gpu:
         yield "sync_batch_norm", f"{arm.strategy} has no process group to share statistics in: it needs ddp"
     yield from _idle_keys(arm)

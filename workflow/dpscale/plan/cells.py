@@ -70,17 +70,13 @@ class Configuration:
             return "not available", f"{row.label} needs all its GPUs on one node: one process drives them"
         if self.gpus % self.nodes:
             return "not available", f"{self.gpus} GPUs do not fill {self.nodes} nodes evenly"
-        apart = [key for key in ("cuda_graph", "compile") if getattr(settings, key) != settings.default_of(key)]
-        if row.is_parallel and not row.has_process_per_gpu and apart:
-            return "not available", f"{apart[0]} does not go with {row.label}: {_ONE_PROCESS}"
+        for key, why in row.not_with.items():
+            if getattr(settings, key) != settings.default_of(key):
+                return "not available", f"{key} does not go with {row.label}: {why}"
         if self.global_batch > settings.epoch_images:
             samples = f"{settings.epoch_images} {sample_of(settings.workload)}s"
             return "capped", f"global batch {self.global_batch} > {samples}: no full step"
         return None
-
-
-# Why DataParallel cannot have what needs a process per GPU.
-_ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of the network in every step"
 
 
 def _nodes_if_several(nodes: int) -> dict[str, int]:

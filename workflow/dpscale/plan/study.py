@@ -116,7 +116,8 @@ class Study:
             place[last] = value
         # What the variant leaves out is the study's, as far as it goes with what it names.
         if "strategies" not in changes:
-            values["strategies"] = [row for row in self["strategies"] if any(map(strategy(row).allows, values["gpus"]))]
+            rows = (row for row in self["strategies"] if not _of_ddp_alone(row, changes))
+            values["strategies"] = [row for row in rows if any(map(strategy(row).allows, values["gpus"]))]
         if "gpus" not in changes:
             rows = [strategy(row) for row in values["strategies"]]
             values["gpus"] = [gpus for gpus in self["gpus"] if any(row.allows(gpus) for row in rows)]
@@ -133,6 +134,11 @@ class Study:
     def to_json(self) -> str:
         """The complete study as one line of JSON, with sorted keys."""
         return json.dumps(self.values, sort_keys=True)
+
+
+def _of_ddp_alone(name: str, changes: Mapping[str, Any]) -> str | None:
+    """What a variant changes that the strategy `name` does not have."""
+    return next((key for key in changes if key.startswith("ddp_")), None) if strategy(name).is_sharded else None
 
 
 def _contradictions(study: Study) -> Iterator[str]:
@@ -156,6 +162,9 @@ def _contradictions(study: Study) -> Iterator[str]:
                 key = ".".join(study.settings.path_of(name))
                 yield f"{key}: {why}; set communication.runs to 0"
     for name, variant in study.variants.items():
+        for row in variant["strategies"]:
+            if key := _of_ddp_alone(row, study["variants"][name]):
+                yield f"variants.{name}: {row} has no {key}, which is ddp's"
         if name == BASE:
             yield f"variants.{name}: is what tables call the study's own settings; choose another name"
         if variant.settings == study.settings:

@@ -165,7 +165,7 @@ class CollectivesSettings(NetworkSettings):
 
     device: str = setting(
         "device",
-        "Where workers compute. On cpu a worker is one process with one thread, and only single and ddp exist.",
+        "Where workers compute. On cpu a worker is one process with one thread, and dp does not exist.",
         "cuda",
         enum=["cuda", "cpu"],
     )

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from dpscale.errors import StrategyError
-from dpscale.strategies import ddp, dp, single
+from dpscale.strategies import ddp, dp, fsdp, single
 from dpscale.strategies.strategy import Strategy
 
-# In the order in which people read them.
+# In the order in which people read them: the last one that was measured speaks for a study.
 _STRATEGIES = (
     single.STRATEGY,
     dp.STRATEGY,
+    fsdp.STRATEGY,
     ddp.STRATEGY,
 )
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType({row.name: row for row in _STRATEGIES})

@@ -32,6 +32,8 @@ class Strategy:
     """Whether its first GPU sends images to the others and gets their outputs, in every step."""
     all_ranks_send_alike: bool = False
     """Whether every GPU sends as much: one that communicates longer than another then waits for it."""
+    is_sharded: bool = False
+    """Whether every GPU keeps but its share of the weights: memory is then what it is for."""
     has_forecast: bool = False
     """Whether there is a model of its step on more GPUs than were measured."""
     messages_of_step: Callable[[Facts], list[Message]]
@@ -44,6 +46,8 @@ class Strategy:
     """What a rung adds to the one before it. A rung is a variant of the step, by its name in records."""
     controls: frozenset[str] = frozenset()
     """What is timed with the rungs and stands on no ladder."""
+    not_with: Mapping[str, str] = field(default_factory=dict)
+    """Settings that it cannot have but as they are by default, each with the reason."""
 
     def processes(self, gpus: int) -> int:
         """Processes that train on `gpus` GPUs together."""

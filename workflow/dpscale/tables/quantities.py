@@ -1,6 +1,7 @@
 """Columns that several tables have, or that are spoken of where no table is: their labels, units and definitions."""
 
 from dpscale.tables.column import (
+    GB,
     GB_PER_S,
     IMAGES,
     IMAGES_PER_S,
@@ -90,6 +91,7 @@ TEST_ACCURACY = column("Test accuracy", "Share of right answers over all test im
 SEEN_BEFORE = column("Images it had in the epoch before", "Share of a worker's images.", PERCENT, digits=3)
 SAME_PLACE = column("Images at the same place as before", "Share of a worker's images.", PERCENT, digits=3)
 GPU_SECONDS = column("{device}-seconds", "Time, times the devices that were held.")
+PEAK_MEMORY = column("Peak memory", "Most bytes that torch had allocated on a device.", GB)
 EPOCH_OF_ARM = column("Epoch time", "Time of a training epoch.", SECONDS)
 VARIANT = column("Variant", "The study's name for the settings; `base` are its own.")
 MFU = column("MFU", "FLOP of an image times images/s, over N times the GPU's peak.", PERCENT)

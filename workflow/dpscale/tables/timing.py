@@ -23,6 +23,7 @@ from dpscale.tables.quantities import (
     MFU,
     NODES,
     ONE_MACHINE,
+    PEAK_MEMORY,
     REASON,
     REPEATABILITY,
     RUN,
@@ -70,9 +71,7 @@ class TimesRow(Place):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.on("times")
-    peak_memory_bytes: float = column("Peak memory", "Most bytes that torch had allocated on a device.", GB).on(
-        "times", "price"
-    )
+    peak_memory_bytes: float = PEAK_MEMORY.on("times", "price")
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times", "price")
     flop_per_image: float = column("FLOP of an image", "Forward and backward.")
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
@@ -130,8 +129,8 @@ class ScopesRow(EnvironmentPoint):
 
 
 class StrategyPairsRow(Row):
-    """Epoch times of two strategies on the same devices at the same batch, and how many times as fast the first one
-    is.
+    """Epoch times and memory of two strategies on the same devices at the same batch, and how many times as fast the
+    first one is.
     """
 
     strategy: str = STRATEGY
@@ -150,6 +149,8 @@ class StrategyPairsRow(Row):
     epoch_s: Figure = EPOCH
     other_epoch_s: Figure = column("Epoch time of the other", "T(N,b) of the other.", SECONDS)
     ratio: float = column("Times as fast", "Epoch time of the other over this one.", MULTIPLES)
+    peak_memory_bytes: float = PEAK_MEMORY
+    other_peak_memory_bytes: float = column("Peak memory of the other", "On the device that had most.", GB)
 
 
 class RunsRow(Place):

@@ -3,7 +3,6 @@
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
     EPOCHS,
-    GB,
     IMAGES_PER_S,
     JOULES_PER_EPOCH,
     MULTIPLES,
@@ -22,6 +21,7 @@ from dpscale.tables.quantities import (
     MFU,
     MFU_MEASURED,
     ONE_MACHINE,
+    PEAK_MEMORY,
     PROFILER,
     REASON,
     RUN_DEVIATION,
@@ -84,7 +84,7 @@ class VariantsRow(Place, _Changed):
         "interval holds zero, or there is none.",
     )
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH)
-    peak_memory_bytes: float = column("Peak memory", "Most bytes that torch had allocated.", GB)
+    peak_memory_bytes: float = PEAK_MEMORY
     matrix_flop_per_s: Figure = column(
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
     ).on("variant_limits")

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dpscale.analyse.answer.series import configuration_of
 from dpscale.formulas.figure import Figure
+from dpscale.strategies.known import strategy
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, StepsRow
 from dpscale.tables.row import Row
@@ -155,6 +156,13 @@ STRATEGIES = {
     }
     for scope in ("compute", "end_to_end")
 }
+SHARDED_FOR_NOTHING = Claim(
+    "whole weights fit and are faster",
+    StrategyPairsRow,
+    STRATEGIES["compute"]["faster"].holds,
+    lambda row: _is_headline(row) and row.scope == "compute" and strategy(row.other_strategy).is_sharded,
+    ["epoch_s", "other_epoch_s"],
+)
 NOTHING_WRONG = Claim(
     "nothing is wrong", CausesRow, lambda row: row.cause == NOTHING.name, lambda row: row.order == 0, ["efficiency"]
 )

@@ -71,4 +71,6 @@ def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]
                     epoch_s=row.epoch_s,
                     other_epoch_s=beside.epoch_s,
                     ratio=beside.epoch_s.value / row.epoch_s.value,
+                    peak_memory_bytes=row.peak_memory_bytes,
+                    other_peak_memory_bytes=beside.peak_memory_bytes,
                 )

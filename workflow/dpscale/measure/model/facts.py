@@ -26,6 +26,7 @@ from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, write_record
 from dpscale.schemas.settings import NetworkSettings
+from dpscale.strategies.fsdp.in_torch import unit_bytes
 
 # DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
 CHUNK_BYTES = 10 * 2**20
@@ -36,7 +37,7 @@ UNCOUNTED = (nn.RNNBase,)
 
 def describe_network(settings: NetworkSettings, out: Path) -> Record:
     """Write the facts of the network that need no measurement: parameters, FLOPs per image, and the bytes of every
-    message of DataParallel and of DDP. Raises WorkloadError where the workload's file cannot be used as it is, and
+    message of DataParallel, DDP and FSDP. Raises WorkloadError where the workload's file cannot be used as it is, and
     RecordError where the facts cannot be written."""
     settings = of_its_file(settings)
     workload = workload_of(settings, out.parent)
@@ -77,6 +78,7 @@ def facts_of(workload: Workload) -> dict[str, Any]:
         "dp_reduce_bytes": _chunks(list(network.parameters())),
         "ddp_broadcast_bytes": _of_types(list(network.buffers())),
         "ddp_buckets": ddp_buckets(step),
+        "fsdp_unit_bytes": unit_bytes(network),
     }
 
 

@@ -25,6 +25,7 @@ from dpscale.measure.workload.batches import Batch, Step, first, length
 from dpscale.measure.workload.loading import Room
 from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.in_torch import StepVariant, rungs_of
+from dpscale.strategies.known import strategy
 
 # Differences of rungs are small differences of large times: the rungs take turns in a random order, so that drift and
 # what a rung leaves behind hit all of them alike.
@@ -100,9 +101,10 @@ class CommunicationWorker(StepWorker):
         return [first(batch, own) for batch in self.full_batches]
 
     def variant(self, network: nn.Module, batches: Sequence[Batch]) -> StepVariant:
-        """The training step of a network, whose weights and momenta are those of all rungs."""
+        """The training step of a network, whose weights and momenta are those of all rungs, if none has shards."""
         optimiser = self.optimiser_of(network)
-        self._share_weights(network, optimiser)
+        if not strategy(self.configuration.strategy).is_sharded:  # shards are not the plain network's weights
+            self._share_weights(network, optimiser)
         return StepVariant(network, optimiser, self.step_of(network, optimiser), batches)
 
     def _share_weights(self, network: nn.Module, optimiser: Optimizer) -> None:

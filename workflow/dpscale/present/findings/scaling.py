@@ -5,6 +5,7 @@ configuration without an interval supports no finding that compares.
 """
 
 from functools import partial
+from itertools import product
 
 from dpscale.analyse.answer.claims import (
     ABOVE_IDEAL,
@@ -12,6 +13,7 @@ from dpscale.analyse.answer.claims import (
     DISAGREE,
     LOADER_HIDES,
     NOT_TOLD_FROM_ZERO,
+    SHARDED_FOR_NOTHING,
     SLOWER,
     STRATEGIES,
     Outcome,
@@ -29,8 +31,9 @@ from dpscale.present.findings.finding import (
 )
 from dpscale.present.text.numbers import brief, estimate, measured, percent, plain, whole
 from dpscale.present.text.words import Terms, headline, in_order, joined, ok
-from dpscale.tables.column import MULTIPLES, PERCENT
+from dpscale.tables.column import GB, MULTIPLES, PERCENT
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow
 
@@ -59,10 +62,10 @@ def more_devices_slower(slower: Outcome[SpeedupRow], terms: Terms) -> str:
 def strategies_compared(tables: Tables, terms: Terms, in_scope: str) -> Finding | None:
     """Both outcomes, interval against interval: where the later strategy of the table is faster, and where it is
     slower. With the DataLoader in the clock they share it among different numbers of processes."""
-    outcomes = {outcome: claim.of(tables.strategy_pairs) for outcome, claim in STRATEGIES[in_scope].items()}
+    pairs = grouped(tables.strategy_pairs, lambda row: (row.strategy, row.other_strategy)).values()
     parts = []
-    for outcome, found in outcomes.items():
-        if found.holding:
+    for rows, (outcome, claim) in product(pairs, STRATEGIES[in_scope].items()):
+        if (found := claim.of(rows)).holding:
             most = (largest if outcome == "faster" else smallest)(found.holding, lambda row: row.ratio)
             one, other = most.strategy, most.other_strategy
             seconds = f"{plain(most.epoch_s.value, 3)} and {plain(most.other_epoch_s.value, 3)} s per epoch"
@@ -78,6 +81,19 @@ def strategies_compared(tables: Tables, terms: Terms, in_scope: str) -> Finding 
 def _loaders(row: StrategyPairsRow) -> str:
     """How many processes load for either, in total: with more of them, a strategy may be faster for that alone."""
     return f", with {whole(row.loader_processes)} and {whole(row.other_loader_processes)} loader processes"
+
+
+@says(SHARDED_FOR_NOTHING, "times")
+def sharded_for_nothing(faster: Outcome[StrategyPairsRow], terms: Terms) -> str:
+    """Where whole weights fit, and are faster than shards: what these are for is not needed."""
+    row = max(faster.holding, key=lambda row: row.batch_per_gpu)
+    one, other = (measured(peak, GB) for peak in (row.peak_memory_bytes, row.other_peak_memory_bytes))
+    # torch counts it on GPUs alone.
+    memory = f" {terms.at_batch(row)} ({one}, {row.other_strategy} {other})" if row.peak_memory_bytes > 0 else ""
+    return (
+        f"Memory is no reason for {row.other_strategy} in {among(faster, 'comparison')}: {row.strategy} fits{memory}, "
+        "and is faster."
+    )
 
 
 @where(LOADER_HIDES)
@@ -144,6 +160,7 @@ def strong_scaling(tables: Tables, terms: Terms) -> Finding | None:
 scaling_findings = all_of(
     best_batches, more_devices_slower,
     partial(strategies_compared, in_scope="compute"), partial(strategies_compared, in_scope="end_to_end"),
+    sharded_for_nothing,
     loader_hides_speedup, strong_scaling, largest_communication_share, bandwidth_not_resolvable,
     two_ways_disagree, faster_than_ideal,
 )  # fmt: skip

@@ -94,7 +94,7 @@ def _lacking(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[st
         yield "This machine has no GPU that was used: workers are processes on the CPU, so times are no GPU's."
     known = ok(tables.times)
     for strategy in parallel_strategies():
-        if strategy not in {row.strategy for row in known}:
+        if strategy not in {row.strategy for row in known} and not STRATEGIES[strategy].is_sharded:
             on_gpus = STRATEGIES[strategy].needs_cuda and terms.device != "GPU"
             asked = "it needs CUDA GPUs" if on_gpus else "the study does not ask for it"
             reason = next((row.reason for row in tables.times if row.strategy == strategy), asked)

@@ -4,6 +4,8 @@ sends them their images, and adds up their gradients."""
 from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.strategies.strategy import ALONE, WHOLE, Facts, Message, Strategy
 
+_ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of the network in every step"
+
 
 def _messages(network: Facts) -> list[Message]:
     return [
@@ -27,4 +29,5 @@ STRATEGY = Strategy(
         ("threads", "scattered"): "inputs, outputs",
         ("scattered", WHOLE): "replicate, reduce",
     },
+    not_with=dict.fromkeys(("cuda_graph", "compile"), _ONE_PROCESS),
 )

@@ -1,0 +1,98 @@
+"""fsdp on two processes of a CPU: it trains as ddp does, sends what its formula says, and has a ladder of its own."""
+
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from dpscale.analyse.communication.ladder import ladder_rows
+from dpscale.errors import MeasurementError
+from dpscale.measure.launch.cells import measure_communication, time_cell
+from dpscale.measure.launch.job import Run
+from dpscale.measure.model.precision import Autocast
+from dpscale.measure.model.resnet import build_network
+from dpscale.plan.cells import CommunicationCell, Configuration, TimingCell
+from dpscale.schemas.settings import StepSettings, TimingSettings
+from dpscale.strategies.fsdp import STRATEGY
+from dpscale.strategies.fsdp.in_torch import unit_bytes, units
+from warm_workers import outcome_of_two, warm_workers
+from workload_file import SAMPLES, written
+
+IMAGES = 64
+GPUS, BATCH = 2, 4
+SETTINGS = StepSettings(device="cpu", width=4, dataset_source="synthetic", epoch_images=IMAGES)
+
+
+@pytest.mark.processes
+def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -> None:
+    job = {"configuration": ["fsdp", GPUS, BATCH], "seed": 1, "dataset": str(tmp_path), "timeout_s": 300}
+    outcome = outcome_of_two("sharded_worker", {**job, "settings": SETTINGS.to_json()})
+    assert outcome["losses"]["fsdp"] == pytest.approx(outcome["losses"]["ddp"], rel=1e-5)
+    sizes = unit_bytes(build_network("cifar_resnet18", SETTINGS.width))
+    sent = [(operation, size) for operation, size in outcome["sent"]]
+    assert sorted(sent) == sorted(STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes}))
+    gradient = {"gradient_bytes": sum(sizes)}
+    assert sum(size for _, size in sent) * (GPUS - 1) / GPUS == STRATEGY.sent_bytes(GPUS, gradient)
+
+
+@pytest.mark.processes
+def test_its_ladder_adds_up_and_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path) -> None:
+    run = Run(300, end_with_parent=False, out=tmp_path / "record.json")
+    point = Configuration("fsdp", GPUS, BATCH)
+    with warm_workers():
+        record = measure_communication(CommunicationCell(point, 1), SETTINGS, dataset, False, run)
+    rows = list(ladder_rows(point, "A", [{**record, "server": 0}]))
+    assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
+    beyond = sum(row.difference_s.value for row in rows[1:])
+    assert beyond == pytest.approx(rows[-1].step_s.value - rows[0].step_s.value)
+
+
+@pytest.mark.processes
+def test_what_fully_shard_cannot_wrap_is_told_in_one_line_and_leaves_no_record(tmp_path: Path) -> None:
+    tied = """
+class Tied(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+        self[1].weight = self[0].weight
+
+network = Tied
+"""
+    settings = TimingSettings(device="cpu", workload=str(written(tmp_path, tied)), epoch_images=SAMPLES)
+    run = Run(300, end_with_parent=False, out=tmp_path / "record.json")
+    cell = TimingCell(Configuration("fsdp", GPUS, BATCH), 1)
+    with warm_workers(), pytest.raises(MeasurementError, match=r"fully_shard cannot wrap this network: .*shared"):
+        time_cell(cell, settings, None, False, run)
+    assert not run.out.exists()
+
+
+def block() -> nn.Module:
+    return nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+
+
+class Transformer(nn.Module):
+    """Blocks in a list, and an embedding that the output shares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.blocks = nn.Embedding(8, 2), nn.ModuleList([block(), block()])
+        self.output = nn.Linear(2, 8, bias=False)
+        self.output.weight = self.embedding.weight
+
+
+@pytest.mark.parametrize(
+    ("network", "names"),
+    [
+        (build_network("cifar_resnet18", 4), ["stages.0", "stages.1", "stages.2", "stages.3"]),
+        (Autocast(build_network("cifar_resnet18", 4), "cpu"), [f"network.stages.{number}" for number in range(4)]),
+        (build_network("torchvision_resnet18", 64), ["layer1", "layer2", "layer3", "layer4"]),
+        (Transformer(), ["blocks.0", "blocks.1"]),
+        (block(), ["0", "2"]),
+        (Autocast(block(), "cpu"), ["network.0", "network.2"]),
+        (nn.Linear(2, 2), []),
+        (nn.TransformerEncoderLayer(2, 1), ["self_attn"]),
+    ],
+)
+def test_units(network: nn.Module, names: list[str]) -> None:
+    """The last one calls no layer of its attention, and uses the weights of these."""
+    assert [{unit: name for name, unit in network.named_modules()}[unit] for unit in units(network)] == names
+    assert sum(unit_bytes(network)) == sum(4 * weight.numel() for weight in network.parameters())

@@ -1,0 +1,67 @@
+"""fully_shard in torch: its units, its wrapper and the rungs of its step."""
+
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from dpscale.errors import StrategyError
+from dpscale.schemas.settings import StepSettings
+from dpscale.strategies.fsdp import GATHERED_ONCE, NO_COMMUNICATION
+from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
+from dpscale.strategies.strategy import ALONE, WHOLE
+
+_LISTS = (nn.ModuleList, nn.ModuleDict)
+
+
+def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
+    return _sharded(network, _all_ranks(devices))
+
+
+def rungs(steps: Steps) -> dict[str, StepVariant]:
+    """Each does what the one before it does, and one thing more; but all rungs with shards update them alone, while
+    `no_communication` updates all weights, as `together` does."""
+    kind = steps.device.type
+    # A mesh of this rank alone: FSDP with all its hooks and copies.
+    own = init_device_mesh(kind, (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
+    once = _sharded(steps.build_network(), _all_ranks(steps.devices), reshard=False)
+    return {
+        ALONE: alone(steps),
+        "together": steps.plain,
+        NO_COMMUNICATION: steps.variant(_sharded(steps.build_network(), own), steps.full_batches),
+        GATHERED_ONCE: steps.variant(once, steps.full_batches),
+        WHOLE: steps.whole_step(),
+    }
+
+
+def units(network: nn.Module, is_whole: bool = True) -> list[nn.Module]:
+    """What is gathered as one: the stages of a ResNet, the blocks of a transformer, the layers of what has nothing but
+    layers. All other weights go with the network itself, where layers may share them, as embedding and output do."""
+    children = [child for child in network.children() if [*child.parameters()]]
+    blocks = [child for child in children if [*child.children()]]
+    if len(blocks) == 1:
+        return units(blocks[0], is_whole and children == blocks)
+    if blocks:
+        return [part for block in blocks for part in (block.children() if isinstance(block, _LISTS) else [block])]
+    return children if is_whole or isinstance(network, (nn.Sequential, *_LISTS)) else [network]
+
+
+def unit_bytes(network: nn.Module) -> list[int]:
+    """Bytes of the weights of the network itself and of its units, before they are wrapped."""
+    sizes = [sum(weight.numel() * weight.element_size() for weight in unit.parameters()) for unit in units(network)]
+    whole = sum(weight.numel() * weight.element_size() for weight in network.parameters())
+    return [size for size in (whole - sum(sizes), *sizes) if size]
+
+
+def _all_ranks(devices: Devices) -> DeviceMesh:
+    return init_device_mesh("cuda" if devices else "cpu", (dist.get_world_size(),))
+
+
+def _sharded(network: nn.Module, mesh: DeviceMesh, reshard: bool = True) -> nn.Module:
+    try:
+        for unit in (*units(network), network):
+            # Said aloud: by default the network itself stays gathered after its forward pass.
+            fully_shard(unit, mesh=mesh, reshard_after_forward=reshard)
+    except (AssertionError, NotImplementedError, ValueError) as error:
+        raise StrategyError(f"torch's fully_shard cannot wrap this network: {error}") from error
+    return network
