@@ -52,7 +52,7 @@ class Sent(TorchDispatchMode):
     """Collectives as torch dispatches them: operation and bytes."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.messages: list[tuple[str, int]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

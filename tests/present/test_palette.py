@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpscale.present.text.html import style_of_pages
+from dpscale.strategies.known import STRATEGIES
 
 CSS = style_of_pages()
 TEXT = ["ink", "quiet", "link", "caution", *STRATEGIES]  # colours of lines are those of their labels, too

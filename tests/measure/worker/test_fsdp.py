@@ -49,18 +49,20 @@ def test_its_ladder_adds_up_and_has_a_rung_that_sends_nothing(tmp_path: Path, da
 
 @pytest.mark.processes
 def test_what_fully_shard_cannot_wrap_is_told_in_one_line_and_leaves_no_record(tmp_path: Path) -> None:
-    tied = """
-class Tied(nn.Sequential):
+    scaled = """
+class Scaled(nn.Linear):
     def __init__(self):
-        super().__init__(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))
-        self[1].weight = self[0].weight
+        super().__init__(4, 2)
+        self.scale = nn.Parameter(torch.tensor(1.0))
 
-network = Tied
+network = Scaled
 """
-    settings = TimingSettings(device="cpu", workload=str(written(tmp_path, tied)), epoch_images=SAMPLES)
+    settings = TimingSettings(
+        device="cpu", workload=str(written(tmp_path, scaled)), epoch_images=SAMPLES, baseline="own_cells"
+    )
     run = Run(300, end_with_parent=False, out=tmp_path / "record.json")
     cell = TimingCell(Configuration("fsdp", GPUS, BATCH), 1)
-    with warm_workers(), pytest.raises(MeasurementError, match=r"fully_shard cannot wrap this network: .*shared"):
+    with warm_workers(), pytest.raises(MeasurementError, match=r"fully_shard cannot wrap this network: .*scalar"):
         time_cell(cell, settings, None, False, run)
     assert not run.out.exists()
 

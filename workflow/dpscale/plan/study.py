@@ -116,8 +116,8 @@ class Study:
             place[last] = value
         # What the variant leaves out is the study's, as far as it goes with what it names.
         if "strategies" not in changes:
-            rows = (row for row in self["strategies"] if not _of_ddp_alone(row, changes))
-            values["strategies"] = [row for row in rows if any(map(strategy(row).allows, values["gpus"]))]
+            having = (row for row in self["strategies"] if not _of_ddp_alone(row, changes))
+            values["strategies"] = [row for row in having if any(map(strategy(row).allows, values["gpus"]))]
         if "gpus" not in changes:
             rows = [strategy(row) for row in values["strategies"]]
             values["gpus"] = [gpus for gpus in self["gpus"] if any(row.allows(gpus) for row in rows)]
@@ -163,8 +163,8 @@ def _contradictions(study: Study) -> Iterator[str]:
                 yield f"{key}: {why}; set communication.runs to 0"
     for name, variant in study.variants.items():
         for row in variant["strategies"]:
-            if key := _of_ddp_alone(row, study["variants"][name]):
-                yield f"variants.{name}: {row} has no {key}, which is ddp's"
+            if absent := _of_ddp_alone(row, study["variants"][name]):
+                yield f"variants.{name}: {row} has no {absent}, which is ddp's"
         if name == BASE:
             yield f"variants.{name}: is what tables call the study's own settings; choose another name"
         if variant.settings == study.settings:
