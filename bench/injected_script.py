@@ -105,16 +105,9 @@ class Network(nn.Module):
         if asked.cause == "buffers":
             for number in range(200):
                 self.register_buffer(f"table_{number}", torch.zeros(10_000))
-        if asked.cause == "unused_search":
-            self.more = nn.ModuleList(nn.Linear(4, 4) for _ in range(400))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = self.layers(Held.apply(x) if x.requires_grad else x)
-        if asked.cause == "unused_search":
-            small = y[:, :4]
-            for layer in self.more:
-                small = layer(small)
-            y = y + small.sum(1, keepdim=True)
         return y
 
 
@@ -172,9 +165,7 @@ def main() -> None:
         network = network.double()
     plain = network
     if ranks > 1:
-        network = DistributedDataParallel(
-            network, broadcast_buffers=has("buffers"), find_unused_parameters=has("unused_search")
-        )
+        network = DistributedDataParallel(network, broadcast_buffers=has("buffers"))
     if has("sharding") and ranks > 1:
         optimiser: Any = ZeroRedundancyOptimizer(network.parameters(), torch.optim.Adam, lr=1e-4)
     elif asked.cause in ("many_small_tensors", "sharding", "small_batch"):

@@ -61,3 +61,10 @@ def test_the_document_says_what_is_on_record(recorded: dict[str, Any], root: Pat
     assert "a CUDA graph ({:.1f} ms predicted, {:.1f} measured)".format(*graph_ms) in text
     assert "gradients in bfloat16 ({:.2f} and {:.2f} ms)".format(*gradients_ms) in text
     assert recorded["earlier_forms"]["runs"][0]["injected"] != recorded["earlier_forms"]["runs"][0]["first"]
+
+
+def test_the_document_says_what_the_bench_of_scripts_found(root: Path) -> None:
+    found = json.loads((root / "results/recorded-diagnosis/scripts-cpu.json").read_text())
+    first = [run["first"] in (run["cause"], *run["also"]) for run in found["runs"]]
+    assert (sum(first), len(first)) == (found["named_first"], found["of"])
+    assert f"it named {sum(first)} of {len(first)}, once each" in (root / "docs/diagnose.md").read_text()

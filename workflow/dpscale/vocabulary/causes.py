@@ -162,6 +162,7 @@ _CAUSES = (
         "DDP sends all buffers from rank 0 before each forward pass.",
         "Switch that off; with BatchNorm each rank then keeps its own statistics, and rank 0's are saved.",
         code="DistributedDataParallel(model, broadcast_buffers=False)",
+        within=_EXCHANGE,
     ),
     Cause(
         "micro_batches",
@@ -184,6 +185,7 @@ _CAUSES = (
         "DDP goes through the whole graph in every step to find parameters without a gradient.",
         "Switch it off where all parameters are used, or tell DDP that the graph stays the same.",
         code="DistributedDataParallel(model, find_unused_parameters=False)",
+        within=_EXCHANGE,
     ),
     Cause(
         "sharding",
