@@ -89,6 +89,7 @@ class Answers:
     def __init__(self) -> None:
         self.at_once = False
         self.no_emptying = False
+        self.emptied = 0  # times
         self.last: dict[Any, tuple[Any, Any]] = {}
 
 
@@ -177,6 +178,7 @@ def _synchronize(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _empty_cache(real: Callable[..., Any]) -> Callable[..., Any]:
     def hook() -> None:
+        ANSWERS.emptied += 1
         if ANSWERS.no_emptying:
             return
         began = clock()

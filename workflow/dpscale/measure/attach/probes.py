@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from .calls import ANSWERS, EMPTYING
+from .calls import ANSWERS
 from .events import EVENTS
+from .hooks import NOW
 from .loader import LOADING
 from .network import NETWORK
 
@@ -110,7 +111,7 @@ def _no_gpu(scene: Scene) -> str | None:
 
 
 def _no_emptying(_scene: Scene) -> str | None:
-    return None if EMPTYING.seconds else "the allocator is not emptied"
+    return None if 10 * ANSWERS.emptied >= NOW.step else "the allocator is not emptied in steps"
 
 
 def _gc_off(_scene: Scene) -> Undo:
