@@ -13,8 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,7 @@ class ThrowawaySlurm:
     """A cluster of nodes that are all this machine, every one with its GPUs of one type.
 
     A job may ask for the accounts `physics` and `root`; with accounts_enforced, physics must be asked for by name.
+    Otherwise `configuration` is more for slurm.conf.
     """
 
     def __init__(
@@ -142,11 +143,13 @@ class ThrowawaySlurm:
         nodes: dict[str, tuple[str, int]] | None = None,
         accounts_enforced: bool = False,
         slurmd_timeout_s: int = 300,
+        configuration: str = "",
     ):
         self.folder = folder.resolve()
         self.nodes = nodes or {"gn1": ("v100", 4), "gn2": ("v100", 4)}
         self.accounts_enforced = accounts_enforced
         self.slurmd_timeout_s = slurmd_timeout_s
+        self.configuration = configuration
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._born = 0.0
 
@@ -217,6 +220,21 @@ class ThrowawaySlurm:
         registered = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=controlport"]
         self._await_ready("slurmctld", lambda: self._answer(*registered).strip() not in ("", "0"))
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Controller and accounting are not there meanwhile."""
+        for name in ("slurmctld", "slurmdbd"):
+            daemon = self.daemons.pop(name)
+            daemon.terminate()
+            daemon.wait()
+        yield
+        self._start_slurmdbd()
+        self.start_controller()
+
+    def manage(self, *words: str) -> None:
+        """Have sacctmgr change accounts, limits and QOS."""
+        self._answer("sacctmgr", "--immediate", *words)
+
     def _answer(self, *command: str) -> str:
         done = self.run(*command)
         if done.returncode != 0:
@@ -243,7 +261,7 @@ class ThrowawaySlurm:
             ports=ports,
             nodes="\n".join(nodes),
             slurmd_timeout_s=self.slurmd_timeout_s,
-            enforced=ACCOUNTS_ENFORCED if self.accounts_enforced else "",
+            enforced=ACCOUNTS_ENFORCED if self.accounts_enforced else self.configuration,
         )
         (self.folder / "slurm.conf").write_text(slurm_conf)
         self._write_gpus()
@@ -271,11 +289,14 @@ class ThrowawaySlurm:
         self._start("munged", "munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket", *files)
         self._await_ready("munged", (self.folder / "munge.socket").is_socket)
         self._start_database()
+        self._start_slurmdbd()
+        for entry in (["cluster", "throwaway"], ["account", "physics"], ["user", "root", "account=physics"]):
+            self._answer("sacctmgr", "--immediate", "add", *entry)
+
+    def _start_slurmdbd(self) -> None:
         # MariaDB knows root by the socket's other end; nothing of it listens on the network.
         self._start("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(self.folder / "mariadb.socket"))
         self._await_ready("slurmdbd", lambda: self._answer("sacctmgr", "list", "qos"))
-        for entry in (["cluster", "throwaway"], ["account", "physics"], ["user", "root", "account=physics"]):
-            self._answer("sacctmgr", "--immediate", "add", *entry)
 
     def _start_database(self) -> None:
         mariadb = [*MARIADB, f"--datadir={self.folder}/database", f"--tmpdir={self.folder}/database"]

@@ -76,7 +76,7 @@ CHARTS = RESULTS / "charts"
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 
 # What the jobs ask for that make tables and page: CPU jobs.
-PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": 2000, "runtime": 10}
+PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": lambda wildcards, attempt: 2000 * attempt, "runtime": 10}
 
 # What the jobs ask for that measure; each adds CPUs and memory, per node.
 CELL_JOB = {

@@ -11,7 +11,7 @@ rule dataset:
         RESULTS / "logs/dataset.log",
     resources:
         **CLUSTER.cpu_options(),
-        mem_mb=4000,
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=30,
     params:
         prefix=CLUSTER.command_prefix,

@@ -8,7 +8,7 @@ rule network:
         RESULTS / "logs/network.log",
     resources:
         **CLUSTER.cpu_options(),
-        mem_mb=4000,
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=15,
     params:
         prefix=CLUSTER.command_prefix,

@@ -223,3 +223,16 @@ def test_reasons_stand_in_the_order_of_their_costs_before_smaller_ones() -> None
 )
 def test_configurations_that_do_not_speak_have_no_row(changed: dict[str, Any]) -> None:
     assert causes(timed(10.0), gains=[{**gain(), **changed}]) == []
+
+
+@pytest.mark.parametrize(
+    ("uneven_ms", "spread", "is_slow"), [(10.0, 0.02, True), (1.9, 0.02, False), (10.0, None, False)]
+)
+def test_a_device_at_half_speed_is_the_first_cause_and_a_healthy_one_never(
+    uneven_ms: float, spread: float | None, is_slow: bool
+) -> None:
+    rungs = ladder(20.0, 21.0)
+    rungs[0] |= {**known("uneven_s", uneven_ms / 1e3, spread), "slowest": "rank 1 on gn2"}
+    found = first(timed(21.0), alone(10.0), gains=[gain(0.48)], ladder=rungs)
+    assert (found.cause == "slow_device") == is_slow
+    assert found.is_reason or not is_slow

@@ -148,3 +148,14 @@ def test_timings_that_were_not_held_do_not_count_beside_those_that_were() -> Non
     for result in found["collectives"]:
         result["held"] = [False, False, False]
     assert {estimate.value for estimate in links_of([found], "").collectives.values()} == {2.0}
+
+
+def test_the_slowest_rank_of_steps_without_exchange_is_named() -> None:
+    records = [record(run=run) for run in (1, 2)]
+    for one in records:
+        one["steps"]["variants"]["no_op_hook"]["rank_step_s"] = [[0.1, 0.2 + place / 1e3] for place in range(3)]
+    records[1]["nodes"] = [{"hardware": {"host": host}} for host in ("gn1", "gn2")]
+    (row,) = [row for row in ladder(*records) if row.slowest]
+    assert (row.rung, row.slowest) == ("no_op_hook", "rank 1; rank 1 on gn2")
+    assert row.uneven_s.value == pytest.approx(0.101)
+    assert row.uneven_s.is_above(0.09)

@@ -26,7 +26,8 @@ DATASET_MADE = "dataset: "
 
 # What Slurm says of a job that it ended itself, such as
 # slurmstepd-gn1: error: *** JOB 7 ON gn1 CANCELLED AT 2026-11-20T12:00:00 DUE TO TIME LIMIT ***
-_ENDED_BY_SLURM = re.compile(r"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*oom.kill.*)", re.IGNORECASE)
+_MEMORY = re.compile(r"oom.kill|exceeded .*memory limit", re.IGNORECASE)
+_ENDED_BY_SLURM = re.compile(rf"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*(?:{_MEMORY.pattern}).*)", re.IGNORECASE)
 # Where Slurm says no more than that: someone cancelled the job, or srun ended the step since a launcher had failed,
 # which newer versions of Slurm say.
 _CANCELLED = re.compile(r"CANCELLED AT \S+ (DUE TO (TASK FAILURE|SIGNAL \w+) )?\*\*\*$", re.IGNORECASE)
@@ -86,6 +87,13 @@ def _part(log: Path, lines: list[str]) -> str:
     return "\n".join([f"{without_private(str(log))}:", *lines])
 
 
+def ended_by_slurm(line: str) -> str:
+    """What Slurm says in this line of a job that it ended itself; empty where it says nothing of that."""
+    ended = _ENDED_BY_SLURM.search(line)
+    memory = "out of host memory: " if _MEMORY.search(line) else ""
+    return f"ended by Slurm: {memory}{ended[1].strip('* ')}" if ended else ""
+
+
 def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str, str]:
     """Slurm's reason where Slurm ended the job, otherwise the error in the log, or its last line.
 
@@ -94,8 +102,8 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
     errors = [line for line in own_lines if line.startswith("Error: ")]
     causes = [line for line in errors if not _STOPPED.search(line)]
     for line in slurm_lines:
-        if (ended := _ENDED_BY_SLURM.search(line)) and not (causes and _CANCELLED.search(line)):
-            return "failed", f"ended by Slurm: {ended[1].strip('* ')}"
+        if (ended := ended_by_slurm(line)) and not (causes and _CANCELLED.search(line)):
+            return "failed", ended
     if not own_lines:
         return "failed" if any(map(_FAILED_EARLY.search, slurm_lines)) else "unfinished", slurm_lines[-1]
     if errors:

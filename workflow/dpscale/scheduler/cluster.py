@@ -81,11 +81,15 @@ class Cluster:
 
     def _options(self, kind: str) -> dict[str, Any]:
         jobs = self.values[kind]
+        reservation = self.values["reservation"]
+        extra = ["--exclusive"] * bool(jobs.get("exclusive"))
+        extra += [f"--reservation={reservation}"] if reservation else []
         options = {
             "slurm_account": self.values["account"],
             "slurm_partition": jobs["partition"],
             "constraint": jobs["constraint"],
-            "slurm_extra": "--exclusive" if jobs.get("exclusive") else None,
+            "qos": self.values["qos"],
+            "slurm_extra": " ".join(extra),
         }
         # One node: a job must never be spread over two unawares. The cluster chooses the options that are left out.
         return {"nodes": 1, **{name: value for name, value in options.items() if value}}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from dpscale.records.failures import last_lines
+from dpscale.records.failures import ended_by_slurm, last_lines
 from dpscale.records.progress import Progress
 from dpscale.terminal import RED, say
 
@@ -101,7 +101,9 @@ class LogHandler(LogHandlerBase):
 
 def _failed(rule: str, logs: list[str]) -> str:
     """The line of a stage that failed, with the last line of its log."""
-    last = [line for log in logs for line in last_lines(Path(log))[-1:]]
+    lines = [last_lines(Path(log)) for log in logs]
+    last = [ended for of_log in lines for line in of_log if (ended := ended_by_slurm(line))]
+    last = last or [line for of_log in lines for line in of_log[-1:]]
     return "; ".join([f"{rule}: failed", *(line.removeprefix("Error: ") for line in last), f"log: {', '.join(logs)}"])
 
 

@@ -15,6 +15,8 @@ SBATCH_OPTIONS = {
     "slurm_account": "--account",
     "slurm_partition": "--partition",
     "constraint": "--constraint",
+    "qos": "--qos",
+    "reservation": "--reservation",
     "nodes": "--nodes",
     "tasks": "--ntasks",
     "gres": "--gres",
@@ -65,7 +67,8 @@ def require_possible(jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
             "Slurm will not run these jobs; nothing was submitted.\n  "
             + "\n  ".join(lines)
             + f"\nThis cluster offers:\n  {_offer()}\n"
-            "Correct config/cluster.yaml (account, GPU type, partition, constraint), or the study's gpus."
+            "Correct config/cluster.yaml (account, qos, reservation, GPU type, partition, constraint), or the study's "
+            "gpus."
         )
 
 
@@ -115,9 +118,10 @@ def _offer() -> str:
     """Partitions with their time limits, nodes and GPUs, and the user's accounts, as far as Slurm lists them."""
     offered = "partition %R: %D nodes, %c cores, %m MB, GPUs %G, features %f, at most %l"
     partitions = _ask("sinfo", "--noheader", f"--format={offered}")
-    accounts = _ask("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=user,account")
+    accounts = _ask("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=user,account,qos")
     me = f"{getpass.getuser()}|"
     mine = sorted({line.removeprefix(me) for line in accounts.splitlines() if line.startswith(me)})
+    mine = [f"{account} (QOS {qos})" for account, _, qos in (line.partition("|") for line in mine)]
     return "\n  ".join([*sorted(partitions.splitlines()), f"your accounts: {', '.join(mine) or 'none known'}"])
 
 

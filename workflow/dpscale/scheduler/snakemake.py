@@ -22,6 +22,7 @@ from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import runtime_min
+from dpscale.scheduler.patience import wait_for_what_passes
 
 if TYPE_CHECKING:
     from snakemake.jobs import Job
@@ -72,11 +73,12 @@ def prepare_slurm(
     workflow: "Workflow", jobs: Iterable["Job"], cell_rules: Collection[str], cell_timeout_s: float, outdated: Outdated
 ) -> None:
     """Where this run submits to Slurm: raise ClusterError before anything is submitted if an earlier run is still
-    going on, or if Slurm cannot run a job; then make Snakemake check its jobs at a steady interval."""
+    going on, or if Slurm cannot run a job; then make Snakemake check its jobs at a steady interval, and wait."""
     if workflow.executor_plugin.name != "slurm":
         return
     _refuse_sharing(workflow)
     _ask_slurm(workflow, list(jobs), cell_rules, cell_timeout_s, outdated)
+    wait_for_what_passes(workflow.executor_plugin.executor)
     _check_steadily(workflow.executor_plugin.executor, workflow.remote_execution_settings.seconds_between_status_checks)
 
 
@@ -108,7 +110,14 @@ def _ask_slurm(
             )
         last_min = runtime_min(cell_timeout_s, attempts)
         slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
-    slurm.require_possible([(" ".join([str(job), *job.wildcards]), job.resources) for job in jobs if not job.is_local])
+    settings = workflow.executor_settings
+    options = {"qos": settings.qos, "reservation": settings.reservation}  # of the command line, which come last
+    given = {name: value for name, value in options.items() if value}
+    slurm.require_possible(
+        (" ".join([str(job), *job.wildcards]), {**dict(job.resources.items()), **given})
+        for job in jobs
+        if not job.is_local
+    )
 
 
 def _check_steadily(executor: type, seconds: float) -> None:

@@ -126,6 +126,12 @@ class LadderRow(EnvironmentPoint):
         PERCENT,
         digits=3,
     ).on("ladder")
+    uneven_s: Figure = column(
+        "Slowest less fastest {device}",
+        "A step without exchange of the slowest {device}, less the fastest one's in the same rounds.",
+        MILLISECONDS,
+    )
+    slowest: str = column("Slowest {device}", "Its rank, and its node where there are several.")
     beyond_alone_s: Figure = column("More than alone", "The rung's step less that of the first rung.", MILLISECONDS)
     repeatability: float = REPEATABILITY.but(
         definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."

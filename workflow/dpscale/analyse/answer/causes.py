@@ -347,6 +347,8 @@ def _is_slow(link: Link, on_gpu: bool) -> bool:
 def _slow_device(probes: Probes) -> Found:
     """The slowest device alone less the fastest one alone, each named by all rounds together."""
     alone, together = probes.alone_by_device, probes.together_by_device
+    if probes.uneven:
+        return [found("slow_device", probes, probes.uneven, times(probes, "together", "training"))]
     if not together:
         return None
     fast, slow = (choose(range(len(alone)), key=lambda device: alone[device].value) for choose in (min, max))

@@ -13,7 +13,7 @@ from dpscale.analyse.answer.series import configuration_of
 from dpscale.formulas.figure import Figure
 from dpscale.strategies.known import strategy
 from dpscale.tables.answer import AnswerRow, CausesRow
-from dpscale.tables.communication import BandwidthRow, CommunicationRow, StepsRow
+from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow, StepsRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import TABLES
@@ -42,6 +42,8 @@ SUM_OF_PARTS = 0.03
 SEEDS_WANTED = 3
 # An epoch time is well known where its interval, from end to end, is within this part of it.
 WIDTH = 0.1
+# Ranks of a healthy server, where the host is the limit, differ by up to a tenth of a step: a slow device by more.
+UNEVEN = 0.2
 # A hypervisor takes little away from a cell: at most this part of its cores.
 STOLEN = 0.01
 
@@ -371,6 +373,12 @@ NO_BASELINE = Claim("no baseline", SpeedupRow, lambda row: row.status == "no bas
 # Where nothing counted for how long: that is told with the seconds.
 THROTTLED = Claim(
     "clocks were held down", RecordsRow, lambda row: bool(row.throttle_reasons), lambda row: not isfinite(row.slowed_s)
+)
+SLOW_DEVICE = Claim(
+    "a device is slow",
+    LadderRow,
+    lambda row: row.uneven_s.is_above(UNEVEN * row.step_s.value),
+    figures=("uneven_s",),
 )
 DISTURBED = Claim("other processes", RecordsRow, lambda row: bool(row.other_processes))
 SLOWED = Claim(

@@ -76,6 +76,8 @@ class Probes:
     launches: Launches | None = None
     alone_by_device: Sequence[Figure] = ()
     together_by_device: Sequence[Figure] = ()
+    uneven: ProbeCost | None = None
+    """What the slowest of devices at once takes longer than the fastest, where nobody timed each alone."""
     others_on: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Numbers of other processes on a device."""
     waits_at: Sequence[str] = ()

@@ -11,6 +11,7 @@ from math import isfinite
 from typing import TypeVar
 
 from dpscale.analyse.answer.causes import exact
+from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, minus
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, OfConfiguration, configuration_of
 from dpscale.formulas.figure import Figure, multiplied, ratio
@@ -58,6 +59,9 @@ class StudyPlace:
             batches=self.batches,
             workers=dict(self.workers()),
             link=self.link,
+            uneven=next(
+                (ProbeCost(row.uneven_s.sure) for row in SLOW_DEVICE.of(self.of(self.tables.ladder)).holding), None
+            ),
         )
 
     @property

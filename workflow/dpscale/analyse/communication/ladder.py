@@ -13,17 +13,21 @@ from dataclasses import replace
 from itertools import pairwise
 from operator import truediv
 from statistics import median
+from typing import Any
 
 from dpscale.analyse.communication.measured import Measurements
 from dpscale.analyse.timing.blocks import run_of
 from dpscale.analyse.timing.points import Points, point_fields
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
-from dpscale.formulas.statistics import estimate_of_blocks, estimate_of_runs, repeatability
+from dpscale.formulas.statistics import estimate_of_blocks, estimate_of_runs, median_of_blocks, repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import ALONE, WHOLE
 from dpscale.tables.communication import LadderRow
+
+# The rung whose ranks all do their own step and wait for nobody.
+NO_EXCHANGE = "no_op_hook"
 
 
 def rungs_of(record: Record) -> tuple[str, ...]:
@@ -79,7 +83,24 @@ def ladder_rows(
                 share=difference.value / steps[WHOLE].value,
                 beyond_alone_s=mean(_less(ratios[rung], ratios[ALONE])),
             )
+        if rung == NO_EXCHANGE:
+            row = replace(row, **_uneven(complete))
         yield row
+
+
+def _uneven(records: Sequence[Record]) -> dict[str, Any]:
+    """The slowest rank of steps in which none waits for another, by its name, and what it takes longer than the
+    fastest one: round by round, of all records."""
+    differences, names = [], []
+    for record in records:
+        rounds = record["steps"]["variants"][NO_EXCHANGE]["rank_step_s"]
+        steps = [median(seconds) for seconds in zip(*rounds, strict=True)]
+        slow, fast = steps.index(max(steps)), steps.index(min(steps))
+        differences += [ranks[slow] - ranks[fast] for ranks in rounds]
+        nodes = record.get("nodes", [])
+        host = f" on {nodes[slow * len(nodes) // len(steps)]['hardware']['host']}" if nodes else ""
+        names.append(f"rank {slow}{host}")
+    return {"uneven_s": median_of_blocks(differences), "slowest": "; ".join(sorted(set(names)))}
 
 
 def _ratios(

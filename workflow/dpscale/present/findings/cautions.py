@@ -17,6 +17,7 @@ from dpscale.analyse.answer.claims import (
     RUN_WITHOUT_BASELINE,
     SEEDS_WANTED,
     SINGLE_RUN,
+    SLOW_DEVICE,
     SLOWED,
     STOLEN,
     THROTTLED,
@@ -30,7 +31,8 @@ from dpscale.formulas.statistics import OUTLIER_DEVIATIONS
 from dpscale.present.findings.finding import among, largest, place, verb, where
 from dpscale.present.text.numbers import estimate, measured, percent, plain
 from dpscale.present.text.words import Terms, listed, plural
-from dpscale.tables.column import SECONDS
+from dpscale.tables.column import MILLISECONDS, SECONDS
+from dpscale.tables.communication import LadderRow
 from dpscale.tables.quantities import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import Tables
@@ -205,6 +207,16 @@ def _slowed(slowed: Outcome[RecordsRow], terms: Terms) -> Caution:
     )
 
 
+@where(SLOW_DEVICE)
+def _slow_device(slow: Outcome[LadderRow], terms: Terms) -> Caution:
+    worst = largest(slow.holding, lambda row: row.uneven_s.value)
+    takes = f"takes {measured(worst.uneven_s.value, MILLISECONDS)} of a step longer than the fastest"
+    return Caution(
+        f"One {terms.device} is slow: {worst.slowest} ({terms.point(worst)}) {takes}",
+        "The others wait for it: that is no communication. Leave it out and measure these cells again",
+    )
+
+
 @where(CORES_STOLEN)
 def _stolen(stolen: Outcome[RecordsRow], terms: Terms) -> Caution:
     most = largest(stolen.holding, lambda row: row.stolen_share)
@@ -241,14 +253,18 @@ def _dirty(dirty: Outcome[RecordsRow], terms: Terms) -> Caution:
 _OF_WHAT_IS_THERE = (_synthetic, _no_records, _missing)
 _OF_RECORDS = (
     _single_run, _older_versions, _on_one_server, _wide_intervals, _no_baseline, _runs_without_baseline, _drifted,
-    _outliers, _throttled, _slowed, _stolen, _other_processes, _several_sets_of_gpus, _dirty,
+    _outliers, _slow_device, _throttled, _slowed, _stolen, _other_processes, _several_sets_of_gpus, _dirty,
     _memorised, _few_seeds,
 )  # fmt: skip
 
 
 def first_cautions(tables: Tables, terms: Terms) -> list[str]:
     """Those of the cautions that change what a number means, to be read before all others."""
-    return _said((*_OF_WHAT_IS_THERE, _several_environments, _single_run, _on_one_server, _memorised), tables, terms)
+    return _said(
+        (*_OF_WHAT_IS_THERE, _several_environments, _slow_device, _single_run, _on_one_server, _memorised),
+        tables,
+        terms,
+    )
 
 
 def cautions(tables: Tables, terms: Terms) -> list[str]:

@@ -1,0 +1,111 @@
+"""What passes on a cluster is waited for, and what does not is told in a sentence. On a cluster of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from project import Project, wait_for
+from slurm_project import GPU_JOBS, SlurmProject, read
+from throwaway_slurm import ThrowawaySlurm
+
+CONFIGURATION = """\
+AccountingStorageEnforce=limits,qos
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+PartitionName=urgent Nodes=ALL PriorityTier=10
+PartitionName=class Nodes=ALL AllowQos=course"""
+
+
+@pytest.fixture(scope="module")
+def busy(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
+    """One node with two GPUs, whose partitions preempt, want a QOS, and whose users have limits."""
+    folder = tmp_path_factory.mktemp("busy")
+    with ThrowawaySlurm(folder, {"gn1": ("v100", 2)}, configuration=CONFIGURATION) as slurm:
+        slurm.manage("add", "qos", "course")
+        yield slurm
+
+
+@pytest.fixture
+def cell(busy: ThrowawaySlurm, finished: Project, tmp_path: Path) -> SlurmProject:
+    project = SlurmProject.on(busy, finished, tmp_path / "project")
+    project.configure_cluster(**GPU_JOBS)
+    return project
+
+
+def test_a_preempted_cell_is_submitted_again_and_no_attempt_is_counted(
+    busy: ThrowawaySlurm, cell: SlurmProject
+) -> None:
+    snakemake = cell.start_a_cell("--retries", "0")
+    cell.endless_no_more()
+    done = busy.run("sbatch", "--partition=urgent", "--gres=gpu:2", "--comment=other", "--wrap=true", cwd=cell.folder)
+    assert done.returncode == 0, done.stderr
+    assert snakemake.wait(120) == 0, cell.output
+    (number, *_), states = zip(*((job["JobId"], job["JobState"]) for job in cell.jobs("time")), strict=True)
+    assert states == ("PREEMPTED", "COMPLETED")
+    assert {job["MinMemoryNode"] for job in cell.jobs("time")} == {"8058M"}
+    assert f"job {number} was preempted" in cell.log.read_text()
+    assert "failed" not in cell.log.read_text().partition("failed, ")[2]
+
+
+def test_slurm_that_goes_away_is_waited_for(busy: ThrowawaySlurm, cell: SlurmProject) -> None:
+    snakemake = cell.start_a_cell()
+    cell.endless_no_more()
+    (job,) = cell.jobs("time")
+    with busy.away():
+        wait_for(lambda: "Slurm does not say how the jobs are" in cell.log.read_text(), timeout_s=90)
+    busy.run("scancel", job["JobId"])
+    assert snakemake.wait(120) == 0, cell.output
+    assert read(cell.record())["status"] == "ok"
+
+
+def test_a_full_queue_is_waited_for(busy: ThrowawaySlurm, cell: SlurmProject) -> None:
+    busy.manage("modify", "user", "root", "set", "MaxSubmitJobs=1")
+    try:
+        for run in (1, 2):
+            cell.record(run=run).unlink()
+        done = cell.snakemake("--until", "time", "--retries", "0")
+    finally:
+        busy.manage("modify", "user", "root", "set", "MaxSubmitJobs=-1")
+    assert done.returncode == 0, done.stdout
+    assert [job["JobState"] for job in cell.jobs("time")] == ["COMPLETED"] * 2
+    assert done.stdout.count("no more jobs in Slurm's queue (AssocMaxSubmitJobLimit)") >= 1
+
+
+def test_a_qos_and_a_reservation_reach_the_jobs_and_the_check_before(busy: ThrowawaySlurm, cell: SlurmProject) -> None:
+    """One of the command line as well as one of config/cluster.yaml."""
+    cell.record().unlink()
+    gpu_jobs = {"gpu_type": "v100", "partition": "class"}
+    cell.configure_cluster(**{**GPU_JOBS, "gpu_jobs": gpu_jobs})
+    refused = cell.snakemake("--until", "time")
+    assert "Correct config/cluster.yaml (account, qos" in refused.stdout
+    assert "Invalid qos" in refused.stdout
+    busy.manage("modify", "user", "root", "set", "qos+=course")
+    assert cell.snakemake("--until", "time", "--slurm-qos", "course").returncode == 0
+    made = [
+        "create",
+        "reservation",
+        "ReservationName=lesson",
+        "Nodes=gn1",
+        "Users=root",
+        "StartTime=now",
+        "Duration=60",
+    ]
+    assert busy.run("scontrol", *made).returncode == 0
+    cell.record().unlink()
+    cell.configure_cluster(**{**GPU_JOBS, "gpu_jobs": gpu_jobs, "qos": "course", "reservation": "lesson"})
+    assert cell.snakemake("--until", "time").returncode == 0
+    busy.run("scontrol", "delete", "ReservationName=lesson")
+    assert [job["QOS"] for job in cell.jobs("time")] == ["course"] * 2
+    assert cell.jobs("time")[1]["Reservation"] == "lesson"
+
+
+def test_a_cell_that_slurm_ended_for_its_memory_says_so(cell: SlurmProject) -> None:
+    code = cell.folder / "workflow/dpscale/scheduler/cluster.py"
+    code.write_text(code.read_text().replace("PROCESS_MB = 4000", "PROCESS_MB = 25"))
+    cell.record().unlink()
+    done = cell.snakemake("--until", "time", "--retries", "0")
+    assert done.returncode != 0
+    assert "host memory" in done.stdout, done.stdout
