@@ -131,6 +131,7 @@ _CAUSES = (
         "One device is slower than the others, which wait for it in every step.",
         "Look for another process on it (nvidia-smi, top) and at its clocks and temperature; or leave it out.",
         on_cpu="Look for other processes on its cores (top), or leave them out.",
+        section="communication",
     ),
     Cause(
         "hidden_synchronisation",
