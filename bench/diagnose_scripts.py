@@ -71,7 +71,6 @@ CPU = (
     Case("own_code"),
     Case("work_not_divided"),
     Case("started_twice"),
-    Case("fixed_steps", "--steps 150", shows_processes=True, cures=False),
     Case("batch_not_scaled", "--batch 16 --split", shows_processes=True, cures=False),
     Case("too_few_cores", prefix="taskset -c {core}", cures=False),
 )

@@ -204,3 +204,8 @@ def test_one_gpu_has_a_share_of_its_chip() -> None:
     diagnosis = diagnose_script(script_record(process(0, 1, alone, **gpu)))
     assert diagnosis.chip_share.value == pytest.approx(0.02, rel=0.05)
     assert [part.probe for part in diagnosis.parts] == ["fastest", "as_it_is"]
+
+
+def test_a_number_of_steps_that_the_command_fixes_is_said() -> None:
+    record = script_record(process(0), process(1), command=["torchrun", "train.py", "--max_train_steps", "1000"])
+    assert any("--max_train_steps fixes the number of steps" in one for one in diagnose_script(record).cautions)

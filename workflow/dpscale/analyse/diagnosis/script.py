@@ -1,5 +1,6 @@
 """A record of a script that was run as it is: its times by probe, and the answer that it gives."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from statistics import fmean, median
@@ -16,6 +17,8 @@ from dpscale.vocabulary.chips import chip_named
 AS_IT_IS = ("as_it_is", "as_it_is_again")
 # Steps without blocks are cut into so many.
 BLOCKS = 9
+# Options of scripts that say how many steps they make, whatever the number of ranks.
+_FIXED_STEPS = re.compile(r"--?(max|total|train|num)[-_](train(ing)?[-_])?(steps|iters|iterations)\b")
 # A step that takes so many times the median is a pause, and counts among those.
 PAUSE = 3.0
 # What adds less to a step is no part of it.
@@ -248,6 +251,8 @@ def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[st
             yield f"Of {first['world_size']} ranks {len(ranks)} are on this machine; the others are not seen."
         if reason := record["one_unknown"]:
             yield f"How many times as fast as one device it is, is not known: {reason}."
+        if fixed := [word for word in record["command"] if _FIXED_STEPS.match(word)]:
+            yield f"{fixed[0]} fixes the number of steps: on more devices it is more work, unless that is divided."
     if first["status"] == "observed":
         yield f"Nothing was changed in its steps, only watched: {first.get('why') or 'it cannot be undone safely'}."
     if ((first.get("optimiser") or {}).get("count") or 1) > 1:
