@@ -12,15 +12,15 @@ import os
 import random
 import time
 from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
 FEATURES, WIDTH = 256, 256
 asked: argparse.Namespace
@@ -40,29 +40,31 @@ class Made(Dataset[tuple[torch.Tensor, Any]]):
     def __len__(self) -> int:
         return self.samples
 
-    def __getitem__(self, number: int) -> tuple[torch.Tensor, Any]:
-        if has("slow_loader") or (has("loader_of_one_rank") and self.rank == 1):
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+        if (has("slow_loader") and asked.device == "cpu") or (has("loader_of_one_rank") and self.rank == 1):
             time.sleep(0.0003)
         x = self.table[number % 512]
         x[0] = number
         return x, number % 10
 
 
-class Batches(Made):
-    """Whole batches, so that loading costs a GPU nothing."""
+class Ready(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Batches that are on the GPU already, as of a script whose loading costs nothing; images of many sizes."""
 
-    def __getitem__(self, number: int) -> tuple[torch.Tensor, Any]:
-        if has("slow_loader"):
-            time.sleep(0.03)
-        return self.table[:1].expand(asked.batch, -1).clone(), torch.arange(asked.batch) % 10
+    def __init__(self, dtype: torch.dtype):
+        self.labels = torch.randint(10, (asked.batch,), device=asked.device)
+        if asked.images:
+            self.data = torch.randn(asked.batch, 3, 192, 192, device=asked.device)
+        else:
+            self.data = torch.randn(4 * asked.batch, FEATURES, dtype=dtype, device=asked.device)
 
-
-class Images(Batches):
-    """Batches of images for a GPU, of one size or of many."""
-
-    def __getitem__(self, number: int) -> tuple[torch.Tensor, Any]:
-        side = random.Random(number).randrange(64, 256, 4) if asked.cause == "cudnn_search" else 128
-        return torch.ones(asked.batch, 3, side, side), torch.arange(asked.batch) % 10
+    def __iter__(self) -> Any:
+        turn = random.Random(0)
+        for number in count():
+            side = turn.randrange(64, 192)
+            start = number % 4 * asked.batch
+            x = self.data[..., :side, :side] if asked.images else self.data[start : start + asked.batch]
+            yield x, self.labels
 
 
 class Held(torch.autograd.Function):
@@ -91,8 +93,8 @@ class Network(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         if asked.images:
-            layers = [nn.Conv2d(3, 64, 3, stride=2), nn.ReLU(), nn.Conv2d(64, 128, 3, stride=2), nn.ReLU()]
-            layers += [nn.Conv2d(128, 128, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
+            layers = [nn.Conv2d(3, 64, 3, stride=2), nn.ReLU(), nn.Conv2d(64, 512, 3, stride=2), nn.ReLU()]
+            layers += [nn.Conv2d(512, 512, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)]
         elif asked.cause in ("many_small_tensors", "small_batch"):
             layers = [nn.Linear(FEATURES, 16), *(nn.Linear(16, 16) for _ in range(asked.layers)), nn.Linear(16, 10)]
         else:
@@ -127,9 +129,8 @@ def options() -> argparse.Namespace:
 
 
 def loader_of(rank: int, ranks: int) -> Any:
-    if asked.device == "cuda":
-        batches = (Images if asked.images else Batches)(40, rank)
-        return DataLoader(batches, batch_size=None, pin_memory=True)
+    if asked.device == "cuda" and not has("slow_loader"):
+        return DataLoader(Ready(torch.float64 if has("float64") else torch.float32), batch_size=None)
     short = asked.cause in ("workers_restarted", "few_batches")
     dataset = Made(asked.batch * ranks * (8 if short else 40), rank)
     workers = {"few_batches": 4, "workers_restarted": 2}.get(asked.cause, 0)
@@ -167,6 +168,8 @@ def main() -> None:
     if ranks > 1:
         network = DistributedDataParallel(network, broadcast_buffers=has("buffers"))
     if has("sharding") and ranks > 1:
+        from torch.distributed.optim import ZeroRedundancyOptimizer  # takes seconds to import
+
         optimiser: Any = ZeroRedundancyOptimizer(network.parameters(), torch.optim.Adam, lr=1e-4)
     elif asked.cause in ("many_small_tensors", "sharding", "small_batch"):
         optimiser = torch.optim.Adam(network.parameters(), lr=1e-4, foreach=False, fused=asked.cured)
@@ -205,6 +208,7 @@ def train(
             if has("hidden_synchronisation"):
                 for parameter in plain.parameters():
                     parameter.norm().item()
+                    parameter.abs().max().item()
             if has("scalars") and ranks > 1:
                 for _ in range(20):
                     dist.all_reduce(loss.detach().clone())

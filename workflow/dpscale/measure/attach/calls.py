@@ -51,6 +51,7 @@ class Calls:
     def __init__(self) -> None:
         self.rows: dict[Any, list[Any]] = {}
         self.seconds = 0.0  # in counted steps of any block
+        self.asked = 0  # calls in others
         self.inside = False
 
     def add(self, kind: str, by: Any, seconds: float, size: int = 0) -> None:
@@ -135,7 +136,10 @@ def _collective(real: Callable[..., Any], kind: str) -> Callable[..., Any]:
 
 def _number(real: Callable[..., Any], kind: str) -> Callable[..., Any]:
     def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not NOW.counting or WAIT.inside or type(self) not in PLAIN or not self.is_cuda:
+        if WAIT.inside or type(self) not in PLAIN or not self.is_cuda:
+            return real(self, *args, **kwargs)
+        if not NOW.counting:
+            WAIT.asked += 1
             return real(self, *args, **kwargs)
         by = sys._getframe(1)
         key = (by.f_code, by.f_lasti, kind, self.shape, self.dtype)
@@ -165,6 +169,7 @@ def _copy(value: Any) -> Any:
 def _synchronize(real: Callable[..., Any]) -> Callable[..., Any]:
     def hook(*args: Any, **kwargs: Any) -> Any:
         if not NOW.counting:
+            WAIT.asked += 1
             return real(*args, **kwargs)
         if ANSWERS.at_once:
             return None

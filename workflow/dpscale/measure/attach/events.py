@@ -6,6 +6,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ class Events:
         self.autocasts: dict[tuple[str, str], int] = {}
         self.anomaly = False  # has been on
         self.anomaly_off = False
+        self.gc_off = False
+        self.search_off = False
         self.reset()
 
     def reset(self) -> None:
@@ -32,6 +35,7 @@ class Events:
         self.gc_total_s = self.gc_longest_s = 0.0
         self.shape_steps = 0
         self.shape_s = 0.0
+        self.known_shape_s: list[float] = []
         self.compiled_before = compiled()
         self.memory_before = allocations()
 
@@ -49,6 +53,7 @@ class Events:
     def facts(self) -> dict[str, Any]:
         count, seconds = compiled()
         memory = allocations()
+        usual_s = median(self.known_shape_s) if self.known_shape_s else 0.0
         return {
             "gc": {
                 "count": sum(self.collections),
@@ -58,13 +63,17 @@ class Events:
             },
             "compile": {"count": count - self.compiled_before[0], "seconds": seconds - self.compiled_before[1]},
             "cuda_malloc": memory and {name: memory[name] - (self.memory_before or {}).get(name, 0) for name in memory},
-            "cudnn_search": {"new_shapes": self.shape_steps, "seconds": self.shape_s},
+            "cudnn_search": {
+                "new_shapes": self.shape_steps,
+                "seconds": max(0.0, self.shape_s - self.shape_steps * usual_s),
+            },
             "save": {"count": self.saves, "seconds": self.save_s},
         }
 
 
 def install() -> None:
     gc.callbacks.append(EVENTS.collected)
+    wrap(gc, "collect", _collect)
     wrap(torch, "save", _save)
     wrap(torch, "set_anomaly_enabled", _set_anomaly_enabled)
     wrap(torch.amp.autocast_mode.autocast, "__enter__", _autocast)
@@ -88,6 +97,10 @@ def allocations() -> dict[str, int] | None:
 
 
 EVENTS = Events()
+
+
+def _collect(real: Callable[..., int]) -> Callable[..., int]:
+    return lambda *args, **kwargs: 0 if EVENTS.gc_off else real(*args, **kwargs)
 
 
 def _save(real: Callable[..., Any]) -> Callable[..., Any]:

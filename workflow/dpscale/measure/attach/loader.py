@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as of_torch
 
+from .events import EVENTS
 from .hooks import NOW, wrap
 
 clock = time.perf_counter
@@ -55,7 +56,7 @@ class Source:
             self.steps += 1
         tensors = list(tensors_of(batch))
         shapes = tuple(tensor.shape for tensor in tensors)
-        if shapes not in self.shapes:
+        if shapes not in self.shapes and not EVENTS.search_off:  # cuDNN then searches later
             self.shapes.add(shapes)
             LOADING.new_shape = True
             if self.batch is None and tensors and tensors[0].dim():

@@ -10,22 +10,28 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from .calls import ANSWERS
+from .calls import ANSWERS, WAIT
 from .events import EVENTS
 from .hooks import NOW
 from .loader import LOADING
 from .network import NETWORK
 
 Undo = Callable[[], None]
+# Parts of the time below which it is not tried without.
+LITTLE_LOADING, LITTLE_GC = 0.01, 0.005
+# So few tensors are no work for an optimiser.
+FEW_TENSORS = 50
 FUSED = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 
 class Scene(NamedTuple):
-    """What an intervention may touch: the optimisers of the script, where it computes, how many ranks there are."""
+    """What an intervention may touch: the optimisers of the script, where it computes, how many ranks there are; and
+    for how long it has run."""
 
     optimisers: Sequence[Any]
     on_gpu: bool
     ranks: int
+    seconds: float
 
 
 class Intervention(NamedTuple):
@@ -92,10 +98,15 @@ def _only_last(_scene: Scene) -> Undo:
 # Loading
 
 
-def _no_loader(_scene: Scene) -> str | None:
-    if not LOADING.of_training():
+def _no_loader(scene: Scene) -> str | None:
+    used = LOADING.of_training()
+    if not used:
         return "no DataLoader of torch"
-    return "the script changes its batches in place" if LOADING.in_place else None
+    if LOADING.in_place:
+        return "the script changes its batches in place"
+    in_steps = not any(loader and loader.num_workers for loader in (source.loader() for source in used))
+    quick = scene.ranks < 2 and in_steps and LOADING.seconds < LITTLE_LOADING * scene.seconds
+    return "loading takes next to no time" if quick else None
 
 
 def _keep(_scene: Scene) -> Undo:
@@ -110,13 +121,23 @@ def _no_gpu(scene: Scene) -> str | None:
     return None if scene.on_gpu else "no CUDA GPU is used"
 
 
+def _no_waits(scene: Scene) -> str | None:
+    return _no_gpu(scene) or (None if WAIT.asked else "no number is asked for")
+
+
 def _no_emptying(_scene: Scene) -> str | None:
     return None if 10 * ANSWERS.emptied >= NOW.step else "the allocator is not emptied in steps"
 
 
+def _no_gc(scene: Scene) -> str | None:
+    return None if EVENTS.gc_s > LITTLE_GC * scene.seconds else "garbage collection takes next to no time"
+
+
 def _gc_off(_scene: Scene) -> Undo:
+    on = gc.isenabled()
     gc.disable()
-    return gc.enable
+    flag = _attributes((EVENTS, "gc_off", True))
+    return _both(flag, gc.enable if on else flag)
 
 
 # Switches
@@ -203,6 +224,8 @@ def _autocast(_scene: Scene) -> Undo:
 
 
 def _not_fused(scene: Scene) -> str | None:
+    if len(parameters(scene.optimisers)) < FEW_TENSORS:
+        return "the optimiser has few tensors"
     for optimiser in scene.optimisers:
         if type(optimiser) not in FUSED:
             return f"{type(optimiser).__name__} is not one of {', '.join(kind.__name__ for kind in FUSED)}"
@@ -269,13 +292,14 @@ PROBES: dict[str, Intervention] = {
         lambda scene: _no_ddp(scene) or _no_loader(scene), lambda scene: _both(_keep(scene), _no_allreduce(scene))
     ),
     "accumulated": Intervention(_accumulated, _only_last),
-    "no_waiting": Intervention(_no_gpu, lambda _: _attributes((ANSWERS, "at_once", True))),
+    "no_waiting": Intervention(_no_waits, lambda _: _attributes((ANSWERS, "at_once", True))),
     "no_emptying": Intervention(_no_emptying, lambda _: _attributes((ANSWERS, "no_emptying", True))),
-    "gc_off": Intervention(lambda _: None if gc.isenabled() else "garbage collection is off", _gc_off),
+    "gc_off": Intervention(_no_gc, _gc_off),
     "anomaly_off": Intervention(lambda _: None if EVENTS.anomaly else "anomaly mode is off", _anomaly_off),
     "deterministic_off": Intervention(_not_deterministic, _deterministic_off),
     "cudnn_benchmark_off": Intervention(
-        _no_benchmark, lambda _: _attributes((torch.backends.cudnn, "benchmark", False))
+        _no_benchmark,
+        lambda _: _attributes((torch.backends.cudnn, "benchmark", False), (EVENTS, "search_off", True)),
     ),
     "precision": Intervention(_no_tf32, _tf32),
     "autocast_bfloat16": Intervention(_no_float32, _autocast),

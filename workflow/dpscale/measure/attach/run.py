@@ -61,6 +61,7 @@ class WatchedRun:
         self.profile: dict[str, Any] | None = None
         self.sampler = None if self.pace else Sampler(threading.get_ident())
         self.gaps = Gaps(self.sampler)
+        EVENTS.gc_s = LOADING.seconds = 0.0
         self.known = self._known()
         self.plan = schedule.plan(self)
         self.heard = self.refused = 0
@@ -124,7 +125,9 @@ class WatchedRun:
         if LOADING.new_shape:
             LOADING.new_shape = False
             EVENTS.shape_steps += 1
-            EVENTS.shape_s += max(0.0, seconds - self.pace_s)
+            EVENTS.shape_s += seconds
+        elif NOW.as_it_is or (NOW.counting and EVENTS.search_off):
+            EVENTS.known_shape_s.append(seconds)
 
     def _known(self) -> dict[str, float]:
         return {
@@ -231,7 +234,7 @@ class WatchedRun:
         return [optimiser for optimiser in (self.optimisers[key]() for key in keys) if optimiser is not None]
 
     def scene(self) -> probes.Scene:
-        return probes.Scene(self.living(), self.on_gpu, self.ranks.world_size)
+        return probes.Scene(self.living(), self.on_gpu, self.ranks.world_size, clock() - self.began)
 
     def _begin_timing(self) -> None:
         self.timing_began = clock()
@@ -258,7 +261,7 @@ class WatchedRun:
         if self.why:
             left_out = dict.fromkeys(offered, self.why)
         fitting = schedule.that_fit([name for name in offered if name not in left_out], self.pace_s, seconds)
-        too_long = dict.fromkeys(offered, "no time for it: a step takes too long")
+        too_long = dict.fromkeys(offered, "no time for it")
         self.not_offered.update({name: (left_out | too_long)[name] for name in offered if name not in fitting})
         self.not_offered.update({name: why for name, why in left_out.items() if name in offered})
         return fitting

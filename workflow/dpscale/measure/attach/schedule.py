@@ -11,10 +11,21 @@ from .loader import LOADING
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")  # two of a kind in each round: how much equal blocks differ
 # What is left out last, where a step takes so long that not everything fits.
-FIRST = ("no_allreduce", "batch_kept", "no_waiting", "batch_kept_no_allreduce", "accumulated", "no_buffers")
+FIRST = (
+    "no_allreduce",
+    "cudnn_benchmark_off",
+    "batch_kept",
+    "no_waiting",
+    "batch_kept_no_allreduce",
+    "accumulated",
+    "no_buffers",
+    "no_emptying",
+    "anomaly_off",
+    "precision",
+)
 # Could fail in the middle of a script: in later rounds only, when there is something to tell already.
 RISKY = ("autocast_bfloat16",)
-RISKY_FROM = 2
+RISKY_FROM, RISKY_SECONDS = 2, 60.0
 # The first steps after a switch belong to it: cuDNN's search, compilation, a queue of batches that ran full.
 SKIPPED, SKIPPED_AFTER_SWITCHES = 2, 5
 SWITCHES = (
@@ -26,7 +37,8 @@ SWITCHES = (
     "foreach_optimiser",
 )
 LEAST_STEPS, MOST_STEPS = 4, 2000
-
+# Of so many rounds an interval bears one that was disturbed; of fewer than the least nothing is told.
+ROUNDS, LEAST_ROUNDS = 12, 4
 
 WARM_UP_STEPS = 5
 
@@ -56,8 +68,8 @@ def order(probes: Sequence[str], seed: int, number: int) -> list[str]:
 
 
 def block_seconds(seconds: float, blocks: int) -> float:
-    """So that six rounds fit into `seconds`: 0.5 s to 2 s a block, less where not even three rounds would fit."""
-    return min(2.0, max(seconds / blocks / 6, min(0.5, seconds / blocks / 3)))
+    """So that ROUNDS rounds fit into `seconds`: 0.1 s to 2 s a block."""
+    return min(2.0, max(0.1, seconds / blocks / ROUNDS))
 
 
 def steps_of(step_s: float, seconds: float) -> int:
@@ -72,9 +84,12 @@ def skipped(probe: str, before: str, queued: int) -> int:
 
 
 def that_fit(probes: Sequence[str], step_s: float, seconds: float) -> list[str]:
-    """The probes of which two rounds fit into `seconds`, those of FIRST before others; at least two."""
-    room = int(seconds / 2 / (step_s * (LEAST_STEPS + SKIPPED))) - len(AS_IT_IS)
-    wanted = sorted(probes, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    """The probes of which LEAST_ROUNDS rounds fit into `seconds`, those of FIRST before others; at least two."""
+    room = int(seconds / LEAST_ROUNDS / (step_s * (LEAST_STEPS + SKIPPED))) - len(AS_IT_IS)
+    wanted = sorted(
+        (name for name in probes if name not in RISKY or seconds >= RISKY_SECONDS),
+        key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST),
+    )
     return wanted[: max(2, room)]
 
 
@@ -98,14 +113,15 @@ def plan(run: Any) -> Iterator[Turn]:
 
 
 def rounds(run: Any, probes: Sequence[str], seconds: float) -> Generator[Turn, None, int]:
-    """As many as fit into `seconds`, one at least, and none begun after half as much again. Returns their number."""
+    """As many as fit into `seconds`, and the first one if twice as long is enough. Returns their number."""
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
     while not number or clock() + 0.7 * longest < until:
         began = clock()
-        steps = steps_of(run.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)))
+        skipped_s = SKIPPED * run.pace_s
+        steps = steps_of(run.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)) - skipped_s)
         expected = number + rounds_in(until - began, run.pace_s, steps, len(probes))
         for name in order(probes, run.job.get("seed", 0), number):
-            if clock() > until + 0.5 * seconds:
+            if clock() > until + (0.3 if number else 1.0) * seconds:
                 return number
             skip = skipped(name, before, LOADING.queued())
             yield Turn("timing", number, name, skip, steps, expected, round(until - clock(), 1))
