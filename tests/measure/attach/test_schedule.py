@@ -26,8 +26,8 @@ def test_what_could_fail_in_the_script_waits_until_there_is_something_to_tell() 
 
 @pytest.mark.parametrize(
     ("seconds", "blocks", "expected"),
-    [(180, 6, 2.0), (180, 20, 1.5), (30, 8, 0.625), (20, 8, 0.5), (6, 8, 0.25)],
-    ids=["2 s at most", "six rounds", "six short ones", "at least 0.5 s", "less where three rounds would not fit"],
+    [(180, 6, 2.0), (180, 20, 0.75), (24, 8, 0.25), (6, 8, 0.1)],
+    ids=["2 s at most", "a dozen rounds", "a dozen short ones", "at least 0.1 s"],
 )
 def test_length_of_a_block(seconds: float, blocks: int, expected: float) -> None:
     assert schedule.block_seconds(seconds, blocks) == expected
@@ -57,3 +57,8 @@ def test_where_steps_take_long_the_causes_of_most_scripts_are_asked_for_first() 
     probes = ["gc_off", "batch_kept", "fused_optimiser", "no_allreduce"]
     assert schedule.that_fit(probes, 0.01, 60) == ["no_allreduce", "batch_kept", "gc_off", "fused_optimiser"]
     assert schedule.that_fit(probes, 10, 60) == ["no_allreduce", "batch_kept"]
+
+
+@pytest.mark.parametrize(("seconds", "fits"), [(20, []), (180, ["autocast_bfloat16"])])
+def test_what_waits_for_later_rounds_is_not_tried_where_there_are_few(seconds: float, fits: list[str]) -> None:
+    assert schedule.that_fit(["autocast_bfloat16"], 0.01, seconds) == fits

@@ -116,12 +116,17 @@ class WatchedRun:
         NETWORK.step_ended()
         before, self.known = self.known, self._known()
         first = len(self.times) == 1 and not self.counting  # it holds the switch of an intervention
-        if seconds > self.limit and self.block.phase == "timing" and not first:
+        is_pause = seconds - self.ahead_s > self.limit and self.block.phase == "timing" and not first
+        if is_pause:
             parts = {name: self.known[name] - before[name] for name in before}
-            self.gaps.note(seconds, NOW.step - 1, self.block.probe, NOW.border, parts)
+            self.gaps.note(seconds - self.ahead_s, NOW.step - 1, self.block.probe, NOW.border, parts)
         elif NOW.counting:
             self.steady_steps += 1
             self.steady_s += seconds
+        if self.on_gpu and self.block.phase == "timing":
+            if is_pause:
+                self.excess_s += max(0.0, seconds - self.ahead_s - self.pace_s)
+            self.ahead_s = max(0.0, self.ahead_s + self.pace_s - seconds)
         if LOADING.new_shape:
             LOADING.new_shape = False
             EVENTS.shape_steps += 1
@@ -182,6 +187,8 @@ class WatchedRun:
     def _clear(self, counting: bool, steps: int) -> None:
         self.counting, self.left = counting, steps
         self.times: list[float] = []
+        # Of a GPU: the work that is queued, since a step that waits for it is no pause; and pauses beyond that.
+        self.ahead_s = self.excess_s = 0.0
         self.borders: list[int] = []
         self.sums = [(LOADING.seconds, COLLECTIVE.seconds)]
 
@@ -205,13 +212,15 @@ class WatchedRun:
             setattr(self, self.block.probe, found)
 
     def _as_block(self, seconds: float) -> dict[str, Any]:
-        """Steps at borders (an epoch begins, validation, a checkpoint) are left out, unless most steps are such."""
-        times, borders = self.times, self.borders if 2 * len(self.borders) < len(self.times) else []
+        """Steps at borders (an epoch begins, validation, a checkpoint) are left out, unless most steps are such. Of a
+        GPU, whose steps the host's clock does not tell, what pauses took is left out."""
+        few = 2 * len(self.borders) < len(self.times) and not self.on_gpu
+        times, borders = self.times, self.borders if few else []
         return {
             "round": self.block.round,
             "probe": self.block.probe,
             "steps": len(times) - len(borders),
-            "seconds": seconds - sum(times[place] for place in borders),
+            "seconds": seconds - self.excess_s - sum(times[place] for place in borders),
             "loading_s": self._grown(0, borders),
             "collectives_s": self._grown(1, borders),
             "borders": borders,

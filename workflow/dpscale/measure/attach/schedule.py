@@ -25,7 +25,7 @@ FIRST = (
 )
 # Could fail in the middle of a script: in later rounds only, when there is something to tell already.
 RISKY = ("autocast_bfloat16",)
-RISKY_FROM, RISKY_SECONDS = 2, 60.0
+RISKY_FROM, RISKY_SECONDS = 2, 25.0
 # The first steps after a switch belong to it: cuDNN's search, compilation, a queue of batches that ran full.
 SKIPPED, SKIPPED_AFTER_SWITCHES = 2, 5
 SWITCHES = (
