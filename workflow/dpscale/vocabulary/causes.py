@@ -264,12 +264,14 @@ _CAUSES = (
         "The steps wait while the script logs.",
         "Log once in many steps, and no histograms.",
         code="if step % 100 == 0: log(...)",
+        within=_HOST,
     ),
     Cause(
         "own_code",
         "the script's own code between the steps",
         "Between the steps the script does something else for long, and the devices wait.",
         "Do it less often, or in another process.",
+        within=_HOST,
     ),
     Cause(
         "anomaly",
@@ -313,7 +315,7 @@ _CAUSES = (
         "With cudnn.benchmark, cuDNN tries all its algorithms for every new size of the images.",
         "Switch it off, or give all images one size.",
         code="torch.backends.cudnn.benchmark = False",
-        within=("slow_loader", "loading_disturbs"),
+        within=("slow_loader", "loading_disturbs", *_HOST),
     ),
     Cause(
         "allocator_emptied",
@@ -345,6 +347,7 @@ _CAUSES = (
         "Python stops the steps to look through all its objects, and the ranks do so at different times.",
         "Freeze what stays, and collect at fixed steps on all ranks alike.",
         code="gc.collect(); gc.freeze(); gc.disable()",
+        within=_HOST,
     ),
     Cause(
         "threads",
@@ -437,6 +440,6 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "in_time": "batches that are there in time",
     "switched_off": "the same step without it",
     "float32": "float32",
-    "none_of_it": "none of it",
+    "none_of_it": "a step that has none of it",
     "divided": "each rank its own part",
 })  # fmt: skip

@@ -120,7 +120,7 @@ def _ranks(record: Record, what: str) -> list[Mapping[str, Any]]:
 
 
 def _by_probe(rank: Mapping[str, Any]) -> Blocks:
-    """Blocks without the steps that are told as pauses; those of a GPU came without, by a clock that knows its queue."""
+    """Blocks without the steps that are told as pauses; those of a GPU come without."""
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
     blocks = rank.get("blocks") or ()
     usual = [seconds for block in blocks if block["probe"] in AS_IT_IS for seconds in _each_s(block)]

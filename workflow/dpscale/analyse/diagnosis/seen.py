@@ -7,13 +7,14 @@ tells it; what is in every step is a difference of blocks of the same round (doc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import inf, nan
 from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy, count, exact, found, times
 from dpscale.analyse.answer.probes import ProbeCost, Probes, in_rounds, minus
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
+from dpscale.vocabulary.chips import chip_named
 
 DECIMAL = Unit("1", "", decimals=1)
 # What a probe switches off: its cause, the probe, and the rows of calls that have its lines.
@@ -34,6 +35,8 @@ EVENTS = (
     ("compile_per_length", "compile", "count", ""),
     ("cudnn_search", "cudnn_search", "new_shapes", "cudnn_benchmark_off"),
 )
+# Float64 is so many times slower than float32 without tensor cores, at least.
+FLOAT64_SLOWER = 2.0
 # A GPU that is busy for a smaller part of a step waits for its launches.
 BUSY_GPU = 0.6
 # An exchange that is no faster than that, in GB/s, has a slow link, whatever of it was hidden.
@@ -165,7 +168,10 @@ def _events(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
         most = max(of_ranks, key=lambda one: one.get("seconds") or 0.0)
         rare = _rare(probes, seen, name, most.get("seconds") or 0.0, most.get(counted) or 0, [])
         cost = probes.cost(probes.whole, probe)
-        if cost and cost.seconds.low > probes.noise_s:
+        # Pauses are no part of blocks.
+        is_less = cost and cost.seconds.has_interval and cost.seconds.high < rare.cost_s.value
+        in_steps = (most.get("longest_s") or inf) < probes[probes.whole].value
+        if cost and (cost.seconds.low > probes.noise_s or (is_less and in_steps)):
             remedy = Remedy("switched_off", rare.cost_s, cost.seconds)
             yield found(name, probes, cost, times(probes, probes.whole, probe), [remedy])
         else:
@@ -252,20 +258,23 @@ def _of_ranks(figures: Sequence[Figure]) -> list[Evidence]:
 
 
 def _computing(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """Of a step in memory, without exchange: the time in which a GPU computes nothing; and in float64 half of it at
-    least."""
-    step = probes["own_pace" if probes.has("own_pace") else probes.in_memory]
+    """Of a step in memory, without exchange: the time in which a GPU computes nothing, as its profile shows; and in
+    float64 what its arithmetic would take less in float32."""
+    step = probes["own_pace" if probes.has("own_pace") else probes.in_memory].value
     busy, sizes = seen.part("profile", "busy_share"), seen.part("dtypes") or {}
+    computing = min(step, probes[probes.whole].value * (1.0 if busy is None else busy))
     if busy is not None and busy < BUSY_GPU:
-        computing = busy * probes[probes.whole].value
-        cost = step.map(lambda seconds: max(0.0, seconds - computing))
+        cost = exact(step - computing)
         evidence = [
             Evidence("busy_gpu", exact(busy), PERCENT),
             count("kernels", seen.part("profile", "kernels_per_step")),
         ]
         yield found("small_batch", probes, ProbeCost(cost), evidence, [Remedy("cuda_graph", cost)])
     if 2 * sizes.get("float64", 0) > sum(sizes.values()):
-        cost = exact(0.5 * step.value)
+        chip = chip_named(seen.part("device_model") or "")
+        gained = chip.most("float32").flop_s / chip.most("float32-strict").flop_s if chip else 1.0
+        slower = max(FLOAT64_SLOWER, gained if seen.part("switches", "tf32") else 1.0)
+        cost = exact(computing * (1 - 1 / slower))
         yield found("float64", probes, ProbeCost(cost), [], [Remedy("float32", cost)])
 
 
