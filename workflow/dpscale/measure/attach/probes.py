@@ -104,7 +104,7 @@ def _no_loader(scene: Scene) -> str | None:
         return "no DataLoader of torch"
     if LOADING.in_place:
         return "the script changes its batches in place"
-    in_steps = not any(loader and loader.num_workers for loader in (source.loader() for source in used))
+    in_steps = not any(source.facts["workers"] for source in used)
     quick = scene.ranks < 2 and in_steps and LOADING.seconds < LITTLE_LOADING * scene.seconds
     return "loading takes next to no time" if quick else None
 

@@ -54,6 +54,8 @@ class WatchedRun:
         self.step_s: list[float] = []
         self.steady_steps, self.steady_s = 0, 0.0
         self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
+        # Of a GPU: the work that is queued, since a step that waits for it is no pause; and pauses beyond that.
+        self.ahead_s, self.excess_s = 0.0, 0.0
         self.limit = self.pace_s = float("inf")  # of a gap, and of a step as it is
         self.timing_began: float | None = None
         self.processor: Any = None
@@ -187,7 +189,6 @@ class WatchedRun:
     def _clear(self, counting: bool, steps: int) -> None:
         self.counting, self.left = counting, steps
         self.times: list[float] = []
-        # Of a GPU: the work that is queued, since a step that waits for it is no pause; and pauses beyond that.
         self.ahead_s = self.excess_s = 0.0
         self.borders: list[int] = []
         self.sums = [(LOADING.seconds, COLLECTIVE.seconds)]
