@@ -49,7 +49,7 @@ class Case:
 
 
 CPU = (
-    Case("nothing", cures=False),
+    Case("nothing", "--batch 1024 --width 512", cures=False),
     Case("slow_loader"),
     Case("loader_of_one_rank"),
     Case("workers_restarted"),
