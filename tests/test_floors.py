@@ -22,7 +22,7 @@ FLOORS = (
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
     ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "measure.attach", "*.in_torch"),
     ("present", "export", "measure.worker"),
-    ("compare", "measure.launch", "audit.page", "audit.files"),
+    ("compare", "measure.launch", "measure.fit", "audit.page", "audit.files"),
     ("options",),
     ("loaded",),
     ("*.commands", "measure.options"),

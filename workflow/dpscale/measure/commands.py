@@ -34,7 +34,7 @@ from dpscale.schemas.settings import (
     TrainingSettings,
     sample_of,
 )
-from dpscale.strategies.known import STRATEGIES, parallel_strategies
+from dpscale.strategies.known import BASELINE, STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
     from dpscale.measure.launch.job import Run as Job
@@ -230,6 +230,54 @@ BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum
 
 
 @click.command()
+@click.option("--workload", required=True, help=f"Your Python file, or {' or '.join(BUILT_IN_NETWORKS)}.")
+@click.option("--strategy", type=click.Choice(list(STRATEGIES)), default=BASELINE)
+@click.option("--gpus", type=click.IntRange(min=1), default=1)
+@click.option("--power-of-two", is_flag=True, help="In place of multiples of 8.")
+@click.option(
+    "--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Of a smaller GPU, in place of all that is free."
+)
+@click.option("--json", "out", type=FILE, help="The JSON record to write.")
+@setting_options(StepSettings, "precision", "memory_format")
+def fit(
+    workload: str,
+    strategy: str,
+    gpus: int,
+    power_of_two: bool,
+    memory_gb: float | None,
+    out: Path | None,
+    **settings: Any,
+) -> None:
+    """Find the largest batch per GPU that fits, and the smallest one that is as fast.
+
+    Every batch is tried in new processes. Write what is found into batch_per_gpu of a study.
+    """
+    from dpscale.measure.fit.search import find_largest_batch
+    from dpscale.records.files import write_record
+
+    values = StepSettings.from_json(settings | _settings_of(workload))
+    timeout_s = schema_node("cell_timeout_s")["default"]
+    record = find_largest_batch(strategy, gpus, values, memory_gb, power_of_two, timeout_s)
+    click.echo(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}  {'tried, s':>8}")
+    for one in record["tries"]:
+        memory, rate = one["peak_bytes"], one["images_per_s"]
+        told = f"{memory / 1e9:>10.2f}  {rate:>10,.0f}" if memory else f"{'too large':>10}  {'':>10}"
+        click.echo(f"{one['batch_per_gpu']:>13,}  {told}  {one['seconds']:>8.1f}")
+    above = f"; {record['too_large']:,} does not fit" if record["too_large"] else ""
+    click.echo(f"largest that fits: {record['largest']:,}{above}")
+    click.echo(f"smallest within 2 % of the best throughput: {record['enough']:,}")
+    if out:
+        write_record("fit", out, record)
+        click.echo(f"{RECORD_WRITTEN}{out}")
+
+
+def _settings_of(workload: str) -> dict[str, Any]:
+    """Those that name a network that comes with dpscale, with made-up images, or a user's file."""
+    built_in = workload in BUILT_IN_NETWORKS
+    return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}
+
+
+@click.command()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 @click.option(
     "--minutes",
@@ -321,10 +369,8 @@ def _measured_workload(workload: str, out: Path | None, asked: dict[str, Any]) -
 
     settings = {name: asked.pop(name) for name in ("device", "precision")}
     question = Diagnosed.of(**asked)
-    if workload in BUILT_IN_NETWORKS:
-        settings |= {"network": workload, "dataset_source": "synthetic", "epoch_images": _DIAGNOSED_IMAGES}
-    else:
-        settings["workload"] = workload
+    settings |= {"epoch_images": _DIAGNOSED_IMAGES} if workload in BUILT_IN_NETWORKS else {}
+    settings |= _settings_of(workload)
     timeout_s = schema_node("cell_timeout_s")["default"]
     with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
         run = Run(timeout_s, end_with_parent=True, out=out or Path(folder, "diagnosis.json"))

@@ -35,5 +35,6 @@ VERSIONS: Mapping[str, Version] = MappingProxyType(
         "training": Version(2, still_readable=frozenset({1})),
         "diagnosis": Version(1),
         "script": Version(1),
+        "fit": Version(1),
     }
 )

@@ -396,6 +396,7 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
         "timing": TimingSettings,
         "training": TrainingSettings,
         "diagnosis": StepSettings,
+        "fit": StepSettings,
     }
 )
 

@@ -1,0 +1,61 @@
+"""The largest batch on a real GPU whose memory is kept small: it trains, and 8 samples more do not fit.
+
+Tries of this test share a process, which saves minutes; those of the last one have processes of their own.
+"""
+
+import gc
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from command_line import run_apart
+from dpscale.measure.fit import search as fit
+from dpscale.measure.fit.search import MULTIPLE, TRIES, find_largest_batch
+from dpscale.records.files import read_record
+from dpscale.schemas.settings import StepSettings
+from workers_here import WorkerHere
+
+pytestmark = pytest.mark.gpu
+
+# So little that 8 samples are more than fragments of memory.
+MEMORY_GB = {"cifar_resnet18": 1.5, "examples/gpt.py": 6.0, "examples/resnet50.py": 6.0}
+
+
+class InTurn(WorkerHere):
+    """The memory of a try is free again for the next one."""
+
+    def __init__(self, module: str, job: dict[str, Any], *_: int):
+        super().__init__(module, job)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__(*_)
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@pytest.mark.parametrize("workload", MEMORY_GB)
+def test_the_found_batch_trains_and_8_more_do_not(root: Path, workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "Workers", InTurn)
+    is_file = workload.endswith(".py")
+    chosen = {"workload": str(root / workload)} if is_file else {"network": workload, "dataset_source": "synthetic"}
+    settings, start = StepSettings.from_json(chosen), time.monotonic()
+    record = find_largest_batch("single", 1, settings, MEMORY_GB[workload], False, 60)
+    searched = f"{len(record['tries'])} tries, {time.monotonic() - start:.0f} s"
+    print(workload, record["largest"], record["too_large"], record["enough"], searched)
+    again = {one["batch_per_gpu"]: one["peak_bytes"] for one in record["tries"]}
+    assert again[record["largest"]] <= MEMORY_GB[workload] * 1e9
+    assert record["too_large"] == record["largest"] + MULTIPLE
+    assert again[record["too_large"]] is None
+    assert [one["batch_per_gpu"] >= record["enough"] for one in record["tries"]].count(True) <= TRIES
+
+
+def test_tries_of_processes_of_their_own(tmp_path: Path) -> None:
+    out = tmp_path / "fit.json"
+    run_apart("fit", "--workload", "cifar_resnet18", "--memory-gb", 1.5, "--power-of-two", "--json", out)
+    record = read_record("fit", out)
+    assert record["too_large"] == 2 * record["largest"] >= 2 * record["enough"]
