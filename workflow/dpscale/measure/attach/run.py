@@ -7,6 +7,7 @@ import os
 import statistics
 import threading
 import time
+from collections import deque
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ class WatchedRun:
         self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
         # Of a GPU: the work that is queued, since a step that waits for it is no pause; and pauses beyond that.
         self.ahead_s, self.excess_s = 0.0, 0.0
+        self.recent: deque[tuple[float, int]] = deque(maxlen=6)  # seconds and steps of blocks as they are
         self.limit = self.pace_s = float("inf")  # of a gap, and of a step as it is
         self.timing_began: float | None = None
         self.processor: Any = None
@@ -206,7 +208,10 @@ class WatchedRun:
             self.counted_steps += len(self.times)
             self.counted_s += seconds
         if as_it_is or self.block.phase == "warm-up":
-            self.pace_s = seconds / len(self.times)
+            if self.heard == 1:  # the very first steps were no measure
+                self.recent.clear()
+            self.recent.append((seconds, len(self.times)))
+            self.pace_s = sum(of for of, _ in self.recent) / sum(steps for _, steps in self.recent)
             self.limit = LONG * max(self.pace_s, statistics.median((self.step_s or self.times)[-2000:]))
         if self.block.phase == "profiling":
             found = self.tool.end(self.block.steps, self.counted_s / max(1, self.counted_steps))
