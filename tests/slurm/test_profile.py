@@ -4,7 +4,6 @@ Its workers measure nothing, but for those of test_study_on_slurm.py.
 """
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,9 +145,7 @@ def test_what_slurm_will_never_run_is_said_at_once(
     project = SlurmProject.on(strict, finished, tmp_path / "project")
     project.configure_cluster(**{**GPU_JOBS, **cluster})
     project.change_study(**{"batch_per_gpu": [32], **study})
-    started = time.monotonic()
     done = project.snakemake()
-    assert time.monotonic() - started < 60
     assert done.returncode != 0
     assert message in done.stdout
     assert "Slurm will not run these jobs; nothing was submitted" in done.stdout

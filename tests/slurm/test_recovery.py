@@ -19,14 +19,14 @@ def forgetful(slurm: ThrowawaySlurm) -> Iterator[None]:
         yield
 
 
-def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project: SlurmProject, forgetful: None) -> None:
+def test_a_cancelled_cell_is_noticed_and_tried_again(project: SlurmProject, forgetful: None) -> None:
     project.hurried = False
     snakemake = project.start_a_cell()
     (job,) = project.jobs("time")
     project.endless_no_more()
     project.slurm.run("scancel", job["JobId"])
-    wait_for(lambda: "SLURM status is: 'CANCELLED'" in project.output, timeout_s=60)
-    assert snakemake.wait(120) == 0, project.output
+    wait_for(lambda: "SLURM status is: 'CANCELLED'" in project.output)
+    assert snakemake.wait(240) == 0, project.output
     assert [job["JobState"] for job in project.jobs("time")] == ["CANCELLED", "COMPLETED"]
     assert read(project.record())["status"] == "ok"
 
@@ -34,8 +34,8 @@ def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project: Sl
 def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project: SlurmProject) -> None:
     snakemake = project.start_a_cell()
     os.killpg(snakemake.pid, signal.SIGINT)
-    assert snakemake.wait(180) != 0
-    wait_for(lambda: not project.alive(), timeout_s=30)
+    assert snakemake.wait(240) != 0
+    wait_for(lambda: not project.alive())
     project.endless_no_more()
     assert project.run("--until", "time")["time"] == 1
 
@@ -59,7 +59,7 @@ def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice
     assert len(project.jobs()) == 1
 
     assert project.slurm.run("scontrol", "resume", job["JobId"]).returncode == 0
-    wait_for(lambda: not project.alive(), timeout_s=120)
+    wait_for(lambda: not project.alive())
     assert [job["JobState"] for job in project.jobs()] == ["COMPLETED"]
     assert read(project.record())["provenance"]["job_id"] == job["JobId"]
     assert project.planned() == {"tables": 1, "report": 1, "all": 1}, "what it finished is kept"

@@ -1,15 +1,18 @@
 """The ladder of a step: differences that add up, records that have none, and E2 to E5 as they follow from rungs."""
 
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
 
+from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.collectives import links_of
 from dpscale.analyse.communication.estimators import from_steps, has_artefacts, is_distorted
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
+from dpscale.records.files import read_record
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
 from record_factory import collectives_record, communication_record
@@ -159,3 +162,15 @@ def test_the_slowest_rank_of_steps_without_exchange_is_named() -> None:
     assert (row.rung, row.slowest) == ("no_op_hook", "rank 1; rank 1 on gn2")
     assert row.uneven_s.value == pytest.approx(0.101)
     assert row.uneven_s.is_above(0.09)
+
+
+def test_no_recorded_device_is_slow_and_each_would_be_at_half_its_speed(root: Path) -> None:
+    for path in sorted(root.glob("results/recorded*/communication/ddp/**/*.json")):
+        of_run = {**read_record("communication", path), "server": 1}
+        if not rungs_of(of_run):
+            continue
+        rounds = of_run["steps"]["variants"]["no_op_hook"]
+        assert not SLOW_DEVICE.of(ladder(of_run)).holding, path
+        rounds["rank_step_s"] = [[first, 2 * second, *others] for first, second, *others in rounds["rank_step_s"]]
+        (slow,) = SLOW_DEVICE.of(ladder(of_run)).holding
+        assert slow.slowest == "rank 1", path

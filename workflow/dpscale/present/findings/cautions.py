@@ -210,9 +210,9 @@ def _slowed(slowed: Outcome[RecordsRow], terms: Terms) -> Caution:
 @where(SLOW_DEVICE)
 def _slow_device(slow: Outcome[LadderRow], terms: Terms) -> Caution:
     worst = largest(slow.holding, lambda row: row.uneven_s.value)
-    takes = f"takes {measured(worst.uneven_s.value, MILLISECONDS)} of a step longer than the fastest"
     return Caution(
-        f"One {terms.device} is slow: {worst.slowest} ({terms.point(worst)}) {takes}",
+        f"One {terms.device} is slow in {among(slow, 'configuration')}: {worst.slowest} needs "
+        f"{measured(worst.uneven_s.value, MILLISECONDS)} more for a step than the fastest ({terms.point(worst)})",
         "The others wait for it: that is no communication. Leave it out and measure these cells again",
     )
 
