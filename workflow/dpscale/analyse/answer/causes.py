@@ -18,6 +18,8 @@ from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
 SLOW_LINK_SHARE = {"GPU": 0.25, "worker": 0.05}
 # Where the steps wait for batches for a smaller part of what loading costs, it disturbs them.
 WAITED_SHARE = 0.5
+# Loading without workers costs at most so many times what its calls take: a new batch is not in caches.
+LOADED_SHARE = 1.5
 # Rounds that agree in the sign of a cost, where they are too few for an interval.
 FEWEST_ROUNDS = 3
 # Cores that are so busy are the limit where they are fewer than the processes.
@@ -232,6 +234,9 @@ def _loading(probes: Probes) -> Found:
     workers = probes.workers.get("end_to_end")
     evidence += [count("loader_workers", workers)] if workers is not None else []
     waited = max((figure.value for figure in probes.loading_by_rank), default=cost.seconds.value)
+    if waited and not workers and loaded == "as_it_is":  # nothing is loaded but in `next`
+        most_s = LOADED_SHARE * waited
+        cost = replace(cost, seconds=cost.seconds.map(lambda seconds: min(seconds, most_s)))
     is_ahead = probes.has(loader) and probes[loader].value < probes[in_memory].value
     if workers and (is_ahead or waited < WAITED_SHARE * cost.seconds.value):
         return [found("loading_disturbs", probes, cost, evidence)]

@@ -98,7 +98,7 @@ def probes_of(record: Record) -> Probes:
         launches=Launches(machine.get("same_command") or 0, 1),
         alone_by_device=alone,
         together_by_device=alone,
-        loading_by_rank=[_loading(of) for of in blocks if "as_it_is" in of] if len(ranks) > 1 else [],
+        loading_by_rank=[_loading(of) for of in blocks if "as_it_is" in of],
         noise_s=noise_s,
     )
 

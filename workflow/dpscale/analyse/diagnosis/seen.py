@@ -41,6 +41,8 @@ FLOAT64_SLOWER = 2.0
 BUSY_GPU = 0.6
 # An exchange that is no faster than that, in GB/s, has a slow link, whatever of it was hidden.
 SLOW_EXCHANGE = {"cuda": 4.0, "cpu": 0.05}
+# A GPU that idles while cuDNN searches, in a larger part of the steps than that, does not wait for launches.
+OFTEN = 0.1
 # Samples that ranks have in common, of those that they can have, from which on the work is not divided.
 SAME_SAMPLES = 0.8
 # Workers that build no more batches than so many each, in an epoch, mostly start.
@@ -263,7 +265,8 @@ def _computing(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     step = probes["own_pace" if probes.has("own_pace") else probes.in_memory].value
     busy, sizes = seen.part("profile", "busy_share"), seen.part("dtypes") or {}
     computing = min(step, probes[probes.whole].value * (1.0 if busy is None else busy))
-    if busy is not None and busy < BUSY_GPU:
+    searches = seen.part("switches", "cudnn_benchmark") and seen.part("events", "cudnn_search", "new_shapes")
+    if busy is not None and busy < BUSY_GPU and (searches or 0) < OFTEN * seen.first["steps"]:
         cost = exact(step - computing)
         evidence = [
             Evidence("busy_gpu", exact(busy), PERCENT),
