@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from command_line import run_apart
+from dpscale.strategies.known import parallel_strategies
 
 IMAGES = 4096
 LARGE = 50_000
@@ -43,13 +44,14 @@ def time_cell(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "strategy", ["single", pytest.param("dp", marks=pytest.mark.gpu(2)), pytest.param("ddp", marks=pytest.mark.gpu(2))]
+    "strategy", ["single", *(pytest.param(name, marks=pytest.mark.gpu(2)) for name in parallel_strategies())]
 )
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_cell_on_gpus(tmp_path: Path, dataset: Path, strategy: str, precision: str) -> None:
     gpus = 1 if strategy == "single" else torch.cuda.device_count()
     out = tmp_path / "record.json"
-    more = ["--precision", precision, "--memory-format", "channels_last" if precision == "bfloat16" else "contiguous"]
+    layout = "channels_last" if precision == "bfloat16" and strategy != "fsdp" else "contiguous"
+    more = ["--precision", precision, "--memory-format", layout]
     done = time_cell(dataset, out, strategy, gpus, 128, *more)
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())

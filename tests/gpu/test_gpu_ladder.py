@@ -40,7 +40,7 @@ def cell(strategy: str, batch: int, dataset: Path) -> list[object]:
     return ["--strategy", strategy, "--gpus", GPUS, "--batch-per-gpu", batch, *images]
 
 
-@pytest.mark.parametrize("strategy", ["dp", "ddp"])
+@pytest.mark.parametrize("strategy", ["dp", "ddp", "fsdp"])
 def test_the_ladder_adds_up_and_ends_at_the_timing_cells_step(dataset: Path, tmp_path: Path, strategy: str) -> None:
     apart, timed = tmp_path / "communication.json", tmp_path / "time.json"
     run_apart("communication", *cell(strategy, BATCH, dataset), "--out", apart)

@@ -29,33 +29,27 @@ def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -
     outcome = outcome_of_two("sharded_worker", {**job, "settings": SETTINGS.to_json()})
     assert outcome["losses"]["fsdp"] == pytest.approx(outcome["losses"]["ddp"], rel=1e-5)
     sizes = unit_bytes(build_network("cifar_resnet18", SETTINGS.width))
-    sent = [(operation, size) for operation, size in outcome["sent"]]
-    assert sorted(sent) == sorted(STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes}))
-    gradient = {"gradient_bytes": sum(sizes)}
-    assert sum(size for _, size in sent) * (GPUS - 1) / GPUS == STRATEGY.sent_bytes(GPUS, gradient)
+    sent = outcome["sent"]
+    assert sorted(map(tuple, sent)) == sorted(STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes}))
+    moved = sum(size for _, size in sent) * (GPUS - 1) / GPUS
+    assert moved == STRATEGY.sent_bytes(GPUS, {"gradient_bytes": sum(sizes)})
 
 
 @pytest.mark.processes
-def test_its_ladder_adds_up_and_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path) -> None:
+def test_its_ladder_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path) -> None:
     run = Run(300, end_with_parent=False, out=tmp_path / "record.json")
     point = Configuration("fsdp", GPUS, BATCH)
     with warm_workers():
         record = measure_communication(CommunicationCell(point, 1), SETTINGS, dataset, False, run)
     rows = list(ladder_rows(point, "A", [{**record, "server": 0}]))
     assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
-    beyond = sum(row.difference_s.value for row in rows[1:])
-    assert beyond == pytest.approx(rows[-1].step_s.value - rows[0].step_s.value)
 
 
 @pytest.mark.processes
 def test_what_fully_shard_cannot_wrap_is_told_in_one_line_and_leaves_no_record(tmp_path: Path) -> None:
     scaled = """
-class Scaled(nn.Linear):
-    def __init__(self):
-        super().__init__(4, 2)
-        self.scale = nn.Parameter(torch.tensor(1.0))
-
-network = Scaled
+network = lambda: nn.ParameterDict({"scale": torch.tensor(1.0)})
+loss = lambda network, batch: network.scale * batch["x"].mean()
 """
     settings = TimingSettings(
         device="cpu", workload=str(written(tmp_path, scaled)), epoch_images=SAMPLES, baseline="own_cells"
@@ -71,26 +65,17 @@ def block() -> nn.Module:
     return nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
 
 
-class Transformer(nn.Module):
-    """Blocks in a list, and an embedding that the output shares."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding, self.blocks = nn.Embedding(8, 2), nn.ModuleList([block(), block()])
-        self.output = nn.Linear(2, 8, bias=False)
-        self.output.weight = self.embedding.weight
-
-
 @pytest.mark.parametrize(
     ("network", "names"),
     [
         (build_network("cifar_resnet18", 4), ["stages.0", "stages.1", "stages.2", "stages.3"]),
         (Autocast(build_network("cifar_resnet18", 4), "cpu"), [f"network.stages.{number}" for number in range(4)]),
         (build_network("torchvision_resnet18", 64), ["layer1", "layer2", "layer3", "layer4"]),
-        (Transformer(), ["blocks.0", "blocks.1"]),
+        (
+            nn.ModuleDict({"in": nn.Embedding(8, 2), "blocks": nn.ModuleList([block(), block()])}),
+            ["blocks.0", "blocks.1"],
+        ),
         (block(), ["0", "2"]),
-        (Autocast(block(), "cpu"), ["network.0", "network.2"]),
-        (nn.Linear(2, 2), []),
         (nn.TransformerEncoderLayer(2, 1), ["self_attn"]),
     ],
 )
