@@ -16,6 +16,7 @@ from dpscale.cli import main
 from dpscale.loaded import LoadedStudy
 from dpscale.options import read_study
 from dpscale.schemas.validation import load_schema
+from dpscale.strategies.known import STRATEGIES
 from dpscale.tables.tables import TABLES
 
 DOCS = Path(__file__).parent
@@ -57,7 +58,7 @@ def allowed(node: Schema) -> str:
     if "array" in node.get("type", "") and "items" in node:
         return "list of " + allowed(node["items"])
     if "$ref" in node:
-        return "`single`, `dp`, `ddp`"
+        return ", ".join(f"`{one}`" for one in STRATEGIES)
     stated = node.get("type", "anything")
     kinds = [stated] if isinstance(stated, str) else stated
     limits = "".join(f" {word} {node[limit]}" for limit, word in LIMITS.items() if limit in node)
