@@ -10,7 +10,7 @@ from attached import SCRIPTS, Attached, run_attached, torchrun
 pytestmark = pytest.mark.processes
 
 AS_IT_IS = {"as_it_is", "as_it_is_again"}
-ALONE = {*AS_IT_IS, "batch_kept", "gc_off", "fused_optimiser"}
+ALONE = {*AS_IT_IS, "batch_kept", "gc_off"}
 WITH_DDP = {*ALONE, "no_allreduce", "batch_kept_no_allreduce"}
 
 
