@@ -63,8 +63,18 @@ def test_the_document_says_what_is_on_record(recorded: dict[str, Any], root: Pat
     assert recorded["earlier_forms"]["runs"][0]["injected"] != recorded["earlier_forms"]["runs"][0]["first"]
 
 
-def test_the_document_says_what_the_bench_of_scripts_found(root: Path) -> None:
-    found = json.loads((root / "results/recorded-diagnosis/scripts-cpu.json").read_text())
-    first = [run["first"] in (run["cause"], *run["also"]) for run in found["runs"]]
+@pytest.mark.parametrize(
+    ("device", "sentence"),
+    [
+        ("cpu", "it named {named_first} of {of}, once each"),
+        ("gpu", "it named {named_first} of {of}, once each, and said of {wrongly_accused} of {of_cured} cured scripts"),
+        ("gpu", "would save was {off:.0%} off in the median of {savings}"),
+    ],
+)
+def test_the_document_says_what_the_bench_of_scripts_found(device: str, sentence: str, root: Path) -> None:
+    found = json.loads((root / f"results/recorded-diagnosis/scripts-{device}.json").read_text())
+    first = [run["first"] in (run["cause"], *run["also"]) for run in found["runs"] if not run["cured"]]
     assert (sum(first), len(first)) == (found["named_first"], found["of"])
-    assert f"it named {sum(first)} of {len(first)}, once each" in (root / "docs/diagnose.md").read_text()
+    savings = [abs(saved["told_s"] / saved["really_s"] - 1) for saved in found["savings"]]
+    told = sentence.format(**{**found, "off": median(savings or [0]), "savings": len(savings)}).replace("%", " %")
+    assert told in (root / "docs/diagnose.md").read_text().replace("\n", " ")
