@@ -138,9 +138,8 @@ def test_what_is_the_same_and_what_neither_has_are_said_in_a_line() -> None:
         assert f"{lacking}: nothing that both have." in text
 
 
-def test_the_same_records_give_the_same_bytes(drawn: dict[str, str]) -> None:
+def test_the_same_records_give_the_same_bytes() -> None:
     def made_anew() -> str:
-        drawn.clear()
         return render(compare([side("before", slower(1), SMALL), side("after", slower(1.1), SMALL)]))
 
     assert made_anew() == made_anew()

@@ -146,7 +146,7 @@ def test_a_script_begins_with_its_speedup_the_reason_its_line_and_the_code_to_wr
         "The largest reason: checkpoints, 24.0"
     )
     assert "of the step (t.py, line 8: save())." in shown
-    assert f"      {CAUSES['checkpoint'].code}\n   Saves: none of it: predicted 12" in shown
+    assert f"      {CAUSES['checkpoint'].code}\n   Saves: a step that has none of it: predicted 12" in shown
     page = render(diagnose_script(record), record)
     assert CAUSES["checkpoint"].code in page
     assert "Hooks lengthen a step by" in page

@@ -29,7 +29,7 @@ def test_another_torch_is_one_variable_and_remembered(clone: Clone, tmp_path: Pa
 
     (tmp_path / ".torch").write_text(f"{torch}\n")
     for said in (commands(f"TORCH={torch}"), commands()):
-        assert sum(line.endswith(f"pip install --quiet {torch}") for line in said.splitlines()) == installed
+        assert sum(line.endswith(f"pip install -qq {torch}") for line in said.splitlines()) == installed
         assert f"grep -vE '^torch(vision)?==' requirements.txt > {tmp_path}/requirements.txt" in said
     assert "grep" not in commands("TORCH=").split(".torch\n", 1)[1].replace("grep -o", "")
 
