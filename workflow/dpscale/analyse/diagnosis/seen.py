@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import Any
 
-from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy, count, exact, found, times
+from dpscale.analyse.answer.causes import BUSY_SHARE, Evidence, FoundCause, Remedy, count, exact, found, times
 from dpscale.analyse.answer.probes import ProbeCost, Probes, in_rounds, minus
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
@@ -47,7 +47,6 @@ OFTEN = 0.1
 SAME_SAMPLES = 0.8
 # Workers that build no more batches than so many each, in an epoch, mostly start.
 BATCHES_PER_WORKER = 2
-CORES_BUSY = 0.6
 # What is sharded would fit on one device where weights, gradients and two states take a smaller part of its memory.
 FITS = 0.5
 KINDS = {
@@ -300,7 +299,7 @@ def _cores(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     loading = probes.cost(probes.whole, "batch_kept")
     if each > 1 and here * workers * each > usable and loading:
         yield found("threads", probes, loading, [count("cores", usable), count("threads", here * workers * each)])
-    is_few = needed > usable and (probes.cores.busy_share or 0) >= CORES_BUSY
+    is_few = needed > usable and (probes.cores.busy_share or 0) >= BUSY_SHARE
     lacking = needed - (usable if is_few else max(0.0, usable - other))
     cost = exact(probes[probes.whole].value * min(1.0, lacking / needed))
     evidence = [count("cores", usable), count("processes", needed), Evidence("other_cores", exact(other), DECIMAL)]

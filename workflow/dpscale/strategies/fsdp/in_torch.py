@@ -48,8 +48,7 @@ def units(network: nn.Module, is_whole: bool = True) -> list[nn.Module]:
 
 def unit_bytes(network: nn.Module) -> list[int]:
     """Bytes of the weights of the network itself and of its units, before they are wrapped."""
-    sizes = [sum(weight.numel() * weight.element_size() for weight in unit.parameters()) for unit in units(network)]
-    whole = sum(weight.numel() * weight.element_size() for weight in network.parameters())
+    whole, *sizes = (sum(weight.nbytes for weight in part.parameters()) for part in (network, *units(network)))
     return [size for size in (whole - sum(sizes), *sizes) if size]
 
 
