@@ -84,13 +84,6 @@ def test_tables_of_other_records_are_refused(measured: Measured, tables: Tables)
             measured.runs_by(replace(tables, records=records))
 
 
-def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, TrackedRun]) -> None:
-    curve = next(curve for curve in runs[CELL].curves if curve.name == "end_to_end/epoch_s")
-    assert curve.axis == "epoch"
-    assert [point.number for point in curve.points] == [1, 2, 3]
-    assert [point.value for point in curve.points] == measured.record(CELL)["scopes"]["end_to_end"]["epoch_s"]
-
-
 def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch_by_its_own_clock(
     measured: Measured, runs: dict[str, TrackedRun]
 ) -> None:
@@ -135,9 +128,3 @@ def test_ids_tell_runs_apart_and_stay_unless_a_cell_was_measured_again(
     run, study = runs["training/short/seed-1"], runs["study"]
     assert replace(run, started_s=run.started_s + 1).id != run.id == replace(run, figures={}).id
     assert replace(study, started_s=study.started_s + 1).id == study.id
-
-
-def test_the_study_has_the_answer_and_the_files(measured: Measured, runs: dict[str, TrackedRun]) -> None:
-    assert {"answer/1/epoch_s", "answer/2/speedup", "answer/2/gpu_s_over_one"} <= set(runs["study"].figures)
-    assert runs["study"].files == (measured.page,)
-    assert not [key for key, run in runs.items() if run.files and key != "study"]

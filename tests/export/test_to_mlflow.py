@@ -101,7 +101,8 @@ def test_what_has_changed_since_is_replaced(measured: Measured, store: str, tmp_
     assert after[changed].data.metrics["times/compute/runs"] == 1
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line(measured: Measured) -> None:
+def test_a_server_that_is_not_there_is_told_in_one_line(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         uri = f"http://127.0.0.1:{free.getsockname()[1]}"

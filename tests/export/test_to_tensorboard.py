@@ -27,13 +27,6 @@ def read(folder: Path) -> Any:
     return found
 
 
-def test_every_run_is_a_folder_with_one_file(measured: Measured, place: Path) -> None:
-    from dpscale.export.to_tensorboard import EVENT_FILE
-
-    files = {str(path.relative_to(place).parent): path.name for path in place.rglob("*") if path.is_file()}
-    assert files == dict.fromkeys(measured.runs, EVENT_FILE)
-
-
 def test_figures_are_those_of_the_csv_files(measured: Measured, place: Path) -> None:
     """TensorBoard keeps seven digits."""
     for key in measured.runs.keys() - {"study"}:

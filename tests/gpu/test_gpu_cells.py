@@ -108,23 +108,3 @@ def test_a_baseline_that_does_not_fit_at_the_global_batch_is_a_result(tmp_path: 
     record = json.loads(out.read_text())
     assert record["status"] == "ok", record["oom"]
     assert [(item["batch_per_gpu"], item["status"]) for item in record["alone"]] == [(batch, "ok"), (2 * batch, "oom")]
-
-
-@pytest.mark.gpu
-def test_out_of_memory_is_a_result(tmp_path: Path, large: Path) -> None:
-    out = tmp_path / "record.json"
-    done = time_cell(large, out, "single", 1, LARGE, "--width", "128", images=LARGE)
-    assert done.returncode == 0, done.stderr
-    record = json.loads(out.read_text())
-    assert record["status"] == "oom"
-    assert record["oom"]["phase"] == "warm-up of compute"
-
-
-@pytest.mark.gpu
-def test_more_gpus_than_are_visible_are_refused(tmp_path: Path, dataset: Path) -> None:
-    gpus = torch.cuda.device_count() + 1
-    out = tmp_path / "record.json"
-    done = time_cell(dataset, out, "ddp", gpus, 32)
-    assert done.returncode != 0
-    assert f"asked for {gpus} GPUs, {gpus - 1} visible" in done.stderr
-    assert not out.exists()

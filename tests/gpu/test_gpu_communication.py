@@ -52,16 +52,6 @@ def test_every_pair_of_gpus_is_copied_between(collectives: dict[str, Any], gpus:
         print(copy["source"], copy["target"], copy["bytes"] / min(copy["seconds"]) / 1e9, "GB/s")
 
 
-def test_large_messages_use_the_links_better_than_small_ones(collectives: dict[str, Any]) -> None:
-    for operation in ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"):
-        by_size = {
-            r["bytes"]: r["bytes"] / min(r["seconds"])
-            for r in collectives["collectives"]
-            if r["operation"] == operation
-        }
-        assert by_size[2**30] > 10 * by_size[2**12]
-
-
 @pytest.mark.parametrize("batch", [32, 512])
 @pytest.mark.parametrize("strategy", ["dp", "ddp"])
 def test_a_profiled_step_is_accounted_for(
@@ -89,12 +79,3 @@ def test_a_profiled_step_is_accounted_for(
     assert found.profiler_step_s.value > 0.7 * isolated.value
     traces = list(folder.glob(f"{strategy}-{batch}.rank-*.trace.json.gz"))
     assert len(traces) == (gpus if strategy == "ddp" else 1)
-
-
-def test_gradients_of_dp_are_reduced_after_backward(folder: Path, gpus: int) -> None:
-    """By torch's source no part of them can overlap with compute: the profiler says whether that holds."""
-    record = take_apart(folder, "dp", gpus, 512)
-    for block in record["profile"]["blocks"]:
-        first = block["devices"][0]
-        print("exposed share of communication:", first["exposed_s"] / first["communication_s"])
-        assert first["exposed_s"] > 0.9 * first["communication_s"]

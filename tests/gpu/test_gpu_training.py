@@ -86,19 +86,6 @@ def test_the_first_epoch_is_as_fast_as_the_others(
 
 
 @pytest.mark.parametrize(
-    "more",
-    [
-        "--precision bfloat16 --memory-format channels_last --optimiser lars --averaging-decay 0.9",
-        "--optimiser lamb --momentum 0 --gradient-clipping 1 --label-smoothing 0.1 --zero-init-residual true",
-    ],
-)
-def test_remedies_train_on_a_gpu(dataset: Path, tmp_path: Path, more: str) -> None:
-    record = train(dataset, tmp_path / "seed-1.json", "single", 1, 512, f"--epochs 2 --learning-rate 0.01 {more}")
-    assert not record["diverged"]
-    assert record["epochs"][-1]["energy_j"] is None or record["epochs"][-1]["energy_j"] > 0
-
-
-@pytest.mark.parametrize(
     ("strategy", "gpus", "batch"),
     [("single", 1, 128), pytest.param("ddp", ALL, 512, marks=pytest.mark.gpu(2)), ("single", 1, 2048)],
 )

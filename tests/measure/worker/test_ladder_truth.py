@@ -1,6 +1,6 @@
 """The ladder finds a cause of slowness where it was injected, and nowhere else: on two CPU workers.
 
-One process beside a worker: test_diagnosis_truth.py; both on GPUs: tests/gpu/test_gpu_ladder.py.
+One process beside a worker: test_diagnosis_truth.py.
 """
 
 from itertools import pairwise
@@ -27,7 +27,7 @@ def measured(dataset: Path) -> dict[str, Any]:
     settings = StepSettings(width=4, device="cpu", dataset_source="synthetic", epoch_images=IMAGES).to_json()
     job = {
         "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1, "traces": None,
-        "dataset": str(dataset), "timeout_s": 300, "injected": "sleep",
+        "dataset": str(dataset), "timeout_s": 300,
     }  # fmt: skip
     variants = outcome_of_two("injected_ladder", job)["steps"]["variants"]
     return {name: blocks["step_s"] for name, blocks in variants.items()}
@@ -36,14 +36,13 @@ def measured(dataset: Path) -> dict[str, Any]:
 def check(step_s: dict[str, Any]) -> None:
     """Beside `allreduce_hook`, the same hook without sleep; no closer than rounds repeat themselves. Of all others the
     fastest rounds: whatever else runs on this machine only adds to a step, and what is injected is in all."""
-    sleep_s = SLEEP_S["cpu"]
     rounds = [slept - awake for slept, awake in zip(step_s["training"], step_s["allreduce_hook"], strict=True)]
     spread_s = median(abs(difference - median(rounds)) for difference in rounds)
     print(f"{median(rounds) * 1e3:.2f} ms, rounds differ by {spread_s * 1e3:.2f} ms")
-    assert sleep_s / 2 < median(rounds) < 2 * sleep_s
-    assert abs(median(rounds) - sleep_s) < 0.1 * sleep_s + 2 * spread_s
+    assert SLEEP_S / 2 < median(rounds) < 2 * SLEEP_S
+    assert abs(median(rounds) - SLEEP_S) < 0.1 * SLEEP_S + 2 * spread_s
     before = [min(step_s[rung]) - min(step_s[rung_before]) for rung_before, rung in pairwise(BEFORE_IT)]
-    assert max(before) < 0.8 * sleep_s, before
+    assert max(before) < 0.8 * SLEEP_S, before
 
 
 def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(dataset: Path) -> None:
