@@ -1,6 +1,4 @@
-"""A worker of a communication cell on CPUs whose hook of the whole step takes longer by `SLEEP_S`, after the last bucket
-is full.
-"""
+"""A worker of a communication cell on CPUs whose hook of the whole step sleeps after the last bucket is full."""
 
 import os
 import time

@@ -60,11 +60,6 @@ def test_a_strategy_that_is_not_surely_faster_there_is_no_advice(given: dict[str
     assert advised(strategy_pairs=[given]) == []
 
 
-def test_a_saving_without_an_interval_is_told_without_one() -> None:
-    (found,) = advised(strategy_pairs=[pair(1.0, 4.0, spread=None)])
-    assert (found.saving.value, found.saving.has_interval) == (0.75, False)
-
-
 def test_the_largest_batch_is_told_whatever_its_time() -> None:
     timed = [
         row(batch, **known("epoch_s", seconds)) for batch, seconds in ((32, 4.0), (128, 2.0), (512, 0.9), (2048, 1.0))

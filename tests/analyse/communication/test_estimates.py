@@ -15,7 +15,7 @@ from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.tables import Tables
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 from record_factory import network_facts
-from rows import one, picked
+from rows import one
 
 STUDY = h200_study.study()
 GRADIENT_BYTES = 44_695_848
@@ -78,13 +78,6 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
     assert moved == 2 * GRADIENT_BYTES + 38_560 + images_bytes
 
 
-def test_sizes_say_what_the_network_needs_them_for(tables: Tables) -> None:
-    uses = {(row.gpus, row.message_bytes): row.use for row in picked(tables.collectives, operation="allreduce")}
-    assert uses[4, 26_494_976] == "DDP's bucket 2"
-    assert uses[2, GRADIENT_BYTES] == "whole gradient"
-    assert len(picked(tables.collectives, operation="peer_copy")) == 2 * 1 + 4 * 3
-
-
 def test_the_parts_of_a_step_sum_up_to_it(tables: Tables) -> None:
     assert len(tables.steps) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
     for found in tables.steps:
@@ -128,23 +121,6 @@ def test_mfu_is_work_over_peak(tables: Tables) -> None:
     assert found.mfu.value == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
     assert found.mfu.low < found.mfu.value < found.mfu.high
     assert "data sheet" in found.peak_source
-
-
-def test_a_gpu_that_is_not_in_the_table_has_no_mfu() -> None:
-    data = collected(STUDY)
-    for record in data.records.values():
-        record["hardware"]["device_model"] = "A GPU of tomorrow"
-    for row in build_tables(STUDY, data).times:
-        assert isnan(row.mfu.value)
-        assert (row.flop_per_image, row.peak_source) == (3_328_997_376, "unknown")
-
-
-def test_a_network_whose_work_is_unknown_has_no_mfu_and_still_a_forecast(tables: Tables) -> None:
-    """Its backward pass is then taken for two thirds of its work, which it is of this network too."""
-    found = build_tables(STUDY, without_facts(flop_per_image=None))
-    assert not any(row.mfu.is_known or row.flop_per_image == row.flop_per_image for row in found.times)
-    predicted, known = ([row.step_s for row in some.held_out] for some in (found, tables))
-    assert predicted and predicted == pytest.approx(known, rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", [CollectivesCell, CommunicationCell])

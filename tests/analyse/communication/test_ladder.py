@@ -8,7 +8,7 @@ import pytest
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.collectives import links_of
-from dpscale.analyse.communication.estimators import from_steps, has_artefacts, is_distorted
+from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
@@ -83,13 +83,6 @@ def test_a_difference_is_taken_in_a_round_so_that_what_servers_and_minutes_diffe
     assert alone.step_s.high - alone.step_s.low == pytest.approx(0.04), "the scale has an interval of its own"
 
 
-def test_one_record_repeats_itself_and_has_no_interval() -> None:
-    rows = ladder(record())
-    assert rows[0].repeatability == pytest.approx(0.01)
-    assert all(row.step_s.kind == "one run" for row in rows)
-    assert rows[-1].runs == 1
-
-
 def test_records_without_a_whole_ladder_have_none() -> None:
     too_large = {**record(), "steps": None, "status": "oom"}
     whole_step_alone = record()
@@ -107,26 +100,6 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
     variants["allreduce_hook"]["step_s"] = [seconds + 0.003 for seconds in variants["allreduce_hook"]["step_s"]]
     assert from_steps([found]).ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
     assert from_steps([version_1()]).ablation_step_s.value == pytest.approx(EXPOSED_S)
-
-
-def test_the_profiler_shows_no_more_exposed_communication_than_there_is_room_for() -> None:
-    found = record()
-    assert not has_artefacts(found)
-    for block in found["profile"]["blocks"]:
-        for device in block["devices"]:
-            device["exposed_s"] *= 4
-    assert has_artefacts(found)
-    compute_s = STEP_S - EXPOSED_S - 0.01
-    assert from_steps([found]).profiler_exposed_step_s.value == pytest.approx(STEP_S - compute_s)
-
-
-def test_a_step_that_profiling_makes_longer_is_distorted() -> None:
-    found = record()
-    assert not is_distorted(found)
-    for block in found["profile"]["blocks"]:
-        block["step_s"] *= 1.06
-    assert is_distorted(found)
-    assert not is_distorted({**found, "profile": None})
 
 
 def collectives(run: int = 1, factor: float = 1.0) -> dict[str, Any]:

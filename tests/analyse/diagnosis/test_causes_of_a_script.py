@@ -153,11 +153,6 @@ def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     return finding
 
 
-def test_a_part_that_is_named_for_itself_does_not_count_twice() -> None:
-    diagnosis = answer({"steps_ms": {**SLOW_EXCHANGE, "accumulated": 12.4}})
-    assert found(diagnosis, "heavy_gradients").cost_s.value * 1e3 == pytest.approx(10.2 - 8.0, rel=0.01)
-
-
 def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None:
     ranks = [process(rank, steps_ms={**HEALTHY, "anomaly_off": 8.4}) for rank in range(2)]
     assert diagnose_script(script_record(*ranks)).first.name == "anomaly"
@@ -167,11 +162,6 @@ def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None
                 block["seconds"] *= 2.5
                 block["step_s"] = None
     assert diagnose_script(script_record(*ranks)).first.name == "nothing"
-
-
-def test_samples_that_ranks_share_count_once_in_the_speedup() -> None:
-    one = {"steps_ms": {"as_it_is": 10.4}, "loader": LOADER}
-    assert answer({"loader": LOADER}, one=one).speedup.value == pytest.approx(1.0, rel=1e-3)
 
 
 def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
@@ -196,16 +186,3 @@ def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
 )
 def test_what_a_reader_has_to_know_is_said(changes: dict[str, Any], said: str) -> None:
     assert any(said in caution for caution in answer(changes).cautions)
-
-
-def test_one_gpu_has_a_share_of_its_chip() -> None:
-    alone = {"as_it_is": 10.0, "batch_kept": 9.9}
-    gpu = {**ON_GPU, "backend": None, "flops_per_step": 66.9e12 * 0.01 * 0.02}
-    diagnosis = diagnose_script(script_record(process(0, 1, alone, **gpu)))
-    assert diagnosis.chip_share.value == pytest.approx(0.02, rel=0.05)
-    assert [part.probe for part in diagnosis.parts] == ["fastest", "as_it_is"]
-
-
-def test_a_number_of_steps_that_the_command_fixes_is_said() -> None:
-    record = script_record(process(0), process(1), command=["torchrun", "train.py", "--max_train_steps", "1000"])
-    assert any("--max_train_steps fixes the number of steps" in one for one in diagnose_script(record).cautions)

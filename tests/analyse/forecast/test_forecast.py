@@ -1,14 +1,13 @@
 """The forecast is shown only where its test says that the model helps: studies in which it does, and does not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import h200_study
 from dpscale.analyse.forecast.allreduce import Allreduce
-from dpscale.analyse.forecast.forecast import forecasts, model_helps
+from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.forecast.overlap import Buckets
 from dpscale.formulas.figure import Figure
 from dpscale.plan.study import Study
@@ -127,16 +126,6 @@ def test_without_a_test_that_it_passes_there_is_no_forecast(
     _, forecast = found({place: seconds for place, seconds in steps.items() if seconds})
     assert {row.reason for row in forecast if row.status != "ok"} == ({expected} if expected else set())
     assert bool(expected) == (len(forecast) == 1)
-
-
-@pytest.mark.parametrize(
-    ("error", "unchanged", "steps", "helps"),
-    [(0.04, 0.1, 3, True), (0.06, 0.1, 3, False), (-0.04, 0.1, 3, True), (0.04, 0.1, 2, False), (0.0, 0.0, 3, False)],
-)
-def test_a_model_helps_where_it_halves_the_mean_error(error: float, unchanged: float, steps: int, helps: bool) -> None:
-    row = HeldOutRow(relative_error=error, unchanged_relative_error=unchanged)
-    assert model_helps([row] * steps) == helps
-    assert not model_helps([*[row] * steps, replace(row, relative_error=9.0)]), "no step is left out"
 
 
 def test_nothing_to_forecast_from() -> None:

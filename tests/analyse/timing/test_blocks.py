@@ -89,13 +89,6 @@ def test_a_strong_series_has_its_baseline_at_the_global_batch() -> None:
     assert row.epoch_s.value * row.speedup.value == pytest.approx(row.baseline_epoch_s.value)
 
 
-def test_a_global_batch_that_no_gpu_holds_has_that_state() -> None:
-    own = {run: {**in_jobs()[run], 128: None} for run in (1, 2, 3)}
-    row = speedup(tables_of(measured(own)), "strong")
-    assert (row.status, row.speedup.is_known) == ("no baseline", False)
-    assert "run 2: one GPU at batch 128 ran out of memory in its job" in row.reason
-
-
 def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
     tables = tables_of(measured(in_jobs(drift=0.05)))
     row = speedup(tables)
@@ -143,15 +136,6 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_named() -> None:
     assert (left_out.block, left_out.reason) == ("run 2", ELSEWHERE)
 
 
-def test_where_no_run_shares_a_gpu_nothing_is_borrowed() -> None:
-    tables = with_single_elsewhere(1, 2, 3)
-    for row in (speedup(tables), one(tables.communication, **DDP), one(tables.bandwidth, **DDP)):
-        assert (row.status, row.blocks) == ("no baseline", 0)
-        assert f"run 3: {ELSEWHERE}" in row.reason
-    assert not speedup(tables).speedup.is_known
-    assert not one(tables.communication, **DDP).communication_s.is_known
-
-
 def test_runs_that_share_a_baseline_are_one_block() -> None:
     """They are not independent: two runs on one server, and one GPU alone was timed there once."""
     records = {
@@ -189,18 +173,6 @@ def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     assert reason in bandwidth.reason
     assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing"
     assert one(tables.counts, what="bandwidth is not resolvable").of == (kind == "interval")
-
-
-def test_records_of_two_versions_are_never_set_against_each_other() -> None:
-    """One GPU was measured in version 1, ddp without a baseline in version 2."""
-    records = measured()
-    for cell, record in records.items():
-        if cell.configuration.strategy == "single":
-            older = older_timing_record(cell, STUDY.settings, [ALONE_S])
-            records[cell] = {**older, "hardware": record["hardware"]}
-    row = speedup(tables_of(records))
-    assert row.status == "no baseline"
-    assert "was not measured in environment" in row.reason
 
 
 def test_an_outlier_is_told_and_stays_in() -> None:

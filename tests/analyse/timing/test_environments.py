@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse.timing.environments import environment_letters, environment_rows
+from dpscale.analyse.timing.environments import environment_letters
 from dpscale.plan.cells import AnyCell, CollectivesCell, Configuration, TimingCell
 from dpscale.plan.study import Study
 from record_factory import collectives_record, on_gpus, timing_record
@@ -117,11 +117,3 @@ def test_collectives_move_no_images_and_join_what_is_like_them_otherwise() -> No
     assert letters((cell, record), timing(2, 1), other_images) == ["B", "A", "B"], "its own GPUs', not the first's"
     record["software"]["nccl"] = "2.30.0"
     assert letters((cell, record), timing(2, 2)) == ["B", "A"]
-
-
-def test_the_table_says_what_they_are() -> None:
-    records = dict([timing(2, 1), timing(2, 2, NVLINK, change=APART["NCCL's variables"])])
-    table = {row.environment: row for row in environment_rows(records, environment_letters(records))}
-    assert [table[letter].variables for letter in "AB"] == ["", "NCCL_ALGO=Ring"]
-    assert table["B"].links == "18 links of NVLink 4.0 through a switch"
-    assert table["A"].dataset_sha256 == "0" * 64

@@ -7,14 +7,13 @@ import pytest
 
 from dpscale.analyse.tables import complete
 from dpscale.plan.cells import TimingCell
-from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 from record_factory import older_timing_record, watched
 from rows import one, picked
-from timed_study import DDP, VALUES, measured, place_of, tables_of
+from timed_study import DDP, VALUES, measured, place_of
 
 LOG = "12:00:00 warm-up epoch 1\nError: stopped after 5 s\n"
 
@@ -39,17 +38,6 @@ def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> No
     assert (never.status, never.reason) == ("missing", "no record yet")
     tried = one(tables.times, **DDP)
     assert (tried.status, tried.reason) == ("failed", "Error: stopped after 5 s")
-
-
-def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path: Path) -> None:
-    assert not measured(tmp_path).missing
-    cell = next(cell for cell in plan(Study(VALUES)).timing if cell.configuration.strategy == "ddp" and cell.run == 2)
-    (tmp_path / cell.path).unlink()
-    failed(tmp_path, cell.path)
-    tables = tables_of(tmp_path)
-    found = one(tables.times, strategy="ddp", batch_per_gpu=cell.configuration.batch_per_gpu)
-    assert (found.status, found.runs, found.reason) == ("ok", 1, "run 2 failed")
-    assert [row.path for row in tables.missing] == [cell.path]
 
 
 def seen(results: Path, **what: Any) -> RecordsRow:

@@ -52,14 +52,6 @@ def test_out_of_memory_is_a_state_of_its_own_and_no_other_baseline_is_borrowed(t
         assert f"one GPU at batch {batch}: {why}" in without.reason
 
 
-def test_one_run_out_of_memory_is_told_beside_the_figures(tmp_path: Path) -> None:
-    def second_run(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
-        return timing_record(cell, Study(VALUES).settings, None) if cell.run == 2 else record
-
-    times = measured(tmp_path, change=second_run).times
-    assert {(row.status, row.reason) for row in times} == {("ok", "out of memory in 1 of 2 runs")}
-
-
 def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) -> None:
     values = {**VALUES, "scopes": ["compute", "end_to_end"]}
 
@@ -70,13 +62,6 @@ def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) 
     tables = measured(tmp_path, values, change=out_of_memory)
     assert {row.scope: row.status for row in picked(tables.times, **DDP)} == {"compute": "ok", "end_to_end": "oom"}
     assert one(tables.bandwidth, **DDP).parameters == 11_173_962
-
-
-def test_what_is_not_run_keeps_its_row_and_reason(tmp_path: Path) -> None:
-    times = tables_of(tmp_path, {**VALUES, "gpus": [1, 2, 4], "gpus_available": 2}).times
-    here = one(times, gpus=4, **DDP)
-    assert (here.status, here.reason) == ("not run", "needs 4 GPUs, 2 here")
-    assert one(times, gpus=2, **DDP).status == "missing"
 
 
 def test_environments_are_never_mixed(tmp_path: Path) -> None:
@@ -136,14 +121,6 @@ def timed(strategy: str, epoch_s: float, scope: str = "compute", **more: Any) ->
 def gained(speedup: float, scope: str = "compute", **more: Any) -> SpeedupRow:
     known = {"speedup": Figure.of(speedup, speedup - 0.1, speedup + 0.1), "efficiency": Figure(speedup / 4), **more}
     return SpeedupRow(strategy="ddp", **AT, scope=scope, status="ok", scaling="weak", **known)
-
-
-def test_what_follows_from_the_figures_of_a_row() -> None:
-    known, unknown = complete(Tables(times=[timed("ddp", 2.0), TimesRow(gpus=1, epoch_s=Figure(2.0))])).times
-    assert known.interval_width == pytest.approx(0.1)
-    assert math.isnan(unknown.interval_width)
-    (row,) = complete(Tables(speedup=[gained(3.0, speedup_from_steps=Figure.of(3.2, 2.8, 3.6))])).speedup
-    assert row.steps_disagree_by == pytest.approx(1 - 3.0 / 3.2)
 
 
 def test_scopes_stand_side_by_side_where_both_were_measured() -> None:

@@ -71,12 +71,6 @@ def test_arms_are_best_beaten_or_undecided() -> None:
     assert [found[arm].by_gpu_s for arm in ("slow", "fast", "worse")] == ["best", "undecided", "beaten"]
 
 
-def test_without_counters_nothing_is_said_of_energy() -> None:
-    found = frontier(energy_j=None)
-    assert {(row.by_energy, row.energy_j.is_known) for row in found.values()} == {("", False)}
-    assert found["worse"].by_time == "beaten"
-
-
 def test_arms_of_different_environments_are_not_compared() -> None:
     assert frontier(elsewhere="worse")["worse"].by_time == "best"
     found = frontier(elsewhere="fast")

@@ -68,15 +68,6 @@ def is_near(figure: Figure, value: float) -> bool:
     return figure.value == pytest.approx(value)
 
 
-def test_every_epoch_of_every_seed_has_a_row(tables: Tables) -> None:
-    rows = tables.training
-    assert len(rows) == 4 * 3 * 5 + 2 * 2 + 2
-    diverged = [row for row in rows if row.status == "diverged"]
-    assert {row.arm for row in diverged} == {"wild"}
-    assert all(math.isnan(row.training_loss) for row in diverged)
-    assert {(row.kind, row.gpus) for row in tables.records if row.arm == "large"} == {("training", 4)}
-
-
 def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Tables) -> None:
     row = arm(tables, "large")
     assert is_near(row.test_accuracy, 0.50)
@@ -146,32 +137,6 @@ def test_a_share_of_a_loss_that_may_be_none_is_not_resolvable() -> None:
     assert row.recovered_status == "not resolvable"
     assert not row.recovered.is_known and math.isnan(row.recovered.low)
     assert is_near(row.test_accuracy_gain, 0.20)
-
-
-def test_a_tuned_arm_is_compared_with_the_baseline_that_was_tuned() -> None:
-    """Of most trials, where two were; all others, the tuned baselines too, with the study's own baseline."""
-    tuned = {"learning_rate": 0.2, "tuned": {"trials": 40, "chosen_on": "validation"}}
-    less = {"learning_rate": 0.3, "tuned": {"trials": 8, "chosen_on": "validation"}}
-    arms = {
-        "small": ARMS["small"], "small-less": {**ARMS["small"], **less}, "small-tuned": {**ARMS["small"], **tuned},
-        "large": ARMS["large"], "warm": ARMS["warm"], "large-tuned": {**ARMS["large"], **tuned},
-    }  # fmt: skip
-    last = {"small": 0.71, "small-less": 0.9, "small-tuned": 0.85, "large": 0.50, "warm": 0.70, "large-tuned": 0.78}
-    wanted = study(arms=arms)
-    found = {cell: training_record(cell, [last[cell.arm] + 0.01 * cell.seed]) for cell in plan(wanted).training}
-    tables = tables_of(found, wanted)
-    assert {row.arm: row.compared_with for row in tables.training_summary} == {
-        "small": "", "small-less": "small", "small-tuned": "small", "large": "small", "warm": "small",
-        "large-tuned": "small-tuned",
-    }  # fmt: skip
-    assert is_near(arm(tables, "large-tuned").test_accuracy_difference, 0.78 - 0.85)
-    assert is_near(arm(tables, "large-tuned").recovered, 0.28 / 0.35)
-    assert is_near(arm(tables, "warm").recovered, 0.20 / 0.21)
-    for cell in found:
-        if cell.arm == "small-tuned":
-            found[cell] = training_record(cell, [0.3], diverged=True)
-    row = arm(tables_of(found, wanted), "large-tuned")
-    assert row.compared_with == "" and not (row.test_accuracy_difference.is_known or row.recovered.is_known)
 
 
 def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: Tables) -> None:

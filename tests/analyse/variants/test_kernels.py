@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import variant_study
 from dpscale.analyse.tables import build_tables
@@ -79,14 +77,6 @@ def test_kernels_at_the_same_time_share_the_busy_time() -> None:
     assert (found["convolution"], found["copy"], found[IDLE]) == pytest.approx((0.25, 0.25, 0.5))
 
 
-@given(st.floats(1e-6, 1), st.floats(0, 2), st.lists(st.floats(0, 1), min_size=5, max_size=5))
-def test_shares_add_up_to_one(step_s: float, busy_s: float, spent: list[float]) -> None:
-    found = shares(profile(step_s, busy_s, **dict(zip(CLASSES, spent, strict=True))))
-    assert sum(found.values()) == pytest.approx(1)
-    assert any(spent) or found[IDLE] == 1
-    assert all(share >= 0 for share in found.values())
-
-
 def kernels(changed: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda record: record) -> Sequence[KernelsRow]:
     measured = variant_study.collected()
     records = {cell: dict(changed(record)) for cell, record in measured.records.items()}
@@ -104,8 +94,3 @@ def test_the_table_has_a_row_per_variant_and_batch_on_one_gpu() -> None:
     base = found["base", 2048]
     assert base.copy_share.value == pytest.approx(0.18 * 0.998 / 1.01, rel=1e-3)
     assert found["cuda_graph", 32].idle_share.value == pytest.approx(1 - 0.998 / 1.002, abs=1e-3)
-
-
-def test_records_without_a_profile_have_no_row() -> None:
-    assert not kernels(lambda record: {**record, "profile": None})
-    assert not kernels(lambda record: {key: value for key, value in record.items() if key != "profile"})

@@ -138,17 +138,6 @@ def test_what_saves_nothing_never_pays_and_what_no_interval_tells_is_undecided(
     assert row.saved_s.holds(0) == (changes == {"graph": 7.999})
 
 
-def test_one_run_has_no_interval_and_two_have_one() -> None:
-    tables = [variants(measured(runs=runs)) for runs in (1, 2)]
-    one, two = (table["graph", 2, 32] for table in tables)
-    for name in ("images_per_s", "epoch_s", "energy_j", "speedup", "faster", "saved_s"):
-        assert math.isnan(getattr(one, name).low), name
-        assert getattr(two, name).has_interval, name
-    one, two = (table["graph", 1, 32] for table in tables)
-    assert two.run_deviation == pytest.approx(math.log(1.0 / 0.9) / math.sqrt(2), rel=0.05)
-    assert math.isnan(one.run_deviation)
-
-
 def test_rows_are_where_variants_are_measured_and_the_fastest_is_named_per_place(
     table: dict[Place, VariantsRow],
 ) -> None:
@@ -156,20 +145,6 @@ def test_rows_are_where_variants_are_measured_and_the_fastest_is_named_per_place
         ("base", 1, 32): False, ("base", 2, 32): False, ("base", 1, 128): False, ("graph", 1, 32): True,
         ("graph", 2, 32): True, ("half", 1, 32): False, ("half", 1, 128): True,
     }  # fmt: skip
-
-
-def test_a_variant_without_a_record_says_so() -> None:
-    table = variants(measured(without="half"))
-    half = [row for (variant, *_), row in table.items() if variant == "half"]
-    assert {(row.status, row.faster.is_known, row.is_fastest) for row in half} == {("missing", False, None)}
-    assert is_near(table["graph", 1, 32].faster, 4)
-
-
-def test_without_base_there_is_no_comparison() -> None:
-    table = variants(measured(without="base"))
-    assert not any(row.faster.is_known for row in table.values())
-    graph = table["graph", 2, 32]
-    assert is_near(graph.speedup, 2) and not graph.base_speedup.is_known
 
 
 FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7e6}
@@ -202,23 +177,9 @@ def test_mfu_and_limits_are_by_the_rates_of_every_runs_own_gpu() -> None:
     assert is_near(one.limit_share, 2 * 0.5 * two.limit_share.value, 1e-3)
 
 
-def test_records_without_rates_have_neither_limits_nor_that_mfu() -> None:
-    for row in variants(Collected(measured().records, {}, {}, FACTS)).values():
-        assert (row.mfu.is_known, row.mfu_measured.is_known, row.limit_share.is_known) == (True, False, False)
-    records = {cell: on_chip(record, 4e14, 4e12) for cell, record in measured().records.items()}
-    for row in variants(Collected(records, {}, {}, network_facts(STUDY.settings))).values():
-        assert (row.mfu_measured.is_known, row.limit_share.is_known) == (True, False)
-
-
 def test_one_gpu_stands_beside_more_with_every_variant() -> None:
     table = one_gpu(measured())
     assert {place: (row.variant, row.as_fast) for place, row in table.items()} == {
         ("base", 2, 32): ("graph", "holds"), ("graph", 2, 32): ("graph", "does not"),
     }  # fmt: skip
     assert is_near(table["base", 2, 32].ratio, 8 * 0.6 / 2) and is_near(table["graph", 2, 32].ratio, 0.5)
-
-
-@pytest.mark.parametrize("changes", [{"graph": 4.8, "half": 9.0}, {"runs": 1}])
-def test_one_gpu_is_undecided_where_the_interval_cannot_tell(changes: dict[str, Any]) -> None:
-    """8 · 0.6 s on two GPUs and 4.8 s on one: the same time."""
-    assert one_gpu(measured(**changes))["base", 2, 32].as_fast == "undecided"
