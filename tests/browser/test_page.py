@@ -32,7 +32,6 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         data,
         variants=others.variants,
         one_gpu=others.one_gpu,
-        kernels=others.kernels,
         records=[replace(row, throttle_reasons="software power cap") for row in data.records],
         rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
     )

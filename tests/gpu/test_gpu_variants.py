@@ -145,10 +145,6 @@ def test_a_cell_of_every_variant(tmp_path: Path, dataset: Path, strategy: str, v
     assert (record["status"], record["cell"]["variant"]) == ("ok", "this")
     assert (record["preparation_s"] is None) == (variant == "bfloat16")
     assert record["chip"]["matrix_flop_per_s"] > 1e12
-    if strategy == "single":
-        seen = record["profile"]
-        assert 0 < seen["busy_s"] <= 1.02 * seen["step_s"]
-        assert sum(kernel["total_s"] for kernel in seen["kernels"]) >= 0.99 * seen["busy_s"]
     loads = record["scopes"]["end_to_end"]["loader_processes"]
     assert loads == (0 if variant == "on device" else 2 * gpus)
     step_s = {scope: result["step_s_quantiles"]["median"] for scope, result in record["scopes"].items()}

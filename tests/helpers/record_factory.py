@@ -83,12 +83,6 @@ def on_chip(record: dict[str, Any], matrix_flop_per_s: float, copy_bytes_per_s: 
     return {**record, "chip": {"precision": precision, **rates}}
 
 
-def profiled(record: dict[str, Any], step_s: float, busy_s: float, kernels: Mapping[str, float]) -> dict[str, Any]:
-    """The record with a profile of its step: seconds per step by the names of kernels."""
-    found = [{"name": name, "calls": 1.0, "total_s": seconds} for name, seconds in kernels.items()]
-    return {**record, "profile": {"steps": 10, "step_s": step_s, "busy_s": busy_s, "kernels": found}}
-
-
 def older_timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
     """The same as version 1 of the measurement wrote it: without a baseline of its own, nothing seen in the clock."""
     record = timing_record(cell, settings, epoch_s)

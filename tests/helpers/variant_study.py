@@ -8,7 +8,7 @@ from dpscale.plan.cells import AnyCell, StepCell, TimingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
-from record_factory import network_facts, on_chip, on_gpus, profiled, timing_record
+from record_factory import network_facts, on_chip, on_gpus, timing_record
 
 BATCHES = (32, 128, 512, 2048)
 BF16 = {"precision": "bfloat16", "memory_format": "channels_last"}
@@ -33,25 +33,6 @@ PREPARATION_S = {"compile": 24.0, "cuda_graph": 27.5, "images_on_device": 28.1}
 PRODUCT = {"bfloat16": 775e12, "float32": 370e12}
 COPY = 4.0e12
 TRAFFIC_ELEMENTS = 6_800_000
-# Shares of the time in which the GPU is busy, by names that torch's profiler gives.
-EAGER_KERNELS = {
-    "sm90_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x32_warpgroupsize1x1x1": 0.2,
-    "sm80_xmma_dgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x64x16_stage4": 0.16,
-    "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32_128x128_16x4_nhwc_align4>": 0.14,
-    "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true>": 0.16,
-    "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>": 0.16,
-    "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::launch_clamp_scalar": 0.12,
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::TensorListMetadata<2>>": 0.04,
-    "Memcpy HtoD (Pinned -> Device)": 0.02,
-}
-COMPILED_KERNELS = {
-    "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_warpgroupsize1x1x1": 0.32,
-    "sm80_xmma_wgrad_implicit_gemm_indexed_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage3": 0.25,
-    "triton_red_fused__native_batch_norm_legit_functional_2": 0.14,
-    "triton_poi_fused__native_batch_norm_legit_functional_relu_3": 0.2,
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListM": 0.05,
-    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>>>": 0.04,
-}
 
 
 def study(**changes: Any) -> Study:
@@ -84,11 +65,6 @@ def record(cell: StepCell, under: Study) -> dict[str, Any]:
     found = on_gpus(found, *(f"GPU-{cell.run}-{number}" for number in range(cell.gpus)), host=f"node{cell.run}")
     found = on_chip(found, PRODUCT[settings.precision] * OF_RUN[cell.run], COPY)
     found["preparation_s"] = PREPARATION_S[name] * OF_RUN[cell.run] if name in PREPARATION_S else None
-    if cell.gpus == 1:
-        kernels = COMPILED_KERNELS if name in PREPARATION_S else EAGER_KERNELS
-        profiled_s = seconds * (1.002 if settings.cuda_graph else 1.09 if batch < 512 else 1.01)
-        busy_s = min(0.998 * seconds, seconds * (0.2 + 0.8 * min(1.0, batch / 512)) + 0.5 * settings.cuda_graph)
-        found = profiled(found, profiled_s, busy_s, {kernel: busy_s * share for kernel, share in kernels.items()})
     return found
 
 

@@ -123,11 +123,6 @@ IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
     ),
     "variant_limits: share": ("Reached of it", ("Throughput", "Limit"), lambda rate, of: 100 * rate / of),
     "one_gpu: times as fast": ("Times", ("Epoch on more", "Epoch on 1"), lambda more, one: more / one),
-    "kernels: idle": (
-        "Idle",
-        ("Convolution", "Batch-norm", "Element", "Copies", "Other"),
-        lambda *parts: exactly(100) - sum(parts[1:], start=parts[0]),
-    ),
     "held_out: error": (
         "Error, %",
         ("Predicted step", "Measured step"),
@@ -251,7 +246,7 @@ COUNTS = {
     "general: efficiency": 47, "general: GPU-seconds": 72, "frontier: GPU-seconds": 20, "scopes: loading": 57,
     "communication: its time": 59, "communication: its share": 59, "bandwidth": 32, "bandwidth: utilisation": 32,
     "causes: share": 39, "steps: parts": 36, "variant_limits: share": 104,
-    "one_gpu: times as fast": 52, "kernels: idle": 48, "held_out: error": 5,
+    "one_gpu: times as fast": 52, "held_out: error": 5,
 }  # fmt: skip
 
 

@@ -48,7 +48,6 @@ def page(of_a_file: bool) -> str:
         environments=tables(environments=environments).environments,
         variants=others.variants,
         one_gpu=others.one_gpu,
-        kernels=others.kernels,
     )
     return text_of(render(study(**OF_A_FILE) if of_a_file else study(), data))
 

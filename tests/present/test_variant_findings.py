@@ -16,7 +16,6 @@ from variant_tables import (
     SLOW,
     UNTOLD,
     beside,
-    kernels_row,
     of_variants,
     variant_row,
 )
@@ -86,11 +85,6 @@ CASES: dict[Finder, tuple[Tables, list[str], Tables]] = {
         of_variants(BASE, PAYS, NEVER),
         ["never pays in 1 of 2 comparisons", "Compiled with single on 1 GPU", "is 0.75×"],
         of_variants(BASE, PAYS),
-    ),
-    variants.profiling_distorts: (
-        of_variants(BASE, kernels=[kernels_row(0.08), kernels_row(0.25, 32), kernels_row(0.01, 512)]),
-        ["in 2 of 3 profiles, by 25.0 % at most (base at batch 32)"],
-        of_variants(BASE, kernels=[kernels_row(0.04)]),
     ),
 }
 

@@ -52,5 +52,5 @@ def test_the_section_and_its_parts_are_where_there_is_something_to_show() -> Non
         assert text in few
     full = render(variant_study.study().values, with_variants())
     assert 'id="table-one_gpu"' not in few
-    for name in ("variants", "variant_limits", "one_gpu", "kernels"):
+    for name in ("variants", "variant_limits", "one_gpu"):
         assert f'<table id="table-{name}"' in full

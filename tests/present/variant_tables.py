@@ -60,19 +60,6 @@ def beside(ratio: float, as_fast: str, other: str = "base", spread: float = 0.01
     }  # fmt: skip
 
 
-def kernels_row(slows_by: float, batch: int = 128, variant: str = "base", **shares: float) -> dict[str, Any]:
-    """A row of kernels.csv; what `shares` does not name is idle."""
-    place = {name: value for name, value in key("single", 1, batch).items() if name != "scope"}
-    known = {"convolution": 0.0, "batch_norm": 0.0, "element_wise": 0.0, "copy": 0.0, "other": 0.0, **shares}
-    row = {
-        "variant": variant, **place, "runs": 3, **around("step_s", 10e-3),
-        "profiler_slows_by": slows_by, "profiler": "distorts" if slows_by > 0.05 else "ok",
-    }  # fmt: skip
-    for name, share in {**known, "idle": 1 - sum(known.values())}.items():
-        row |= around(f"{name}_share", share)
-    return row
-
-
 def frontier_row(arm: str, accuracy: float, training_s: float, by_time: str, **more: Any) -> dict[str, Any]:
     """A row of frontier.csv: ddp on 4 GPUs at batch 512."""
     place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "global_batch": 2048, "environment": "A"}

@@ -115,7 +115,6 @@ def test_steps_take_turns_with_and_without_communication(steps: list[Record]) ->
             # The median step by one clock, the mean step by the other.
             for median_s, mean_s in zip(blocks["step_s"], blocks["block_step_s"], strict=True):
                 assert 0.3 * mean_s < median_s < 1.5 * mean_s
-        assert record["profile"] is None, "there is no GPU"
         found = from_steps([{**record, "server": 0}]).flat()
         assert {name for name, value in found.items() if value is not None} == {
             "training_step_s", "ablation_step_s", "no_sync_step_s", "logger_exposed_step_s",

@@ -17,7 +17,6 @@ from dpscale.measure.watch.trace import (
     Kernel,
     Mark,
     device_times,
-    kernel_totals,
     kind_of,
     read_kernels,
     union_ns,
@@ -162,24 +161,3 @@ def test_the_profilers_clock_is_the_hosts(tmp_path: Path) -> None:
     tolerance_ns = 1e5  # the profiler converts the processor's counter
     assert before_ns - tolerance_ns <= start_ns
     assert start_ns + row["dur"] * 1e3 <= after_ns + tolerance_ns
-
-
-def test_totals_by_name_and_busy_time_where_kernels_overlap() -> None:
-    long_name = "x" * 500
-    trace = {
-        "traceEvents": [
-            event("kernel", "conv", 10, 5),
-            event("kernel", "conv", 20, 5),
-            event("gpu_memcpy", "Memcpy HtoD", 22, 8),
-            event("kernel", long_name, 40, 1),
-            event("cuda_runtime", "cudaGraphLaunch", 0, 100),
-        ]
-    }
-    busy_s, kernels = kernel_totals(trace)
-    assert busy_s == pytest.approx(16e-6)
-    assert [(kernel["name"], kernel["calls"]) for kernel in kernels] == [
-        ("conv", 2),
-        ("Memcpy HtoD", 1),
-        (long_name[:160], 1),
-    ]
-    assert [kernel["total_s"] for kernel in kernels] == pytest.approx([10e-6, 8e-6, 1e-6])

@@ -33,7 +33,6 @@ from dpscale.analyse.training.frontier import frontier_rows
 from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import summary_rows
 from dpscale.analyse.training.twins import twin_rows
-from dpscale.analyse.variants.kernels import kernel_rows
 from dpscale.analyse.variants.measured import variants_of
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
@@ -77,7 +76,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         twins=list(twin_rows(study, trained)),
         variants=list(variant_rows(variants, collected.network)),
         one_gpu=list(one_gpu_rows(variants)),
-        kernels=list(kernel_rows(variants)),
         runs=list(run_rows(points.values())),
         blocks=[*block_rows("weak", weak), *block_rows("strong", strong)],
         environments=list(environment_rows(collected.records, letters)),

@@ -32,7 +32,7 @@ from dpscale.tables.training import (
     TrainingSummaryRow,
     TwinsRow,
 )
-from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
+from dpscale.tables.variants import OneGpuRow, VariantsRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,6 @@ class Tables:
     training_evidence: Sequence[TrainingEvidenceRow] = ()
     variants: Sequence[VariantsRow] = ()
     one_gpu: Sequence[OneGpuRow] = ()
-    kernels: Sequence[KernelsRow] = ()
     environments: Sequence[EnvironmentsRow] = ()
     records: Sequence[RecordsRow] = ()
     rejected: Sequence[RejectedRow] = ()

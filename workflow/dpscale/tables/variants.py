@@ -22,19 +22,17 @@ from dpscale.tables.quantities import (
     MFU_MEASURED,
     ONE_MACHINE,
     PEAK_MEMORY,
-    PROFILER,
     REASON,
     RUN_DEVIATION,
     RUNS,
     SPEEDUP,
     STATUS,
-    STEP,
     STEPS_PER_EPOCH,
     THROUGHPUT,
     UNITS,
     VARIANT,
 )
-from dpscale.tables.row import EnvironmentPoint, Place, Row
+from dpscale.tables.row import Place, Row
 
 
 class _OfVariant(Row):
@@ -121,42 +119,3 @@ class OneGpuRow(Place, _OfVariant):
         "`holds`: the interval of the ratio lies at or above 1. `does not`: below. `undecided`: 1 is in it, or "
         "there is none.",
     ).on("one_gpu")
-
-
-class KernelsRow(EnvironmentPoint, _OfVariant):
-    """What fills a profiled step of one GPU, by class of kernels, for every variant: a witness, in shares of the
-    profiled step.
-    """
-
-    variant: str = VARIANT.on("kernels")
-    runs: int | None = RUNS
-    one_machine: str = ONE_MACHINE
-    step_s: Figure = STEP.but(label="Step, profiled", definition="The step while it was profiled.").on("kernels")
-    profiler_slows_by: float = column(
-        "Profiling adds", "Profiled step over the run's own step, less 1; the median of the runs.", PERCENT, digits=3
-    ).on("kernels")
-    profiler: str = PROFILER.but(
-        definition="`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one."
-    ).on("kernels")
-    convolution_share: Figure = column(
-        "Convolution", "Convolutions and matrix products.", PERCENT, short="convolution", digits=3
-    ).on("kernels")
-    batch_norm_share: Figure = column(
-        "Batch-norm",
-        "Kernels of batch-norm, and reductions that hold some of it.",
-        PERCENT,
-        short="batch-norm",
-        digits=3,
-    ).on("kernels")
-    element_wise_share: Figure = column(
-        "Element-wise",
-        "Kernels that work point by point, and the optimiser's.",
-        PERCENT,
-        short="element-wise",
-        digits=3,
-    ).on("kernels")
-    copy_share: Figure = column("Copies", "Copies, casts and changes of layout.", PERCENT, short="copies", digits=3).on(
-        "kernels"
-    )
-    other_share: Figure = column("Other", "All other kernels.", PERCENT, short="other", digits=3).on("kernels")
-    idle_share: Figure = column("Idle", "Nothing runs on the device.", PERCENT, short="idle", digits=3).on("kernels")

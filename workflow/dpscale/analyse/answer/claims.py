@@ -19,10 +19,9 @@ from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, Reject
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import BlocksRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow, TwinsRow
-from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
+from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import NOTHING
 from dpscale.vocabulary.states import (
-    DISTORTED,
     DOES_NOT,
     HOLDS,
     NEVER,
@@ -307,9 +306,6 @@ PREPARATION_NEVER_PAYS = Claim(
 ONE_AS_FAST = Claim("one GPU is as fast as more", OneGpuRow, lambda row: row.as_fast == HOLDS, _is_headline, ["ratio"])
 ONE_NOT_AS_FAST = Claim(
     "one GPU is not as fast as more", OneGpuRow, lambda row: row.as_fast == DOES_NOT, _is_headline, ["ratio"]
-)
-VARIANT_DISTORTED = Claim(
-    "profiling a variant distorts", KernelsRow, lambda row: row.profiler == DISTORTED, lambda row: bool(row.profiler)
 )
 REMEDY_HELPS, REMEDY_HARMS = _sides(TrainingSummaryRow, "test_accuracy_gain", 0, "a remedy helps", "a remedy harms")
 REMEDY_LEVEL = Claim(

@@ -20,8 +20,6 @@ KINDS = COMPUTE, COMMUNICATION, COPY = "compute", "communication", "copy"
 _NCCL_KERNEL = re.compile(r"nccl(Dev)?Kernel")
 _PEER_COPY = "Memcpy PtoP"
 _HOST_COPY = re.compile(r"Memcpy (HtoD|DtoH)")
-# Names of C++ templates go on for pages; their beginning says what they do.
-NAME_LENGTH = 160
 # The phase of the host before its first mark.
 NO_PHASE = "other"
 
@@ -121,17 +119,6 @@ def union_ns(intervals: Iterable[tuple[int, int]]) -> int:
             total += end - reached
             reached = end
     return total
-
-
-def kernel_totals(trace: Mapping[str, Any]) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds in which a device did anything; and what it did, by name: calls and their seconds, most seconds first."""
-    work = [event for event in trace["traceEvents"] if event.get("cat") in DEVICE_CATEGORIES]
-    by_name: dict[str, list[int]] = defaultdict(list)
-    for event in work:
-        by_name[event["name"][:NAME_LENGTH]].append(_ns(event["dur"]))
-    totals = [{"name": name, "calls": len(spent), "total_s": sum(spent) * 1e-9} for name, spent in by_name.items()]
-    busy_ns = union_ns((_ns(event["ts"]), _ns(event["ts"]) + _ns(event["dur"])) for event in work)
-    return busy_ns * 1e-9, sorted(totals, key=lambda kernel: (-kernel["total_s"], kernel["name"]))
 
 
 def device_times(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -19,14 +19,12 @@ from torch.optim import Optimizer
 from dpscale.measure.data.batches import images_per_rank
 from dpscale.measure.ranks import gather, gather_lists, slowest
 from dpscale.measure.watch.chip import chip_rates
-from dpscale.measure.watch.profiling import traced
 from dpscale.measure.watch.sensors import sum_of_known
-from dpscale.measure.watch.trace import kernel_totals
 from dpscale.measure.watch.watcher import Watcher, seen_on_nodes, used_j
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
-from dpscale.measure.workload.batches import Batch, Step, length, to_device
+from dpscale.measure.workload.batches import Batch, Step, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
 from dpscale.measure.workload.workload import Share
 from dpscale.schemas.settings import TimingSettings
@@ -36,7 +34,6 @@ from dpscale.strategies.known import strategy
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 # Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.
 WARM_UP_STEPS_AGAIN = 10
-PROFILED_STEPS = 10
 
 Epoch = dict[str, Any]
 
@@ -88,7 +85,6 @@ class TimingWorker(StepWorker):
         self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
         self.bucket_bytes: list[int] | None = None
-        self.profile: dict[str, Any] | None = None
         self.chip: dict[str, Any] | None = None
         self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
         self.distinct_batches: int | None = None  # of the last epoch of gathered ones
@@ -110,8 +106,6 @@ class TimingWorker(StepWorker):
         ready = ready or self._ready(whole)
         self.preparation_s = ready.preparation_s if self._is_prepared else None
         self._time(whole, ready, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
-        if self.on_gpu and whole.workers == len(whole.devices) == 1:
-            self.profile = self._profile(ready, self._batches(whole, "compute"))
         del ready
         self._give_memory_back()
         self._time_alone("after")
@@ -127,7 +121,6 @@ class TimingWorker(StepWorker):
             "scopes": self.scopes,
             "alone": self.alone,
             "ddp_bucket_bytes": self.bucket_bytes,
-            "profile": self.profile,
             "chip": self.chip,
         }
 
@@ -300,26 +293,6 @@ class TimingWorker(StepWorker):
         if team.workers > 1:
             peaks = gather(peaks[0], team.workers)
         return [int(peak) for peak in peaks]
-
-    def _profile(self, ready: Ready, batches: Sequence[Batch]) -> dict[str, Any]:
-        """What the GPU does in a step, kernel by kernel: a witness, after all clocks. Full steps only."""
-        self.phase = "profiling"
-        full = list(islice(cycle(batch for batch in batches if length(batch) == self.batch), PROFILED_STEPS))
-        timer = EpochTimer(self.devices, 1)
-        path = self.folder / "trace.json"
-        # The first time is not counted: the profiler starts up on the device while it runs.
-        for _ in range(2):
-            result, trace = traced(lambda: timer.time(ready.step, full, len(full)), path)
-        busy_s, kernels = kernel_totals(trace)
-        return {
-            "steps": len(full),
-            "step_s": result["epoch_s"] / len(full),
-            "busy_s": busy_s / len(full),
-            "kernels": [
-                {"name": kernel["name"], **{what: kernel[what] / len(full) for what in ("calls", "total_s")}}
-                for kernel in kernels
-            ],
-        }
 
     def _give_memory_back(self) -> None:
         """What the network of one team held is free again for the next."""

@@ -10,7 +10,6 @@ from dpscale.analyse.answer.claims import (
     ONE_NOT_AS_FAST,
     PREPARATION_NEVER_PAYS,
     PREPARATION_PAYS,
-    VARIANT_DISTORTED,
     VARIANT_FASTER,
     VARIANT_SLOWER,
     WEIGHS_LESS,
@@ -29,13 +28,13 @@ from dpscale.present.findings.finding import (
     smallest,
     with_loading,
 )
-from dpscale.present.text.numbers import measured, percent, whole
+from dpscale.present.text.numbers import measured, whole
 from dpscale.present.text.words import Terms, capitalised, headline, in_order, listed, ok, plural
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import IMAGES_PER_S, MULTIPLES, PERCENT, SECONDS
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
+from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.public_best import public_best
 from dpscale.vocabulary.states import DOES_NOT, HOLDS, UNDECIDED
 
@@ -147,17 +146,6 @@ def preparation_never_pays(unpaid: Outcome[VariantsRow], terms: Terms) -> str:
     )
 
 
-@says(VARIANT_DISTORTED)
-def profiling_distorts(distorted: Outcome[KernelsRow], terms: Terms) -> str:
-    """Profiled steps that are longer than the same step without the profiler: their idle share is too large."""
-    worst = largest(distorted.holding, lambda row: row.profiler_slows_by)
-    return (
-        f"Profiling makes the step of 1 {terms.device} longer by more than it may in {among(distorted, 'profile')}, by "
-        f"{percent(worst.profiler_slows_by)} at most ({worst.variant} at batch {worst.batch_per_gpu:,}). There the "
-        "idle share is too large."
-    )
-
-
 def _batches(rows: Sequence[VariantsRow] | Sequence[OneGpuRow]) -> str:
     """`batches 32, 128`."""
     named = [f"{batch:,}" for batch in sorted({row.batch_per_gpu for row in rows})]
@@ -166,5 +154,5 @@ def _batches(rows: Sequence[VariantsRow] | Sequence[OneGpuRow]) -> str:
 
 variant_findings = all_of(
     fastest_on_one, one_as_fast_as_more, slower_variants, communication_weighs_more,
-    preparation_pays, preparation_never_pays, profiling_distorts,
+    preparation_pays, preparation_never_pays,
 )  # fmt: skip

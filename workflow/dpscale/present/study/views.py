@@ -25,7 +25,7 @@ from dpscale.tables.training import (
     TrainingSummaryRow,
     TwinsRow,
 )
-from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
+from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, NOT_RESOLVABLE, UNDECIDED
 
@@ -232,12 +232,6 @@ _TABLES: Sequence[Shown[Any]] = (
         "one_gpu",
         "The fastest variant on 1 {device} beside every variant on more, at the same batch per {device}",
         ("variant", "point", "other_variant"),
-    ),
-    Shown(
-        KernelsRow,
-        "kernels",
-        "What fills a profiled step of 1 {device}, in shares of it: a witness, no headline",
-        ("variant", "where", "batch_per_gpu"),
     ),
     Shown(
         EnvironmentsRow,
