@@ -7,7 +7,6 @@ import pytest
 
 from dpscale.audit.audit import audit
 from dpscale.audit.reading.published import AUDIT_PATH, Published, collect_audits
-from dpscale.audit.sentences import cell_of
 from dpscale.audit.tables import AuditTables, rows
 from dpscale.errors import RecordError
 from dpscale.records.files import write_record
@@ -34,19 +33,6 @@ def test_a_row_says_all_of_a_cell(tables: AuditTables) -> None:
     assert row.recomputed.low < row.recomputed.value < row.recomputed.high
     assert row.recomputed.value == pytest.approx(0.005865, abs=1e-6)
     assert row.corrected.value == pytest.approx(0.5903, abs=1e-4)
-    assert row.warnings.split("; ") == [
-        "near what the times give, as of another run",
-        "bandwidth is not what it is called",
-        "unit is not that of the label",
-    ]
-
-
-def test_no_cell_is_there_twice_and_every_warning_stands_in_its_cell(tables: AuditTables) -> None:
-    checks = {(row.study, cell_of(row)): row.warnings for row in tables.audit}
-    assert len(checks) == len(tables.audit)
-    assert tables.audit_warnings
-    for warning in tables.audit_warnings:
-        assert warning.check in checks[warning.study, cell_of(warning)]
 
 
 def test_an_audit_of_another_version_of_its_file_is_not_used(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit
-from dpscale.audit.page import AuditedStudy, checks, render, render_studies, studies
+from dpscale.audit.page import help_of, render, render_studies
 from dpscale.audit.reading.own_table import read_table
 from dpscale.audit.tables import rows
 from dpscale.plan.study import Study
-from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
+from dpscale.tables.published import AuditFindingsRow, AuditRow
 from dpscale.tables.tables import Tables
 from published_factory import published
 
@@ -22,51 +22,27 @@ CELL: dict[str, Any] = {
     "study": "made-up", "batch_per_gpu": 32, "gpus": 2, "quantity": "speedup", "published": "1.40",
     "corrected": 0.70024, "corrected_low": 0.70001, "corrected_high": 0.70047,
 }  # fmt: skip
-UNKNOWN = {**CELL, "corrected": None, "corrected_low": None, "corrected_high": None}
-FINDING = {
-    "study": "made-up", "title": "Made up", "quantity": "speedup", "verdict": "explained", "conventions_tried": 9,
-    "sentence": "The speedup is this.",
-}  # fmt: skip
-IN_SHORT = {**FINDING, "quantity": "", "verdict": "in short", "conventions_tried": None, "sentence": "It is fine."}
-WARNING = {**CELL, "check": "is wrong", "detail": "so", "severity": "wrong"}
+IN_SHORT = {"study": "made-up", "title": "Made up", "verdict": "in short", "sentence": "It is fine."}
 
 
 def text_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.split("</style>")[1]).split())
 
 
-def page_of(columns: dict[str, Any], **changes: Any) -> str:
-    return render([audit(published(EPOCH_S, columns, **changes))])
-
-
-def tables(cells: list[dict[str, Any]], finding: dict[str, Any] = FINDING) -> Tables:
-    findings = [AuditFindingsRow.read(row) for row in (IN_SHORT, finding)]
-    return Tables(audit=[AuditRow.read(cell) for cell in cells], audit_findings=findings)
-
-
-def block(*cells: dict[str, Any]) -> AuditedStudy:
-    (only,) = studies(tables([*cells]))
-    return only
-
-
-def test_the_first_sentence_names_the_column_the_cell_and_the_numbers(audits: dict[str, dict[str, Any]]) -> None:
-    speedup = SPEEDUP.replace("1.867", "1.976")
-    assert audit(published(EPOCH_S, {"speedup": speedup}))["answer"] == (
-        "Batch 512, 2 GPUs: speedup 1.976; your times give 1.87. 2 of 3 figures are explained."
-    )
-    assert audits["study-a"]["answer"].startswith("Batch 32, 2 GPUs: speedup 1.40; your times give 0.700. ")
-    assert audits["study-e"]["answer"].startswith(
-        "Batch 128, 1 GPU: epoch time 4.3415 s: time that the GPU cannot reach"
-    )
-    assert audits["study-f"]["answer"].startswith("30 are worth a look: ")
-
-
-def test_a_page_says_what_was_printed_and_what_it_is(audits: dict[str, dict[str, Any]]) -> None:
-    text = text_of(render([audits["study-a"]]))
-    assert "batch 32 on 2 GPUs: 1.40 is 0.700, slower than one GPU" in text
-    assert "32 2 36.93 look 1.40 → 0.700 wrong" in text
-    assert "An epoch is the same work on any number of GPUs." in text
-    assert "labelled GB/s, is 2^30 bytes a second (6 cells)" in text
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        ("a", "32 2 36.93 look 1.40 → 0.700 wrong"),
+        ("a", "An epoch is the same work on any number of GPUs."),
+        ("a", "batch 32 on 2 GPUs: 1.40 is 0.700, slower than one GPU"),
+        ("a", "labelled GB/s, is 2^30 bytes a second (6 cells)"),
+        ("d", "Some figures are not known: T(N,b) was not printed."),
+        ("g", "and 3 more cells"),
+        ("j", "Compute it again as the definitions below say, or call it what it is."),
+    ],
+)
+def test_a_page_says_what_was_printed_what_it_is_and_what_to_do(audits: dict[str, Any], study: str, said: str) -> None:
+    assert said in text_of(render([audits[f"study-{study}"]]))
 
 
 def test_what_cannot_be_computed_is_a_word() -> None:
@@ -89,36 +65,22 @@ def test_a_file_of_several_studies_has_a_block_of_each() -> None:
     assert page.count("<article") == 2 and '<a href="#audited-other">other</a>' in page
 
 
-def test_every_check_of_a_published_study_has_its_help(audits: dict[str, dict[str, Any]]) -> None:
-    for record in audits.values():
-        assert all(check.help for check in checks(rows([record]).audit_warnings))
-    text = text_of(render([audits["study-j"]]))
-    assert "Speedup is over one GPU." in text
-    assert "Compute it again as the definitions below say, or call it what it is." in text
-
-
-def test_a_page_needs_no_other_file_and_no_script(audits: dict[str, dict[str, Any]]) -> None:
+def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(audits: dict[str, Any]) -> None:
     for record in audits.values():
         page = render([record])
         assert "<script" not in page and "javascript:" not in page
         assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
         assert len(page) < 60_000
-
-
-def test_what_cells_share_is_said_once() -> None:
-    """A detail, and a reason without a figure."""
-    same = [AuditWarningsRow.read({**WARNING, "gpus": gpus}) for gpus in (2, 4)]
-    other = [AuditWarningsRow.read({**WARNING, "batch_per_gpu": batch, "detail": f"{batch}"}) for batch in range(9)]
-    assert [check.cells for check in checks(same)] == [["so (2 cells)"]]
-    assert [check.cells[-1] for check in checks(other)] == ["and 3 more cells"]
-    missing = {**UNKNOWN, "reason": "T(N,b) was not printed"}
-    assert block(missing, {**missing, "batch_per_gpu": 128}).notes == [
-        "Some figures are not known: T(N,b) was not printed."
-    ]
+        assert all(help_of(warning["check"]) for warning in record["warnings"])
 
 
 def rendered(data: Tables) -> str:
     return render_studies(Study({"study": "h200", "dataset": {"source": "synthetic"}}).values, data, "h200.html")
+
+
+def tables(cells: list[dict[str, Any]], **of_study: str) -> Tables:
+    in_short = AuditFindingsRow.read({**IN_SHORT, **of_study})
+    return Tables(audit=[AuditRow.read(cell) for cell in cells], audit_findings=[in_short])
 
 
 @pytest.mark.slow
@@ -143,7 +105,7 @@ def test_all_studies_have_one_csv_as_a_link_or_where_it_is_too_large_by_its_plac
 
 def test_text_from_files_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
-    page = page_of({"speedup": SPEEDUP}, title=evil, left_out=[evil])
-    page += rendered(tables([{**UNKNOWN, "published": evil, "reason": evil}], {**FINDING, "title": evil}))
+    page = render([audit(published(EPOCH_S, {"speedup": SPEEDUP}, title=evil, left_out=[evil]))])
+    page += rendered(tables([{**CELL, "corrected": None, "published": evil, "reason": evil}], title=evil))
     assert "<script" not in page
     assert page.count("&lt;script") >= 4

@@ -53,7 +53,7 @@ def published(
     }
     return Published(
         **{**values, **changes},
-        batch_sweep_s={batch: Number.of(Decimal(time)) for batch, time in (batch_sweep_s or {}).items()},
+        batch_sweep_s=by_place({(batch, 1): time for batch, time in (batch_sweep_s or {}).items()}),
         epoch_s=by_place(epoch_s),
         quantities={name: by_place(table) for name, table in quantities.items()},
     )

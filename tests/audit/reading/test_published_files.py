@@ -39,7 +39,7 @@ def original(root: Path, name: str) -> Path:
 def test_numbers_keep_the_digits_that_were_printed(root: Path) -> None:
     study = Published.read(root / "config/published/study-a.yaml")
     assert str(study.quantities["speedup"][Spot(32, 2)]) == "1.40"
-    assert study.batch_sweep_s[32768] == as_printed("9.00")
+    assert study.batch_sweep_s[Spot(32_768, 1)] == as_printed("9.00")
     assert study.bandwidth_unit == "GB/s"
     assert study.parameters_trained == 11_181_642
 

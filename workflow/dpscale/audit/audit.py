@@ -16,7 +16,6 @@ from dpscale.audit.verdicts import FigureVerdict, Reading, read
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.rounded import Rounded
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
-from dpscale.tables.row import grouped
 
 Record = dict[str, Any]
 
@@ -44,9 +43,7 @@ def audit(published: Published, studies: Sequence[Published] = ()) -> Record:
         *link_of_utilisation(published, reading.found),
         *same_times(published, studies),
     ]
-    tables = AuditTables(
-        [*_cells(reading, warnings)], [*_findings(reading)], [_warning(reading, of) for of in warnings]
-    )
+    tables = AuditTables([*_cells(reading)], [*_findings(reading)], [_warning(published, of) for of in warnings])
     said = answer(tables)
     in_short = AuditFindingsRow(study=published.id, title=published.title, verdict=IN_SHORT, sentence=said)
     return {
@@ -65,10 +62,9 @@ def is_faulty(record: Record) -> bool:
     return any(warning["severity"] != LOOK for warning in record["warnings"])
 
 
-def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
+def _cells(reading: Reading) -> Iterator[AuditRow]:
     """Times first, then every published quantity, then the quantities that were only computed here."""
     published = reading.published
-    checks = grouped(warnings, lambda doubt: (doubt.quantity, doubt.place))
     defined = corrected(reading)
     printed = {(name, place): (str(time), "s") for name, place, time in published.times}
     for name in reading.found:
@@ -78,7 +74,7 @@ def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
         shown, unit = printed.get((name, place), ("", ""))
         verdict = reading.verdicts.get((name, place), FigureVerdict(""))
         by = _CORRECTED_BY.get(name, name)
-        figure, reason = defined.get((by, place), (None, ""))
+        known = defined.get((by, place))
         yield AuditRow(
             study=published.id,
             quantity=name,
@@ -88,10 +84,9 @@ def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
             verdict=verdict.state,
             why=verdict.why,
             recomputed=_figure(verdict.given),
-            corrected=_figure(figure),
-            unit=_UNITS.get(by, "") if (by, place) in defined else "",
-            reason=reason,
-            warnings="; ".join(dict.fromkeys(doubt.check for doubt in checks.get((name, place), ()))),
+            corrected=_figure(known),
+            unit=_UNITS.get(by, "") if known else "",
+            reason=known if isinstance(known, str) else "",
         )
 
 
@@ -115,9 +110,9 @@ def _findings(reading: Reading) -> Iterator[AuditFindingsRow]:
         yield AuditFindingsRow(study=study, title=title, quantity=quantity, verdict=verdict, sentence=text)
 
 
-def _warning(reading: Reading, doubt: Doubt) -> AuditWarningsRow:
+def _warning(published: Published, doubt: Doubt) -> AuditWarningsRow:
     return AuditWarningsRow(
-        study=reading.published.id,
+        study=published.id,
         check=doubt.check,
         severity=doubt.severity,
         quantity=doubt.quantity,
@@ -126,5 +121,5 @@ def _warning(reading: Reading, doubt: Doubt) -> AuditWarningsRow:
     )
 
 
-def _figure(interval: Rounded | None) -> Figure:
-    return Figure.of(interval.value, interval.low, interval.high) if interval else UNKNOWN
+def _figure(known: Rounded | str | None) -> Figure:
+    return Figure.of(known.value, known.low, known.high) if isinstance(known, Rounded) else UNKNOWN

@@ -25,7 +25,7 @@ from dpscale.audit.conventions import (
 from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words, unlike
 from dpscale.audit.reading.published import Printed, Spot
-from dpscale.audit.search import Found
+from dpscale.audit.search import Found, several
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
 from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import chips
@@ -129,9 +129,8 @@ def _what_it_is(reading: Reading, outcome: Found, place: Spot, check: str, wrong
         return f"labelled {published.bandwidth_unit}, is {unit} {counted} a second"
     if "speedup" not in outcome.quantity:
         return words
-    try:
-        true = corrected.figure("speedup", published, corrected.clock_of(published, outcome), place)
-    except corrected.NotRecomputableError:
+    true = corrected.figure("speedup", published, corrected.clock_of(published, outcome), place)
+    if isinstance(true, str):
         return words
     slower = ", slower than one GPU" if true.high < 1 < float(printed) else ""
     return "" if true.meets(printed.interval) else f"{printed} is {number(true.value)}{slower}"
@@ -210,8 +209,7 @@ def clocks_apart(reading: Reading) -> Iterator[Doubt]:
 
 def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
     """The one-GPU time of the table against that of the batch sweep."""
-    for batch, swept in reading.published.batch_sweep_s.items():
-        place = Spot(batch, 1)
+    for place, swept in reading.published.batch_sweep_s.items():
         table = reading.published.epoch_s.get(place, swept)
         times = max(float(table), float(swept)) / min(float(table), float(swept))
         if times > _SAME_TIME:
@@ -265,12 +263,9 @@ def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
 
 def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
     """N GPUs more than N times as fast as one: something else must have changed too."""
-    for place in reading.published.places:
-        try:
-            efficiency = corrected.figure("efficiency", reading.published, clocks(reading.published)[0], place)
-        except corrected.NotRecomputableError:
-            continue
-        if efficiency.low > 1 and place.gpus > 1:
+    for place in several(reading.published.places):
+        efficiency = corrected.figure("efficiency", reading.published, clocks(reading.published)[0], place)
+        if not isinstance(efficiency, str) and efficiency.low > 1:
             share = f"{efficiency.value * 100:.1f} % of {gpus_words(place.gpus)}"
             detail = f"{share}: that needs a cause, such as a slow T(1,b)"
             yield Doubt("efficiency above 100 %", "epoch_s", place, detail, LOOK)

@@ -139,7 +139,7 @@ def _before(published: Published, place: Spot) -> Rounded:
 
 TABLE_ONE = _time("T(1,b)", "T(1,b) of the same table", lambda study, at: study.epoch_s[at.alone].interval)
 SWEEP_ONE = _time(
-    "Tsweep(b)", "the one-GPU batch sweep", lambda study, at: study.batch_sweep_s[at.batch_per_gpu].interval, 1, OTHER
+    "Tsweep(b)", "the one-GPU batch sweep", lambda study, at: study.batch_sweep_s[at.alone].interval, 1, OTHER
 )
 TABLE_TOTAL = _time("T(N,b)", "the total T(N,b)", lambda study, at: study.epoch_s[at].interval)
 COLUMN_TOTAL = _printed("compute_s", "C(N,b)", "the printed compute column as the total", OTHER)

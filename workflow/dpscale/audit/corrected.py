@@ -5,15 +5,11 @@ from collections.abc import Callable, Mapping
 
 from dpscale.audit.conventions import Clock, clocks
 from dpscale.audit.reading.published import Published, Spot
-from dpscale.audit.search import Found
+from dpscale.audit.search import Found, several
 from dpscale.audit.verdicts import Cell, Reading
 from dpscale.formulas import scaling
 from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.rounded import Rounded
-
-
-class NotRecomputableError(Exception):
-    """A figure for which something is missing from what was printed. The message says what."""
 
 
 def clock_of(published: Published, outcome: Found | None) -> Clock:
@@ -22,42 +18,36 @@ def clock_of(published: Published, outcome: Found | None) -> Clock:
     return next((clock for clock in others if outcome and clock.total.choices[0] in outcome.choices), of_table)
 
 
-def corrected(reading: Reading) -> dict[Cell, tuple[Rounded | None, str]]:
-    """Every figure of every cell with several GPUs; or None, and why it cannot be recomputed.
+def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
+    """Every figure of every cell with several GPUs; or why it cannot be recomputed.
 
     Speedups follow from other times than communication where authors have several clocks.
     """
-    published, found = reading.published, dict[Cell, tuple[Rounded | None, str]]()
+    published, found = reading.published, dict[Cell, Rounded | str]()
     for quantity in _FIGURES:
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
         times = clock_of(published, reading.found.get("speedup" if of_speedup else "communication_s"))
-        for place in (place for place in published.places if place.gpus > 1):
-            try:
-                found[quantity, place] = figure(quantity, published, times, place), ""
-            except NotRecomputableError as missing:
-                found[quantity, place] = None, str(missing)
+        found |= {(quantity, at): figure(quantity, published, times, at) for at in several(published.places)}
     return found
 
 
-def figure(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded:
-    """A figure under the definitions. Raises NotRecomputableError."""
+def figure(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded | str:
+    """A figure under the definitions; or what is missing from what was printed."""
     needs = {"images_per_s": [times.total], "compute_s": [times.one_gpu]}.get(quantity, [times.one_gpu, times.total])
     if published.global_batch(place) > published.dataset_images:
-        raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
+        return f"capped: N*b > {published.dataset_images} images, no full step"
     seconds = {time: time.at(published, place) for time in needs}
-    for time, known in seconds.items():
-        if known is None:
-            raise NotRecomputableError(f"{time.formula} was not printed")
-    return _FIGURES[quantity](published, place, *seconds.values())
+    missing = [time.formula for time, known in seconds.items() if known is None]
+    return f"{missing[0]} was not printed" if missing else _FIGURES[quantity](published, place, *seconds.values())
 
 
-def _bandwidth_gb_s(published: Published, place: Spot, one_gpu_s: Rounded, total_s: Rounded) -> Rounded:
+def _bandwidth_gb_s(published: Published, place: Spot, one_gpu_s: Rounded, total_s: Rounded) -> Rounded | str:
     """Bytes of all steps of an epoch over the communication time."""
     if published.parameters_trained is None:
-        raise NotRecomputableError("the number of parameters trained is not given")
+        return "the number of parameters trained is not given"
     communication_s = scaling.communication_s(one_gpu_s, total_s, place.gpus)
     if communication_s.low <= 0:
-        raise NotRecomputableError(
+        return (
             f"not resolvable: a communication time of {communication_s.low:.3g} to {communication_s.high:.3g} s is not "
             "above zero for certain"
         )
@@ -66,7 +56,7 @@ def _bandwidth_gb_s(published: Published, place: Spot, one_gpu_s: Rounded, total
 
 
 # In the order in which a reader wants them.
-_FIGURES: Mapping[str, Callable[..., Rounded]] = {
+_FIGURES: Mapping[str, Callable[..., Rounded | str]] = {
     "speedup": lambda study, at, one, total: scaling.speedup(one, total),
     "efficiency": lambda study, at, one, total: scaling.efficiency(scaling.speedup(one, total), at.gpus),
     "images_per_s": lambda study, at, total: study.dataset_images / total,

@@ -10,22 +10,21 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from dpscale.audit.reading.in_words import NAMES
-from dpscale.audit.sentences import by_check, cell_of, worst_by_cell
-from dpscale.audit.tables import IN_SHORT, AuditTables, Record, rows
+from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
+from dpscale.audit.tables import AuditTables, Record, rows
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
 from dpscale.schemas.validation import SCHEMA_LOADER
-from dpscale.tables.published import AuditRow, AuditWarningsRow
+from dpscale.tables.published import AuditRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 
 # What studies differ in most stands first: the table is wider than a phone.
 _ORDER = (
-    *("speedup", "speedup_alternative", "efficiency", "bandwidth", "communication_s", "compute_s", "images_per_s"),
-    "utilisation_percent",
+    *("epoch_s", "speedup", "speedup_alternative", "efficiency", "bandwidth", "communication_s", "compute_s"),
+    *("images_per_s", "utilisation_percent"),
 )
 # Quantities that are shown although they were not printed.
 _ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
@@ -35,40 +34,22 @@ _SAME = 1e-6
 HELP: Mapping[str, str] = yaml.load(Path(__file__).with_name("help.yaml").read_text(), SCHEMA_LOADER)
 
 
-class Check(NamedTuple):
-    """What does not agree: its severity, what it is, what to do, and the cells with their numbers."""
-
-    severity: str
-    name: str
-    help: str
-    cells: Sequence[str]
-
-
-class Entry(NamedTuple):
-    """An entry of the table, and the worst severity of what is said about it."""
-
-    text: str
-    severity: str = ""
-
-
-class Heading(NamedTuple):
-    """A column of the table: its heading, its quantity, and whether that was printed or only computed here."""
-
-    text: str
-    quantity: str
-    is_printed: bool = True
+Place = tuple[int, int]
 
 
 class AuditedStudy(NamedTuple):
-    """An audited study: its sentence, its table, what does not agree, how it was computed, and notes."""
+    """An audited study: its sentence, its table, what does not agree, how it was computed, and notes.
+
+    A column has its heading, and by batch and GPUs its text with the worst severity of what is said about it.
+    """
 
     id: str
     title: str
     answer: str
     batch: str
-    headings: Sequence[Heading]
-    entries: Sequence[tuple[int, int, Sequence[Entry]]]
-    checks: Sequence[Check]
+    places: Sequence[Place]
+    columns: Mapping[str, Mapping[Place, tuple[str, str]]]
+    checks: ByCheck
     findings: Sequence[tuple[str, str, str]]
     notes: Sequence[str]
 
@@ -76,81 +57,64 @@ class AuditedStudy(NamedTuple):
 def render(records: Sequence[Record]) -> str:
     """The page of one table's audits, as HTML that needs no other file: one block, or one per strategy or run. Pure,
     but for reading its own template."""
-    blocks = [
-        block(record["title"], rows([record]), "Global batch" if record["batch"] == "global" else "Batch", "your")
-        for record in records
-    ]
-    return fill("audit.html.j2", title=records[0]["title"], study=None, page="", blocks=blocks, audit_link=None)
+    batches = {record["id"]: "Global batch" if record["batch"] == "global" else "Batch" for record in records}
+    return _filled(records[0]["title"], studies(rows(records), "your", batches), study=None)
 
 
 def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
     """The page of other people's figures. `page` is the file name of the study's own page. Pure, but for reading its
     own template."""
-    link, title = csv_link("audit", tables.audit), f"Other people's figures: study {study['study']}"
-    return fill("audit.html.j2", title=title, study=study, page=page, blocks=studies(tables), audit_link=link)
+    title, link = f"Other people's figures: study {study['study']}", csv_link("audit", tables.audit)
+    return _filled(title, studies(tables, "their", {}), study=study, page=page, audit_link=link)
 
 
-def studies(tables: Tables) -> list[AuditedStudy]:
-    """Every published study that was audited."""
-    every = tables.audit, tables.audit_findings, tables.audit_warnings
-    titles = {row.study: row.title for row in tables.audit_findings}
-    of = {name: AuditTables(*([row for row in table if row.study == name] for table in every)) for name in titles}  # type: ignore[arg-type]
-    return [block(title, of[name], "Batch per GPU", "their") for name, title in titles.items()]
+def _filled(title: str, blocks: Iterable[AuditedStudy], **values: Any) -> str:
+    return fill("audit.html.j2", title=title, blocks=[*blocks], help_of=help_of, **values)
 
 
-def block(title: str, tables: AuditTables, batch: str, whose: str) -> AuditedStudy:
-    """What is shown of a study."""
-    headings, worst = [*_headings(tables)], worst_by_cell(tables.audit_warnings)
-    cells = {cell_of(row): row for row in tables.audit}
-    shown = (row for row in tables.audit if row.quantity in ("epoch_s", *_ORDER))
-    places = sorted({(row.batch_per_gpu, row.gpus) for row in shown})
-    (short,) = [row.sentence for row in tables.audit_findings if row.verdict == IN_SHORT]
-    columns = [row for row in tables.audit_findings if row.conventions_tried is not None]
-    remarks = [row.sentence for row in tables.audit_findings if row not in columns and row.verdict != IN_SHORT]
-    return AuditedStudy(
-        tables.audit[0].study if tables.audit else "",
-        title,
-        short.replace("your", whose),
-        batch,
-        headings,
-        [(*at, [_entry(heading, cells.get((heading.quantity, *at)), worst) for heading in headings]) for at in places],
-        checks(tables.audit_warnings),
-        [(_label(row.quantity), row.verdict, row.sentence) for row in columns],
-        [*remarks, *dict.fromkeys(f"Some figures are not known: {row.reason}." for row in tables.audit if row.reason)],
-    )
+def help_of(check: str) -> str:
+    """What a check means, and what to do."""
+    return next((text for part, text in HELP.items() if part in check), "")
 
 
-def checks(warnings: Iterable[AuditWarningsRow]) -> list[Check]:
-    """What does not agree, worst first."""
-    return [
-        Check(severity, name, next((text for part, text in HELP.items() if part in name), ""), cells)
-        for (severity, name), (_, cells) in by_check(warnings).items()
-    ]
+def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]) -> Iterator[AuditedStudy]:
+    """What is shown of every study that was audited; `batches` are the headings of batches, by study."""
+    for name, (short, *others) in grouped(tables.audit_findings, lambda row: row.study).items():
+        cells = [row for row in tables.audit if row.study == name]
+        warnings = [row for row in tables.audit_warnings if row.study == name]
+        columns = dict(_columns(cells, worst_by_cell(warnings)))
+        reasons = dict.fromkeys(f"Some figures are not known: {row.reason}." for row in cells if row.reason)
+        yield AuditedStudy(
+            name,
+            short.title,
+            short.sentence.replace("your", whose),
+            batches.get(name, "Batch per GPU"),
+            sorted({place for entries in columns.values() for place in entries}),
+            columns,
+            by_check(warnings),
+            [(_label(row.quantity), row.verdict, row.sentence) for row in others if row.conventions_tried is not None],
+            [*(row.sentence for row in others if row.conventions_tried is None), *reasons],
+        )
 
 
 def _label(quantity: str) -> str:
-    return NAMES[quantity].capitalize()
+    return name_of(quantity).capitalize()
 
 
-def _headings(tables: AuditTables) -> Iterator[Heading]:
-    """Times, then every printed quantity, then what was computed here alone."""
-    yield Heading("Epoch time, s", "epoch_s")
-    of_quantities = grouped(tables.audit, lambda row: row.quantity)
+def _columns(
+    cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
+) -> Iterator[tuple[str, dict[Place, tuple[str, str]]]]:
+    """Times, then every printed quantity, and what was computed here alone."""
+    of_quantities = grouped(cells, lambda row: row.quantity)
     for name in _ORDER:
-        printed = [row for row in of_quantities.get(name, []) if row.published]
-        computed = [row for row in of_quantities.get(name, []) if row.corrected.is_known or row.reason]
-        if printed:
-            yield Heading(", ".join(filter(None, [_label(name), printed[0].published_unit])), name)
-        elif computed and name in _ALWAYS_COMPUTED:
-            parts = _label(name), computed[0].unit, "as defined here"
-            yield Heading(", ".join(filter(None, parts)), name, is_printed=False)
-
-
-def _entry(heading: Heading, row: AuditRow | None, worst: Mapping[tuple[str, int, int], str]) -> Entry:
-    if row is None:
-        return Entry(ABSENT)
-    shown = _published(row) if heading.is_printed else _as_defined(row)
-    return Entry(shown, worst.get(cell_of(row), ""))
+        rows = of_quantities.get(name, [])
+        printed = [row.published_unit for row in rows if row.published]
+        computed = [row.unit for row in rows if row.corrected.is_known or row.reason]
+        if not printed and not (computed and name in _ALWAYS_COMPUTED):
+            continue
+        shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
+        heading = ", ".join(filter(None, [_label(name), *words]))
+        yield heading, {(row.batch_per_gpu, row.gpus): (shown(row), worst.get(cell_of(row), "")) for row in rows}
 
 
 def _published(row: AuditRow) -> str:

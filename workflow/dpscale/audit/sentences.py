@@ -1,6 +1,6 @@
 """What was found, in one sentence per quantity, made from the outcome."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -20,6 +20,8 @@ EXPLAINED_EXCEPT = "explained except"
 _WIDTH = 120
 # So many cells of a warning are told; the others are in the table.
 _CELLS_SHOWN = 6
+
+ByCheck = Mapping[tuple[str, str], tuple[int, Sequence[str]]]
 
 
 def verdict_of(reading: Reading, quantity: str) -> str:
@@ -115,7 +117,7 @@ def _checked(tables: AuditTables, is_more: bool) -> str:
     return f"{start}{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
 
 
-def by_check(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, str], tuple[int, list[str]]]:
+def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
     """By severity and check, the worst first: how many cells fail it, and what is said of them. What many share is said
     once, and of many others the first."""
     found = {}

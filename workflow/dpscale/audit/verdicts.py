@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from dpscale.audit.conventions import Convention
 from dpscale.audit.reading.in_words import NAMES, place_words
-from dpscale.audit.reading.published import QUANTITIES, Published, Spot
+from dpscale.audit.reading.published import QUANTITIES, Published, Spot, changed
 from dpscale.audit.search import OF_ANOTHER_RUN, Found, common_factor, search
 from dpscale.formulas.rounded import Number, Rounded
 
@@ -90,7 +90,7 @@ def _read(published: Published) -> Reading:
     verdicts: dict[Cell, FigureVerdict] = {}
     for name, outcome in found.items():
         if outcome.match and outcome.match.is_cut:
-            cut = {at: printed.cut() for at, printed in published.quantities[name].items()}
+            cut = changed(published.quantities[name], Number.cut)
             published = replace(published, quantities={**published.quantities, name: cut})
         for place in published.quantities[name]:
             verdicts[name, place] = _verdict(published, outcome, place, verdicts)

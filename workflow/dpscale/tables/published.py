@@ -29,7 +29,6 @@ class AuditRow(Row):
     corrected: Figure = column("By our definition", "From the printed times.")
     unit: str = column("Unit", "Of the corrected figure.")
     reason: str = column("Reason", "Why there is no corrected figure.")
-    warnings: str = column("Warnings", "The checks that the cell fails.")
 
 
 class AuditFindingsRow(Row):

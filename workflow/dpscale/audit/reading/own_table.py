@@ -53,6 +53,7 @@ _PER_STEP = r"\bsteps?\b|iteration|\biter\b|(/|per)\s*batch\b"
 
 # The values of its columns of strategies, runs and clocks.
 _Group = tuple[str, ...]
+_Tables = dict[str, dict[Spot, Number]]
 
 
 class Head(NamedTuple):
@@ -68,21 +69,6 @@ class Head(NamedTuple):
     @property
     def is_figure(self) -> bool:
         return self.quantity not in _NO_FIGURES
-
-
-class _Entry(NamedTuple):
-    """A number as printed, and its unit in that of its quantity. `per_step` is that of one step."""
-
-    digits: Decimal
-    factor: float
-    unit: str
-    is_per_step: bool
-
-    def over(self, steps: float) -> Number:
-        """Of an epoch of so many steps."""
-        factor = self.factor * (steps if self.is_per_step else 1)
-        shown = f"{self.digits} {self.unit}{'/step' if self.is_per_step else ''}" if factor != 1 else ""
-        return Number.of(self.digits, lambda number: number * factor, shown)
 
 
 def is_table(path: Path) -> bool:
@@ -105,10 +91,9 @@ def read_table(path: Path, said: Mapping[str, str] | None = None) -> list[Publis
     Raises PublishedError with the row and the column of what cannot be read.
     """
     content, lines, tables = read_text(path)
-    reader = _Reader(path)
-    given = {**(said or {}), **reader.given(lines)}
+    reader = _Reader(path, hashlib.sha256(content).hexdigest(), said or {}, lines)
     reader.read_all(tables)
-    return list(reader.studies(given, hashlib.sha256(content).hexdigest()))
+    return list(reader.studies())
 
 
 def _with_head(rows: TextTable) -> tuple[list[Head], TextTable]:
@@ -180,17 +165,17 @@ def _unit_not_known(head: Head) -> str:
 
 
 class _Reader:
-    """Collects the cells of all tables of a file."""
+    """Collects the cells of all tables of a file. `study` is what is said around them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, sha256: str, said: Mapping[str, str], lines: Iterable[str]) -> None:
         self.path = path
-        self.tables: defaultdict[_Group, defaultdict[str, dict[Spot, _Entry]]] = defaultdict(lambda: defaultdict(dict))
+        self.tables: defaultdict[_Group, defaultdict[str, dict[Spot, Number]]] = defaultdict(lambda: defaultdict(dict))
         self.assumed: dict[str, str] = {}
         self.left_out: dict[str, None] = {}
-        self.unit: str | None = None
-        self.batch = UNSTATED
+        given = {**said, **self._given(lines)}
+        self.study = Published(**{"id": "", "title": path.name, "sha256": sha256, **self._values(given)})
 
-    def given(self, lines: Iterable[str]) -> dict[str, str]:
+    def _given(self, lines: Iterable[str]) -> dict[str, str]:
         """The lines `key: value`."""
         found: dict[str, str] = {}
         for line in lines:
@@ -226,38 +211,36 @@ class _Reader:
             if means in seen and (usable.is_figure or means[0] in ("batch", "gpus")):
                 self._refuse(f"column {head.text}: another column is {means[0]} too. Leave one out, or rename it")
             seen.add(means)
-            if re.search(r"per (gpu|device|worker)", head.text.lower()) and head.quantity == "batch":
-                self.batch = PER_GPU
+            is_per_gpu = means[0] == "batch" and re.search(r"per (gpu|device|worker)", head.text.lower())
+            batch = GLOBAL if usable.quantity == "global batch" else PER_GPU if is_per_gpu else UNSTATED
+            if self.study.batch == UNSTATED:
+                self.study = replace(self.study, batch=batch)
             found.append(usable)
         return found
 
     def _read(self, heads: Sequence[Head], rows: TextTable) -> None:
-        at_quantity = {head.quantity: at for at, head in enumerate(heads)}
-        batch_at, gpus_at = at_quantity.get("global batch", at_quantity.get("batch", 0)), at_quantity.get("gpus")
-        if "global batch" in at_quantity:
-            self.batch = GLOBAL
         figures = [at for at, head in enumerate(heads) if head.is_figure]
-        groups = [at for at, head in enumerate(heads) if head.quantity == "group"]
         style = style_of(row[at] for _, row in rows for at in figures if at < len(row))
-        batch: int | None = None
-        of: dict[int, str] = {}
+        counts: dict[str, int] = {}
+        of: dict[Head, str] = {}
         for number, row in rows:
             if any(row[len(heads) :]):
                 self._refuse(f"row {number} has {len(row)} cells, the head has {len(heads)}. Give each column a head")
-            cells = [*row, *[""] * (len(heads) - len(row))]
-            if not any(cells[at] for at in figures):
+            cells = [*zip(heads, [*row, *[""] * len(heads)], strict=False)]
+            if not any(cell for head, cell in cells if head.is_figure):
                 # The name of a group of rows, such as a strategy, may stand in a row of its own.
                 continue
-            of |= {at: cells[at] for at in groups if cells[at]}
-            batch = self._count(cells[batch_at], number, heads[batch_at]) if cells[batch_at] else batch
-            if batch is None:
+            of |= {head: cell for head, cell in cells if head.quantity == "group" and cell}
+            for head, cell in cells:
+                name = head.quantity.removeprefix("global ")
+                if name == "gpus" or (name == "batch" and cell):
+                    counts[name] = self._count(cell, number, head)
+            if "batch" not in counts:
                 self._refuse(f"row {number}: the batch is missing")
-            gpus = self._count(cells[gpus_at], number, heads[gpus_at]) if gpus_at is not None else None
-            for at in figures:
-                spot = Spot(batch, heads[at].gpus or gpus or 1)
-                if not is_missing(cells[at]):
-                    where = f"row {number}, column {heads[at].text}"
-                    self._figure(heads[at], cells[at], where, spot, style, tuple(of.values()))
+            for head, cell in cells:
+                if head.is_figure and not is_missing(cell):
+                    place = Spot(counts["batch"], head.gpus or counts.get("gpus", 1))
+                    self._figure(head, cell, f"row {number}, column {head.text}", place, style, tuple(of.values()))
 
     def _count(self, cell: str, row: int, head: Head) -> int:
         """A batch or a number of GPUs: whole, perhaps with groups of three digits."""
@@ -285,7 +268,10 @@ class _Reader:
             self._refuse(f"{where}: {at} is there twice. A column `run` tells runs apart")
         is_percent = head.quantity != "utilisation_percent" and ("%" in cell or head.unit == "%")
         factor = 0.01 if is_percent else _SECONDS[unit or "s"] if head.quantity in _TIMES else 1
-        table[place] = _Entry(number, factor, "%" if is_percent else unit, head.is_per_step)
+        if head.is_per_step:
+            factor, unit = factor * self.study.steps(place), f"{unit}/step"
+        shown = f"{number} {'%' if is_percent else unit}" if factor != 1 else ""
+        table[place] = Number.of(number, lambda printed: printed * factor, shown)
 
     def _unit_of(self, head: Head, cell: str, where: str) -> str:
         """The unit of a number: that of its head, or of its own. Where none says it, the usual one is assumed."""
@@ -299,71 +285,62 @@ class _Reader:
             usual = "GB/s" if head.quantity == "bandwidth" else "seconds"
             self.assumed[head.quantity] = f"{head.text} is in {usual}"
         if head.quantity == "bandwidth":
-            name = _BANDWIDTHS.get(unit, "GB/s")
-            if self.unit not in (None, name):
-                self._refuse(f"{where}: is in {name}, another bandwidth in {self.unit}. Use one unit")
-            self.unit = name
+            name, known = _BANDWIDTHS.get(unit, "GB/s"), self.study.bandwidth_unit
+            if known not in (None, name):
+                self._refuse(f"{where}: is in {name}, another bandwidth in {known}. Use one unit")
+            self.study = replace(self.study, bandwidth_unit=name)
         return unit
 
-    def studies(self, given: Mapping[str, str], sha256: str) -> Iterator[Published]:
+    def studies(self) -> Iterator[Published]:
         """All that was read, a study for every group."""
-        values = {"batch": self.batch, **self._values(given)}
-        title = values.pop("title", self.path.name)
-        several = {group: table for group, table in self.tables.items() if _has_several(table)}
-        for group, tables in (several or self.tables or {(): self.tables[()]}).items():
-            named = [part for part in group if len(several) > 1]
-            study = Published(
-                id=_slug(" ".join([self.path.stem, *named])),
-                title=": ".join([title, *([", ".join(named)] if named else [])]),
-                sha256=sha256,
-                bandwidth_unit=self.unit,
-                assumed=self.assumed,
+        several = [group for group, tables in self.tables.items() if _has_several(tables)]
+        for group in several or [*self.tables] or [()]:
+            named = [*group] if len(several) > 1 else []
+            quantities = self._with_one_gpu(group)
+            yield replace(
+                self.study,
+                id=slug(" ".join([self.path.stem, *named])),
+                title=": ".join(filter(None, [self.study.title, ", ".join(named)])),
                 left_out=[*self.left_out],
-                **values,
+                epoch_s=self._times(quantities),
+                quantities={name: quantities[name] for name in QUANTITIES if name in quantities},
             )
-            yield self._filled(study, self._with_one_gpu(group, tables))
 
-    def _with_one_gpu(self, group: _Group, tables: Mapping[str, dict[Spot, _Entry]]) -> dict[str, dict[Spot, _Entry]]:
+    def _with_one_gpu(self, group: _Group) -> _Tables:
         """One GPU needs no strategy: its times may stand in a group of their own, that which shares most with this."""
-        alone = [other for other in self.tables if not _has_several(self.tables[other])]
-        whole: dict[str, dict[Spot, _Entry]] = defaultdict(dict)
-        for other in sorted(alone, key=lambda other: len({*other} & {*group})):
+        alone = [other for other, tables in self.tables.items() if not _has_several(tables)]
+        whole: _Tables = defaultdict(dict)
+        for other in (*sorted(alone, key=lambda other: len({*other} & {*group})), group):
             for name, table in self.tables[other].items():
                 whole[name] |= table
-        for name, table in tables.items():
-            whole[name] |= table
-        return whole
+        return {name: dict(sorted(table.items())) for name, table in whole.items()}
 
-    def _filled(self, study: Published, tables: Mapping[str, dict[Spot, _Entry]]) -> Published:
-        """The study with its numbers, in the units of their quantities. Where there are no times, from throughputs."""
-        read: dict[str, Printed] = {
-            name: {place: entry.over(study.steps(place)) for place, entry in sorted(table.items())}
-            for name, table in tables.items()
-        }
-        if "epoch_s" not in read and "images_per_s" in read:
-            read["epoch_s"] = {
-                place: Number.of(entry.digits, lambda rate: study.dataset_images / rate, f"{entry.digits} images/s")
-                for place, entry in sorted(tables["images_per_s"].items())
-            }
-            del read["images_per_s"]
-        epoch_s = read.pop("epoch_s", {})
-        if not epoch_s:
+    def _times(self, quantities: _Tables) -> Printed:
+        """Taken out of what was read. Where there are no times, from throughputs."""
+        name = "epoch_s" if "epoch_s" in quantities else "images_per_s"
+        times = quantities.pop(name, {})
+        if not times:
             reasons = [why for why in self.left_out if "unit" in why]
             self._refuse(f"no column holds epoch times{f'. {reasons[0]}' if reasons else ''}")
-        batches = {place.batch_per_gpu for place in epoch_s}
-        for quantity, table in read.items():
-            for place in table:
-                if place.batch_per_gpu not in batches:
-                    self._refuse(f"{quantity} at batch {place.batch_per_gpu}, which has no times")
-        return replace(study, epoch_s=epoch_s, quantities={name: read[name] for name in QUANTITIES if name in read})
+        batches = {place.batch_per_gpu for place in times}
+        for quantity, place in [(name, place) for name, table in quantities.items() for place in table]:
+            if place.batch_per_gpu not in batches:
+                self._refuse(f"{quantity} at batch {place.batch_per_gpu}, which has no times")
+        if name == "epoch_s":
+            return times
+        images = self.study.dataset_images
+        return {
+            place: Number(f"{rate} images/s", images / rate.interval, images / rate.if_cut)
+            for place, rate in times.items()
+            if rate.interval.low > 0
+        }
 
     def _values(self, given: Mapping[str, str]) -> dict[str, Any]:
         """What the lines around the table say, and what is assumed in their place."""
         values: dict[str, Any] = {name: text for name, text in given.items() if name != "network"}
-        for name in (*_COUNTS, "flop_per_image", "peak_tflop_s"):
-            if name in given:
-                number = self._plain(name, given[name])
-                values[name] = int(number) if name in _COUNTS else number
+        for name in {"flop_per_image", "peak_tflop_s", *_COUNTS} & given.keys():
+            number = self._plain(name, given[name])
+            values[name] = int(number) if name in _COUNTS else number
         if "dataset_images" not in given:
             values["dataset_images"] = ASSUMED_IMAGES
             self.assumed["images"] = f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"
@@ -385,7 +362,7 @@ class _Reader:
             if batch not in ("per gpu", "global"):
                 self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
             values["batch"] = GLOBAL if batch == "global" else PER_GPU
-        return values
+        return {**values, "assumed": self.assumed}
 
     def _plain(self, name: str, text: str) -> float:
         try:
@@ -400,9 +377,9 @@ class _Reader:
         raise PublishedError(f"{self.path}: {shortened(why)}")
 
 
-def _has_several(tables: Mapping[str, Mapping[Spot, _Entry]]) -> bool:
+def _has_several(tables: _Tables) -> bool:
     return any(place.gpus > 1 for table in tables.values() for place in table)
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_") or "table"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -54,7 +54,6 @@ class Spot(NamedTuple):
         return Spot(self.batch_per_gpu, 1)
 
 
-K = TypeVar("K")
 Printed = Mapping[Spot, Number]
 
 
@@ -75,7 +74,7 @@ class Published:
     epoch_s: Printed = field(default_factory=dict)
     quantities: Mapping[str, Printed] = field(default_factory=dict)
     parameters_trained: int | None = None
-    batch_sweep_s: Mapping[int, Number] = field(default_factory=dict)
+    batch_sweep_s: Printed = field(default_factory=dict)
     bandwidth_unit: str | None = None
     batch: str = UNSTATED
     clock: str | None = None
@@ -105,9 +104,7 @@ class Published:
         read = {
             **{name: values[name] for name in _AS_GIVEN if name in values},
             "dataset_images": int(values["dataset_images"]),
-            "batch_sweep_s": {
-                int(batch): Number.of(Decimal(time)) for batch, time in values.get("batch_sweep_s", {}).items()
-            },
+            "batch_sweep_s": _table({batch: {1: time} for batch, time in values.get("batch_sweep_s", {}).items()}),
             "epoch_s": _table(values.get("epoch_s", {})),
             "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
             "flop_per_image": float(values["flop_per_image"]) if "flop_per_image" in values else None,
@@ -121,13 +118,9 @@ class Published:
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
         """The same, every epoch time changed, of all tables and clocks."""
-
-        def changed(table: Mapping[K, Number]) -> dict[K, Number]:
-            return {place: change(time) for place, time in table.items()}
-
-        clocks = {name: changed(table) for name, table in self.other_clocks.items()}
-        sweep = changed(self.batch_sweep_s)
-        return replace(self, epoch_s=changed(self.epoch_s), batch_sweep_s=sweep, other_clocks=clocks)
+        clocks = {name: changed(table, change) for name, table in self.other_clocks.items()}
+        epoch_s, sweep_s = (changed(table, change) for table in (self.epoch_s, self.batch_sweep_s))
+        return replace(self, epoch_s=epoch_s, batch_sweep_s=sweep_s, other_clocks=clocks)
 
     def of_another_run(self, share: float) -> "Published":
         """The same, every epoch time known no better than to this share of it."""
@@ -145,10 +138,9 @@ class Published:
     @property
     def times(self) -> Iterator[tuple[str, Spot, Number]]:
         """Every epoch time: the name of its table, its cell, and the seconds."""
-        yield from (("epoch_s", *cell) for cell in self.epoch_s.items())
-        for name, table in self.other_clocks.items():
-            yield from ((f"epoch_s, {name}", *cell) for cell in table.items())
-        yield from (("batch_sweep_s", Spot(batch, 1), time) for batch, time in self.batch_sweep_s.items())
+        clocks = {f"epoch_s, {name}": table for name, table in self.other_clocks.items()}
+        for name, table in {"epoch_s": self.epoch_s, **clocks, "batch_sweep_s": self.batch_sweep_s}.items():
+            yield from ((name, *cell) for cell in table.items())
 
     def global_batch(self, place: Spot) -> int:
         """Images per step over all GPUs."""
@@ -262,6 +254,11 @@ def _read(value: Any) -> Any:
     if re.fullmatch(r"-?\d{1,15}\.\d{0,15}(e[+-]?\d{1,2})?", str(value)):
         return Decimal(value)
     return value == "true" if value in ("true", "false") else value
+
+
+def changed(table: Printed, change: Callable[[Number], Number]) -> Printed:
+    """A table, all of its numbers changed."""
+    return {place: change(number) for place, number in table.items()}
 
 
 def _table(rows: Mapping[str, Any]) -> Printed:
