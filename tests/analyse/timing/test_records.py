@@ -90,12 +90,6 @@ def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:
     return RecordsRow(kind=kind, host=host, gpus=2, gpu_s=10.0, environment="A", **more)
 
 
-def test_costs_are_told_by_what_was_measured() -> None:
-    records = [record("timing"), record("collectives"), record("communication"), record("timing")]
-    costs = {row.measured: (row.records, row.gpu_s) for row in complete(Tables(records=records)).costs}
-    assert costs == {"timing": (2, 20.0), "communication": (2, 20.0)}
-
-
 def test_records_are_counted_by_what_measured_them() -> None:
     records = [
         record("timing", started_at="2", finished_at="3", job_id="7", throttle_reasons="heat", other_processes=1),

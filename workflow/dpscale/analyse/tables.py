@@ -15,7 +15,7 @@ from dpscale.analyse.communication.steps import completed_steps, steps_rows
 from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
 from dpscale.analyse.timing.points import points_of
-from dpscale.analyse.timing.records import absences_rows, costs_rows, missing_row, origins_rows, record_row
+from dpscale.analyse.timing.records import absences_rows, missing_row, origins_rows, record_row
 from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
 from dpscale.analyse.timing.servers import on_servers
@@ -107,7 +107,6 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
         training_order=list(order_rows(tables.training_evidence)),
-        costs=list(costs_rows(tables.records)),
         origins=list(origins_rows(tables.records)),
         absences=absences_rows(tables.times),
     )

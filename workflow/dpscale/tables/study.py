@@ -111,14 +111,6 @@ class OriginsRow(Row):
     )
 
 
-class CostsRow(Row):
-    """What measuring cost, by kind of record."""
-
-    measured: str = column("Measured", "Timing, communication (collectives too) or training.")
-    records: int | None = RECORDS
-    gpu_s: float = GPU_SECONDS
-
-
 class RejectedRow(Row):
     """Records that were found and not used, and why."""
 

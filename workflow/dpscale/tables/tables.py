@@ -21,7 +21,7 @@ from dpscale.tables.communication import (
 from dpscale.tables.forecast import ForecastRow, HeldOutRow
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
 from dpscale.tables.row import Row
-from dpscale.tables.study import AbsencesRow, CostsRow, EnvironmentsRow, MissingRow, OriginsRow, RecordsRow, RejectedRow
+from dpscale.tables.study import AbsencesRow, EnvironmentsRow, MissingRow, OriginsRow, RecordsRow, RejectedRow
 from dpscale.tables.timing import BlocksRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import (
     FrontierRow,
@@ -75,7 +75,6 @@ class Tables:
     strategy_pairs: Sequence[StrategyPairsRow] = ()
     training_curves: Sequence[TrainingCurvesRow] = ()
     training_order: Sequence[TrainingOrderRow] = ()
-    costs: Sequence[CostsRow] = ()
     origins: Sequence[OriginsRow] = ()
     absences: Sequence[AbsencesRow] = ()
     answer: Sequence[AnswerRow] = ()

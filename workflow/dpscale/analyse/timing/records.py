@@ -12,7 +12,7 @@ from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
 from dpscale.tables.row import Row, grouped
-from dpscale.tables.study import AbsencesRow, CostsRow, MissingRow, OriginsRow, RecordsRow
+from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
 from dpscale.tables.timing import TimesRow
 
 
@@ -95,16 +95,6 @@ def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float:
     """The most that a hypervisor took away in an epoch, over the cores that the cell was given."""
     stolen = [epoch["host"]["stolen_cores"] for epoch in epochs if epoch["host"]]
     return max(stolen) / record["hardware"]["cpu_cores"] if stolen else nan
-
-
-def costs_rows(records: Iterable[RecordsRow]) -> Iterator[CostsRow]:
-    """What measuring took. Collectives are measured for the sake of communication."""
-
-    def kind(row: RecordsRow) -> str:
-        return "communication" if row.kind == "collectives" else row.kind
-
-    for measured, group in grouped(records, kind).items():
-        yield CostsRow(measured=measured, records=len(group), gpu_s=sum(row.gpu_s for row in group))
 
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
