@@ -62,7 +62,7 @@ def test_a_cell_on_gpus(tmp_path: Path, dataset: Path, strategy: str, precision:
     for result in record["scopes"].values():
         assert len(result["peak_memory_bytes"]) == gpus
         # Steps seen by the device's events add up to the epoch seen by the host's clock.
-        steps_s = result["step_s_quantiles"]["median"] * result["full_steps_per_epoch"]
+        steps_s = min(result["step_s_median"]) * result["full_steps_per_epoch"]
         assert steps_s <= 1.1 * max(result["epoch_s"])
         assert_watched(result, gpus)
     for baseline in record["alone"] or []:
@@ -75,13 +75,13 @@ def test_a_cell_on_gpus(tmp_path: Path, dataset: Path, strategy: str, precision:
 
 
 def assert_watched(result: dict[str, Any], gpus: int) -> None:
-    """The GPUs of the whole cell were sampled, at their clocks, and nobody else was on them."""
+    """The GPUs of the whole cell were sampled, and nobody else was on them."""
     watched = result["watched"]
     assert len(watched) == len(result["epoch_s"])
     assert all(len(epoch["gpus"]) == gpus for epoch in watched)
     sampled = [epoch for epoch in watched if epoch["samples"]]
     assert sampled
-    assert all(gpu["sm_clock_mhz"][0] > 0 and gpu["power_w"][0] > 0 for epoch in sampled for gpu in epoch["gpus"])
+    assert all(gpu["clock_event_reasons"] is not None for epoch in sampled for gpu in epoch["gpus"])
     assert all(epoch["other_processes"] == 0 for epoch in sampled)
 
 

@@ -61,14 +61,11 @@ def test_a_profiled_step_is_accounted_for(
     for block in record["profile"]["blocks"]:
         assert [device["device"] for device in block["devices"]] == list(range(gpus))
         for device in block["devices"]:
-            parts_s = sum(seconds for phase in device["phases"].values() for seconds in phase.values())
+            parts_s = sum(device["phases"]["step"].values())
             assert parts_s == pytest.approx(device["step_s"], rel=PARTS)
             # Two sums of the same intervals, where all of it is exposed: equal but for their last digit.
             assert 0 < device["exposed_s"] <= device["communication_s"] * (1 + 1e-9)
-            assert device["phases"]["backward"]["compute_s"] > device["phases"]["forward"]["compute_s"] > 0
-    phases = {phase for block in record["profile"]["blocks"] for phase in block["devices"][0]["phases"]}
-    if strategy == "dp":
-        assert {"scatter", "replicate", "forward", "gather", "backward", "reduce", "optimiser"} <= phases
+            assert device["phases"]["step"]["compute_s"] > 0
     found = from_steps([{**record, "server": 0}])
     isolated = isolated_step_s(
         strategy, gpus, batch, json.loads((folder / "network.json").read_text()), links_of([collectives], "")

@@ -22,10 +22,7 @@ from dpscale.strategies.known import BASELINE
 PARAMETERS = 11_173_962
 SENSOR = {
     "sm_clock_mhz": 1980,
-    "memory_clock_mhz": 3201,
-    "temperature_c": 40,
     "power_w": 300.5,
-    "energy_j": 1e6,
     "throttle_reasons": [],
     "other_processes": [],
 }
@@ -102,10 +99,9 @@ def on_gpus(record: dict[str, Any], *uuids: str, host: str = "node1") -> dict[st
 def watched(gpus: int) -> dict[str, Any]:
     """What was seen during an epoch in which nothing was wrong."""
     gpu = {
-        "sm_clock_mhz": [1965.0, 1980.0, 1980.0], "power_w": [290.0, 300.5, 310.0],
         "clock_event_reasons": [], "slowed_s": {"power": 0.0, "thermal": 0.0},
     }  # fmt: skip
-    host = {"busy_cores": 1.5, "stolen_cores": 0.0, "load_1min": 1.2}
+    host = {"busy_cores": 1.5, "stolen_cores": 0.0}
     return {"samples": 10, "gpus": [gpu] * gpus, "host": host, "other_processes": 0}
 
 
@@ -129,17 +125,7 @@ def where_and_when(run: int, gpus: int) -> dict[str, Any]:
             "cpu_cores": 8,
             "threads_per_worker": 8,
             "memory_bytes": 10**11,
-            "gpus": [
-                {
-                    "name": "Test GPU",
-                    "uuid": f"GPU-{index}",
-                    "memory_bytes": 10**10,
-                    "compute_capability": "9.0",
-                    "pcie_generation": 5,
-                    "pcie_width": 16,
-                }
-                for index in range(gpus)
-            ],
+            "gpus": [{"name": "Test GPU", "uuid": f"GPU-{index}", "memory_bytes": 10**10} for index in range(gpus)],
             "links": [],
         },
         "software": {
@@ -162,13 +148,8 @@ def _scope(configuration: Configuration, settings: TimingSettings, epoch_s: list
         "epoch_s": epoch_s,
         "rank_epoch_s": [[seconds] for seconds in epoch_s],
         "step_s_median": step_s,
-        "step_s_quantiles": {
-            "n": len(step_s) * steps,
-            **dict.fromkeys(("min", "p05", "p25", "median", "p75", "p95", "max"), step_s[0]),
-        },
         "steps_per_epoch": steps,
         "full_steps_per_epoch": settings.epoch_images // configuration.global_batch,
-        "images_per_epoch": settings.epoch_images,
         "peak_memory_bytes": [10**9] * configuration.gpus if settings.device == "cuda" else None,
         "energy_j": [100.0] * len(epoch_s) if settings.device == "cuda" else None,
         "loader_processes": 0,
@@ -228,7 +209,7 @@ def collectives_record(
         **where_and_when(cell.run, gpus if settings.device == "cuda" else 0),
         "collectives": [timings(*message) for message in messages(network_facts(settings), settings.device)],
         "peer_copies": [
-            {"source": a, "target": b, "bytes": 2**28, "peer_access": True, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
+            {"source": a, "target": b, "bytes": 2**28, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
             for a in range(gpus)
             for b in range(gpus)
             if a != b and settings.device == "cuda"
@@ -266,12 +247,13 @@ def communication_record(
 
     def device(index: int, f: float) -> dict[str, Any]:
         waiting = 1 + 0.1 * (2 * index / (gpus - 1) - 1)  # the mean over the devices stays
-        parts = {"compute_s": 0.0, "communication_s": 0.0, "copy_s": 0.0, "idle_s": 0.0}
-        forward = {**parts, "compute_s": (step_s - exposed_s - idle_s) * f / 3, "idle_s": idle_s * f}
-        backward = {**parts, "compute_s": (step_s - exposed_s - idle_s) * f * 2 / 3, "communication_s": exposed_s * f}
+        parts = {
+            "compute_s": (step_s - exposed_s - idle_s) * f, "communication_s": exposed_s * f, "copy_s": 0.0,
+            "idle_s": idle_s * f,
+        }  # fmt: skip
         return {
             "device": index, "step_s": step_s * f * 1.001, "communication_s": communication_s * f * waiting,
-            "exposed_s": exposed_s * f, "phases": {"forward": forward, "backward": backward},
+            "exposed_s": exposed_s * f, "phases": {"step": parts},
         }  # fmt: skip
 
     return {
@@ -291,8 +273,6 @@ def communication_record(
             "variants": {rung: blocks(step_s - less * exposed_s) for rung, less in ladder.items()},
         },
         "ddp_logger": {
-            "backward_s": [step_s / 2] * 3, "communication_s": [communication_s * f for f in spread],
-            "overlap_s": [(communication_s - exposed_s) * f for f in spread],
             "exposed_s": [exposed_s * f for f in spread], "bucket_bytes": [9_461_800, 26_494_976, 8_739_072],
         } if ddp else None,
         "profile": {
@@ -349,8 +329,6 @@ def training_record(
         "oom": None,
         "diverged": diverged,
         "continued_after_epochs": [],
-        "warm_up_s": [0.5],
-        "seeds": {"weights": cell.seed, "order": 2 * cell.seed, "crops": 2 * cell.seed + 1},
         "validation_checksum": None,
         "step_loss": [None if accuracy is None else 2 - accuracy for accuracy in figures for _ in range(steps)],
         "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(figures, 1)],

@@ -125,9 +125,7 @@ def test_ddps_logger_reduces_the_buckets_that_the_facts_predict(steps: list[Reco
     for record in steps:
         logged = record["ddp_logger"]
         assert logged["bucket_bytes"] == [bucket["bytes"] for bucket in facts["ddp_buckets"]]
-        for whole_s, overlap_s in zip(logged["communication_s"], logged["overlap_s"], strict=True):
-            assert whole_s > 0
-            assert overlap_s >= 0
+        assert all(exposed_s >= 0 for exposed_s in logged["exposed_s"])
 
 
 def test_collectives_are_timed_at_every_size_of_the_series(results: Path) -> None:

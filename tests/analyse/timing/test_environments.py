@@ -29,7 +29,7 @@ def timing(gpus: int, run: int, *links: dict[str, Any], change: Change | None = 
     """A run on the GPUs of a server of its own, that has as many as needed and these links between them."""
     cell = TimingCell(Configuration("single" if gpus == 1 else "ddp", gpus, 64), run)
     record = on_gpus(timing_record(cell, STUDY.settings, [1.0]), *(f"GPU-{run}-{index}" for index in range(gpus)))
-    record["hardware"]["links"] = [{"gpus": [0, 1], "pcie_generation": 5, "pcie_width": 16, **link} for link in links]
+    record["hardware"]["links"] = [{"gpus": [0, 1], **link} for link in links]
     if change:
         change(record)
     return cell, record

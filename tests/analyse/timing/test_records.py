@@ -57,7 +57,7 @@ def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path:
         {**watched(1)["gpus"][0], "clock_event_reasons": reasons, "slowed_s": {"power": seconds, "thermal": 0.0}}
         for reasons, seconds in (([], 0.25), (["software power cap"], 1.5))
     ]
-    host = {"busy_cores": 4.0, "stolen_cores": 0.4, "load_1min": 3.0}
+    host = {"busy_cores": 4.0, "stolen_cores": 0.4}
     row = seen(tmp_path, gpus=gpus, host=host, other_processes=2)
     assert (row.slowed_s, row.slowed_by, row.throttle_reasons) == (1.5, "power", "software power cap")
     assert row.other_processes == 2

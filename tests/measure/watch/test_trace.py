@@ -15,7 +15,6 @@ from dpscale.measure.watch.trace import (
     COMPUTE,
     COPY,
     Kernel,
-    Mark,
     device_times,
     kind_of,
     read_kernels,
@@ -25,8 +24,8 @@ from dpscale.measure.watch.trace import (
 NS = 1e-9
 
 
-def kernel(start: int, end: int, kind: str = COMPUTE, device: int = 0, phase: str = "forward") -> Kernel:
-    return Kernel(device, kind, phase, start, end)
+def kernel(start: int, end: int, kind: str = COMPUTE, device: int = 0) -> Kernel:
+    return Kernel(device, kind, start, end)
 
 
 # Some begin before the window of 100 ns, and some end after it.
@@ -43,52 +42,28 @@ def test_union_counts_every_instant_once(intervals: list[tuple[int, int]]) -> No
 
 kinds = st.sampled_from([COMPUTE, COMMUNICATION, COPY])
 kernels_of_devices = st.lists(
-    st.builds(
-        lambda span, kind, device, phase: kernel(span[0], span[1], kind, device, phase),
-        spans,
-        kinds,
-        st.integers(0, 1),
-        st.sampled_from(["forward", "backward"]),
-    ),
+    st.builds(lambda span, kind, device: kernel(span[0], span[1], kind, device), spans, kinds, st.integers(0, 1)),
     max_size=10,
 )
 
 
-@given(kernels_of_devices, st.integers(0, 100))
-@example([kernel(0, 60), kernel(40, 90, COMMUNICATION, phase="backward")], 50)
-@example([kernel(0, 50), kernel(50, 100, COMMUNICATION)], 0)
-@example([kernel(0, 100, device=1), kernel(20, 50, COMMUNICATION)], 20)
-def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel], switch_ns: int) -> None:
+@given(kernels_of_devices)
+@example([kernel(0, 60), kernel(40, 90, COMMUNICATION)])
+@example([kernel(0, 50), kernel(50, 100, COMMUNICATION)])
+@example([kernel(0, 100, device=1), kernel(20, 50, COMMUNICATION)])
+def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel]) -> None:
     """Against the definition, instant by instant."""
-    marks = [Mark("forward", 0), Mark("backward", switch_ns)]
-    for found in device_times(kernels, marks, [0, 1], 0, 100):
-        running = [
-            [active for active in kernels if active.device == found.device and active.start_ns <= t < active.end_ns]
-            for t in range(100)
+    for device in (0, 1):
+        kinds_at = [
+            {one.kind for one in kernels if one.device == device and one.start_ns <= t < one.end_ns} for t in range(100)
         ]
-        kinds_at = [{active.kind for active in some} for some in running]
-        sums = {part: sum(phase[part] for phase in found.phases.values()) / NS for part in (COMPUTE, COPY, "idle")}
-        assert sums[COMPUTE] == pytest.approx(sum(COMPUTE in instant for instant in kinds_at))
-        assert found.exposed_s / NS == pytest.approx(
-            sum(COMMUNICATION in instant and COMPUTE not in instant for instant in kinds_at)
-        )
-        assert found.communication_s / NS == pytest.approx(sum(COMMUNICATION in instant for instant in kinds_at))
-        assert sums[COPY] == pytest.approx(sum(instant == {COPY} for instant in kinds_at))
-        assert sums["idle"] == pytest.approx(sum(not instant for instant in kinds_at))
-        idle_forward = found.phases.get("forward", {"idle": 0.0})["idle"] / NS
-        assert idle_forward == pytest.approx(sum(not instant for instant in kinds_at[:switch_ns]))
-        whole = sum(seconds for phase in found.phases.values() for seconds in phase.values())
-        assert whole / NS == pytest.approx(100)
-
-
-def test_busy_time_belongs_to_the_phase_that_asked_and_idle_time_to_the_hosts() -> None:
-    """Kernels run after the host has gone on."""
-    marks = (Mark("forward", 0), Mark("backward", 20), Mark("optimiser", 70))
-    kernels = [kernel(10, 40, phase="forward"), kernel(40, 60, phase="backward")]
-    (found,) = device_times(kernels, marks, [0], 0, 100)
-    assert found.phases["forward"] == pytest.approx({COMPUTE: 30 * NS, COMMUNICATION: 0, COPY: 0, "idle": 10 * NS})
-    assert found.phases["backward"] == pytest.approx({COMPUTE: 20 * NS, COMMUNICATION: 0, COPY: 0, "idle": 10 * NS})
-    assert found.phases["optimiser"]["idle"] == pytest.approx(30 * NS)
+        assert device_times(kernels, device, 0, 100) == pytest.approx({
+            "compute_s": NS * sum(COMPUTE in instant for instant in kinds_at),
+            "communication_s": NS * sum(COMMUNICATION in instant for instant in kinds_at),
+            "exposed_s": NS * sum(COMMUNICATION in instant and COMPUTE not in instant for instant in kinds_at),
+            "copy_s": NS * sum(instant == {COPY} for instant in kinds_at),
+            "idle_s": NS * sum(not instant for instant in kinds_at),
+        })  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -109,33 +84,26 @@ def test_kinds(category: str, name: str, kind: str) -> None:
     assert kind_of(category, name) == kind
 
 
-def event(
-    category: str, name: str, ts: float, dur: float, device: int = 0, correlation: int | None = None, **more: Any
-) -> dict[str, Any]:
-    arguments = {"device": device, **({} if correlation is None else {"correlation": correlation})}
-    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "args": arguments, **more}
+def event(category: str, name: str, ts: float, dur: float, device: int = 0) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "args": {"device": device}}
 
 
 def test_a_trace_as_the_profiler_writes_it() -> None:
-    """Microseconds after a base in ns; annotations are not kernels; a kernel's phase is that of its launch."""
+    """Microseconds after a base in ns; annotations and launches are not kernels."""
     base = 1_700_000_000_000_000_000
     trace = {
         "baseTimeNanoseconds": base,
         "traceEvents": [
             {"ph": "M", "name": "process_name"},
-            event("cuda_runtime", "cudaLaunchKernel", 1.0, 0.5, correlation=7),
-            event("kernel", "gemm", 10.5, 2.25, correlation=7),
-            event("cuda_driver", "cuLaunchKernelEx", 6.0, 0.5, correlation=8),
-            event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 12.0, 3, device=1, correlation=8),
+            event("cuda_runtime", "cudaLaunchKernel", 1.0, 0.5),
+            event("kernel", "gemm", 10.5, 2.25),
+            event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 12.0, 3, device=1),
             event("gpu_user_annotation", "nccl:all_reduce", 12.0, 3, device=1),
-            event("kernel", "unlinked", 20.0, 1),
         ],
     }
-    marks = [Mark("forward", base), Mark("backward", base + 5_000)]
-    assert read_kernels(trace, marks) == [
-        Kernel(0, COMPUTE, "forward", base + 10_500, base + 12_750),
-        Kernel(1, COMMUNICATION, "backward", base + 12_000, base + 15_000),
-        Kernel(0, COMPUTE, "backward", base + 20_000, base + 21_000),
+    assert read_kernels(trace) == [
+        Kernel(0, COMPUTE, base + 10_500, base + 12_750),
+        Kernel(1, COMMUNICATION, base + 12_000, base + 15_000),
     ]
 
 
@@ -143,12 +111,11 @@ def test_a_copy_between_devices_is_communication_of_both() -> None:
     """Its row names three devices, and none as `device` (libkineto's MetadataFieldCatalog.h)."""
     row = event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 4, 2)
     row["args"] = {"fromDevice": 3, "inDevice": 3, "toDevice": 0, "bytes": 1024}
-    kernels = read_kernels({"traceEvents": [row]}, [Mark("gather", 0)])
-    assert kernels == [Kernel(device, COMMUNICATION, "gather", 4_000, 6_000) for device in (0, 3)]
+    assert read_kernels({"traceEvents": [row]}) == [Kernel(device, COMMUNICATION, 4_000, 6_000) for device in (0, 3)]
 
 
 def test_the_profilers_clock_is_the_hosts(tmp_path: Path) -> None:
-    """Phases are marked with one, kernels with the other."""
+    """The window of profiled steps begins by one, kernels run by the other."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         before_ns = time.time_ns()
         with record_function("here"):

@@ -33,7 +33,6 @@ Records = dict[str, dict[str, Any]]
 IMAGES = 64
 BATCH = 25
 SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --loader-workers 1".split()
-# Its two epochs are two steps, after which DDP has not said yet which buckets it built.
 WITHOUT_BASELINE = "--scopes compute --baseline own_cells --timed-epochs 1"
 # Of four channels in channels_last, torch 2.14 on a CPU with AVX2 ends in a crash.
 VARIANT = "--variant strict --precision float32-strict"
@@ -86,7 +85,6 @@ def test_a_record_holds_every_epoch_and_step(
         assert len(result["epoch_s"]) == len(result["step_s_median"]) == 2
         assert all(len(ranks) == workers for ranks in result["rank_epoch_s"])
         assert (result["steps_per_epoch"], result["full_steps_per_epoch"]) == (steps, full)
-        assert result["step_s_quantiles"]["n"] == 2 * full
         # The slowest rank's time is the epoch's, and its steps fill it.
         for epoch_s, ranks, step_s in zip(
             result["epoch_s"], result["rank_epoch_s"], result["step_s_median"], strict=True
@@ -143,19 +141,17 @@ def test_a_parallel_cell_holds_its_own_baseline_before_and_after(records: Record
                 assert half["full_steps_per_epoch"] == full_steps
                 assert half["loader_processes"] == (1 if scope == "end_to_end" else 0)
     assert records["ddp"]["scopes"]["end_to_end"]["loader_processes"] == 2
-    assert sum(records["ddp"]["ddp_bucket_bytes"]) == records["ddp"]["network"]["gradient_bytes"]
 
 
 def test_no_baseline_where_there_is_nothing_to_compare_or_it_is_switched_off(records: Records) -> None:
     assert records["single"]["alone"] is records["without"]["alone"] is None
 
 
-def test_a_cell_of_a_variant_says_which_and_may_have_too_few_steps_to_know_its_buckets(records: Records) -> None:
+def test_a_cell_of_a_variant_says_which(records: Records) -> None:
     record = records["without"]
     assert (record["cell"]["variant"], record["settings"]["precision"]) == ("strict", "float32-strict")
     ((scope, result),) = record["scopes"].items()
     assert (scope, len(result["epoch_s"]), result["steps_per_epoch"]) == ("compute", 1, 1)
-    assert record["ddp_bucket_bytes"] is None
 
 
 def test_the_host_is_watched_in_every_timed_epoch(records: Records) -> None:

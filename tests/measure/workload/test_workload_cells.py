@@ -58,16 +58,15 @@ def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
     assert record["dataset"] == {"source": "workload", "synthetic": False, "images": SAMPLES, "sha256": sha256}
     assert record["network"] == {"parameters": 10, "gradient_bytes": 40}
     compute, loaded = (record["scopes"][scope] for scope in ("compute", "end_to_end"))
-    assert compute["steps_per_epoch"] == loaded["steps_per_epoch"] == compute["distinct_batches"] == 5
+    assert compute["steps_per_epoch"] == loaded["steps_per_epoch"] == 5
     assert compute["full_steps_per_epoch"] == 4
-    assert "distinct_batches" not in loaded
 
 
 def test_where_memory_is_short_fewer_batches_are_used_in_turn(tmp_path: Path) -> None:
     """A batch has 5 x (4 x 4 + 8) = 120 bytes: two fit in 300. The smaller last one is always there."""
     record, log = timed(written(tmp_path), tmp_path, more="--batch-memory-gb 0.0000003")
     compute = record["scopes"]["compute"]
-    assert (compute["steps_per_epoch"], compute["distinct_batches"]) == (5, 3)
+    assert compute["steps_per_epoch"] == 5
     assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in log
 
 

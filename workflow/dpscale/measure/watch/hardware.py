@@ -4,7 +4,7 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,8 @@ def runs_on(capability: tuple[int, int], architectures: Sequence[str]) -> bool:
     return not architectures or any(_serves(architecture, capability) for architecture in architectures)
 
 
-def software(device: str) -> dict[str, str | bool | None]:
-    """Versions of everything that computes or communicates, and the modes that change how it computes."""
+def software(device: str) -> dict[str, str | None]:
+    """Versions of everything that computes or communicates."""
     cuda = device == "cuda"
     cudnn = torch.backends.cudnn.version() if cuda else None
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if cuda else None
@@ -63,9 +63,6 @@ def software(device: str) -> dict[str, str | bool | None]:
         "cudnn": None if cudnn is None else str(cudnn),
         "nccl": nccl,
         "driver": _driver() if cuda else None,
-        "tf32_convolutions": torch.backends.cudnn.allow_tf32 if cuda else None,
-        "tf32_matrix_products": torch.backends.cuda.matmul.allow_tf32 if cuda else None,
-        "cudnn_benchmark": torch.backends.cudnn.benchmark if cuda else None,
     }
 
 
@@ -73,16 +70,17 @@ def hardware(device: str, gpus: int) -> dict[str, Any]:
     """The host and the `gpus` devices in use, with the link between every pair of GPUs."""
     cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
     cpu_model = next((line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")), None)
-    found = [_gpu(index) for index in range(gpus)] if device == "cuda" else []
+    properties = [torch.cuda.get_device_properties(index) for index in range(gpus)] if device == "cuda" else []
+    found: list[dict[str, Any]] = [
+        {"name": gpu.name, "uuid": gpu_uuid(index), "memory_bytes": gpu.total_memory}
+        for index, gpu in enumerate(properties)
+    ]
     models = sorted({gpu["name"] for gpu in found}) or [cpu_model or platform.machine()]
     return {
         "host": socket.gethostname(),
         "device_model": " and ".join(models),
         "cpu_model": cpu_model,
         "cpu_cores": len(os.sched_getaffinity(0)),
-        "cpu_affinity": sorted(os.sched_getaffinity(0)),
-        "cpu_quota_cores": quota_cores(),
-        "cores_given_by": _giver_of_cores(),
         "threads_per_worker": torch.get_num_threads(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "gpus": found,
@@ -118,30 +116,6 @@ def _driver() -> str | None:
     return ask(pynvml.nvmlSystemGetDriverVersion) if is_there() else None
 
 
-def _gpu(index: int) -> dict[str, Any]:
-    properties = torch.cuda.get_device_properties(index)
-    handle = _handle(index)
-    return {
-        "name": properties.name,
-        "uuid": gpu_uuid(index),
-        "memory_bytes": properties.total_memory,
-        "compute_capability": f"{properties.major}.{properties.minor}",
-        "pcie_generation": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-        "pcie_width": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
-        "numa_node": _numa_node(handle),
-    }
-
-
-def _numa_node(handle: Any) -> int | None:
-    """The node of the host's memory that a GPU is next to; None where the host has one node, or does not say."""
-    bus = ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busIdLegacy) if handle else None
-    try:
-        node = int(Path(f"/sys/bus/pci/devices/{str(bus).lower()}/numa_node").read_text())
-    except (OSError, ValueError):
-        return None
-    return None if node < 0 else node
-
-
 def quota_cores() -> float | None:
     """Cores whose time the control group of this process may use (cgroup v2, cpu.max); None without a limit."""
     try:
@@ -153,29 +127,17 @@ def quota_cores() -> float | None:
     return None if quota == "max" else int(quota) / int(period)
 
 
-def _giver_of_cores() -> str:
-    """What decided which cores this process may use."""
-    if "SLURM_JOB_ID" in os.environ:
-        return "Slurm"
-    return "all" if len(os.sched_getaffinity(0)) == os.cpu_count() else "affinity"
-
-
 def _link(a: int, b: int) -> dict[str, Any]:
     """The link between GPUs `a` and `b`: NVLink where one is up to the other GPU or to a switch, otherwise PCIe."""
-    first, second = _handle(a), _handle(b)
+    # NVML and torch number GPUs differently, so the UUID is asked for.
+    first, second = gpu_handle(gpu_uuid(a)), gpu_handle(gpu_uuid(b))
     nvlinks = _nvlinks(first, second)
-    kind = None
-    if nvlinks is not None:
-        kind = "NVLink" if nvlinks else "PCIe"
     return {
         "gpus": [a, b],
-        "kind": kind,
+        "kind": None if nvlinks is None else "NVLink" if nvlinks else "PCIe",
         "nvlink_links": None if nvlinks is None else len(nvlinks),
-        "nvlink_version": nvlinks[0]["version"] if nvlinks else None,
-        "via_switch": nvlinks[0]["via_switch"] if nvlinks else None,
-        "pcie_generation": _least(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, first, second),
-        "pcie_width": _least(pynvml.nvmlDeviceGetMaxPcieLinkWidth, first, second),
-        "topology": _topology(first, second),
+        **(nvlinks[0] if nvlinks else {"nvlink_version": None, "via_switch": None}),
+        "topology": _TOPOLOGY.get(ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, first, second)),
     }
 
 
@@ -196,25 +158,9 @@ def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
         via_switch = None if kind is None else kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH
         if via_switch or remote == target:
             link_version = ask(pynvml.nvmlDeviceGetNvLinkVersion, first, number)
-            links.append({"version": link_version, "via_switch": bool(via_switch)})
+            links.append({"nvlink_version": link_version, "via_switch": bool(via_switch)})
     # Peer-to-peer over NVLink works but the links themselves are hidden (as in some virtual machines).
-    return links or [{"version": None, "via_switch": None}]
-
-
-def _least(query: Callable[[Any], int], first: Any, second: Any) -> int | None:
-    """What both ends of a link can do."""
-    ends = [ask(query, first), ask(query, second)]
-    return None if None in ends else min(end for end in ends if end is not None)
-
-
-def _topology(first: Any, second: Any) -> str | None:
-    level = ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, first, second)
-    return None if level is None else _TOPOLOGY.get(level)
-
-
-def _handle(index: int) -> Any:
-    """NVML's handle of torch's device `index`. They number differently, so the UUID is asked for."""
-    return gpu_handle(gpu_uuid(index))
+    return links or [{"nvlink_version": None, "via_switch": None}]
 
 
 def gpu_uuid(index: int) -> str:

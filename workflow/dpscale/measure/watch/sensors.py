@@ -45,31 +45,18 @@ class Sensors:
         return [
             {
                 "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-                "memory_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-                "temperature_c": ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
                 "power_w": _thousandth(ask(pynvml.nvmlDeviceGetPowerUsage, handle)),
-                "energy_j": _energy_j(handle),
                 "throttle_reasons": _slowing_reasons(handle),
                 "other_processes": self._other_processes(handle),
             }
             for handle in self._handles
         ]
 
-    def sample(self) -> list[dict[str, Any]]:
-        """The part of a reading that changes within an epoch, for every GPU."""
-        return [
-            {
-                "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-                "power_w": _thousandth(ask(pynvml.nvmlDeviceGetPowerUsage, handle)),
-                "clock_event_reasons": _slowing_reasons(handle),
-                "other_processes": None if (others := self._other_processes(handle)) is None else len(others),
-            }
-            for handle in self._handles
-        ]
-
     def energy_j(self) -> float | None:
         """Energy used by all GPUs since the driver was loaded, or None where one of them has no reading."""
-        return sum_of_known([_energy_j(handle) for handle in self._handles])
+        return sum_of_known(
+            [_thousandth(ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle)) for handle in self._handles]
+        )
 
     def slowed_s(self) -> list[dict[str, float]]:
         """Seconds for which every GPU's clocks were kept down since the driver was loaded, by the policy that did."""
@@ -114,7 +101,6 @@ def host_load(before: Mapping[str, int], after: Mapping[str, int], seconds: floa
     return {
         "busy_cores": sum(ticks for name, ticks in spent.items() if name not in (*_IDLE, "steal")) / per_core,
         "stolen_cores": spent.get("steal", 0) / per_core,
-        "load_1min": os.getloadavg()[0],
     }
 
 
@@ -123,10 +109,6 @@ def _slowing_reasons(handle: Any) -> list[str] | None:
     if bits is None:
         return None
     return [name for name, constant in _SLOWING_REASONS.items() if bits & getattr(pynvml, constant)]
-
-
-def _energy_j(handle: Any) -> float | None:
-    return _thousandth(ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle))
 
 
 def _thousandth(value: float | None) -> float | None:

@@ -9,23 +9,23 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from types import TracebackType
 from typing import Any
 
 from dpscale.measure.parent import end_with_parent
-from dpscale.measure.watch.sensors import Sensors, host_load, host_ticks
+from dpscale.measure.watch.sensors import Sensors, host_load, host_ticks, sum_of_known
 
 SAMPLE_EVERY_S = 0.1
 
 
 class Watcher:
-    """What GPUs and host did during an epoch. Used as a context around the epoch; `seen` is filled on leaving it.
+    """What GPUs and host did during an epoch, and the energy that the GPUs used. Used as a context around the epoch;
+    `seen` is filled on leaving it.
 
-    A fall of the clocks inside the epoch is seen in two ways: by samples of the clocks, and by the driver's own
-    counters of the time for which it kept them down.
+    A fall of the clocks inside the epoch is seen in two ways: by samples of the reasons that the driver gives for it,
+    and by its own counters of the time for which it kept them down.
     """
 
     def __init__(self, folder: Path, sensors: Sensors, uuids: Sequence[str], worker_pids: Sequence[int]):
@@ -38,26 +38,29 @@ class Watcher:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def __enter__(self) -> "Watcher":
-        self._slowed_s, self._ticks, self._since = self._sensors.slowed_s(), host_ticks(), time.monotonic()
+        self._energy_j, self._slowed_s = self._sensors.energy_j(), self._sensors.slowed_s()
+        self._ticks, self._since = host_ticks(), time.monotonic()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         until, ticks, slowed_s = time.monotonic(), host_ticks(), self._sensors.slowed_s()
+        energy_j = used_j(self._energy_j, self._sensors.energy_j())
         samples = self._taken(self._since, until)
         self.seen = {
+            "energy_j": energy_j,
             "samples": len(samples),
             "gpus": [
                 {
-                    **_summary([sample[gpu] for sample in samples]),
+                    "clock_event_reasons": _reasons([sample[gpu]["throttle_reasons"] for sample in samples]),
                     # By how much every counter grew, None without a counter.
                     "slowed_s": {name: after[name] - before[name] for name in after if name in before} or None,
                 }
                 for gpu, (before, after) in enumerate(zip(self._slowed_s, slowed_s, strict=True))
             ],
             "host": host_load(self._ticks, ticks, until - self._since),
-            "other_processes": _largest([gpu["other_processes"] for sample in samples for gpu in sample]),
+            "other_processes": _largest(map(_number, (gpu["other_processes"] for sample in samples for gpu in sample))),
         }
 
     def _taken(self, since: float, until: float) -> list[list[dict[str, Any]]]:
@@ -74,10 +77,11 @@ def seen_on_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What was seen during an epoch on every node in one: all their GPUs, and of their hosts the busiest."""
     hosts = [node["host"] for node in nodes]
     return {
+        "energy_j": sum_of_known([node["energy_j"] for node in nodes]),
         "samples": min(node["samples"] for node in nodes),
         "gpus": [gpu for node in nodes for gpu in node["gpus"]],
         "host": {name: max(host[name] for host in hosts) for name in hosts[0]},
-        "other_processes": _largest([node["other_processes"] for node in nodes]),
+        "other_processes": _largest(node["other_processes"] for node in nodes),
     }
 
 
@@ -86,31 +90,24 @@ def used_j(before_j: float | None, after_j: float | None) -> float | None:
     return None if before_j is None or after_j is None else after_j - before_j
 
 
-def _summary(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The samples of one GPU."""
-    reasons = [sample["clock_event_reasons"] for sample in samples]
-    known = [name for found in reasons if found is not None for name in found]
-    return {
-        "sm_clock_mhz": _range([sample["sm_clock_mhz"] for sample in samples]),
-        "power_w": _range([sample["power_w"] for sample in samples]),
-        "clock_event_reasons": None if not reasons or None in reasons else sorted(set(known)),
-    }
+def _reasons(samples: Sequence[Sequence[str] | None]) -> list[str] | None:
+    """All that were seen of one GPU. None where a sample lacks them."""
+    known = [found for found in samples if found is not None]
+    return sorted({name for found in known for name in found}) if known and len(known) == len(samples) else None
 
 
-def _range(values: Sequence[float | None]) -> list[float] | None:
-    """Least, median and largest."""
-    known = [value for value in values if value is not None]
-    return [min(known), median(known), max(known)] if known else None
+def _number(processes: Sequence[Any] | None) -> int | None:
+    return None if processes is None else len(processes)
 
 
-def _largest(values: Sequence[int | None]) -> int | None:
+def _largest(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
 def _sample_for_ever(samples: Path, sensors: Sensors) -> None:
     with samples.open("w") as lines:
         while True:
-            lines.write(json.dumps({"monotonic_s": time.monotonic(), "gpus": sensors.sample()}) + "\n")
+            lines.write(json.dumps({"monotonic_s": time.monotonic(), "gpus": sensors.read()}) + "\n")
             lines.flush()
             time.sleep(SAMPLE_EVERY_S)
 

@@ -84,7 +84,6 @@ class CollectivesWorker(Worker):
             "bytes": elements * ELEMENT_BYTES,
             "calls": calls,
             "seconds": [repeat.seconds for repeat in timed],
-            "hold_s": [repeat.hold_s for repeat in timed] if self.on_gpu else None,
             "held": [repeat.held for repeat in timed] if self.on_gpu else None,
         }
 
@@ -212,7 +211,6 @@ def _peer_copy(source: int, target: int) -> dict[str, Any]:
         "source": source,
         "target": target,
         "bytes": PEER_COPY_BYTES,
-        "peer_access": torch.cuda.can_device_access_peer(source, target),
         "seconds": seconds[WARM_UP_CALLS:],
     }
 

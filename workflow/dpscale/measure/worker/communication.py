@@ -4,7 +4,7 @@ import gzip
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import cycle, islice
@@ -13,15 +13,15 @@ from statistics import median
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.parallel import DataParallel, DistributedDataParallel, comm
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from dpscale.measure.ranks import gather, gather_objects, slowest
 from dpscale.measure.watch.profiling import traced
-from dpscale.measure.watch.trace import Mark, device_times, read_kernels
+from dpscale.measure.watch.trace import device_times, read_kernels
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
-from dpscale.measure.workload.batches import Batch, Step, first, length
+from dpscale.measure.workload.batches import Batch, first, length
 from dpscale.measure.workload.loading import Room
 from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.in_torch import StepVariant, rungs_of
@@ -148,7 +148,8 @@ class CommunicationWorker(StepWorker):
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": times}
 
     def _log(self, training: StepVariant, steps: int) -> dict[str, Any]:
-        """DDP's own times of its backward passes, of the slowest rank in every step, and the bytes of its buckets."""
+        """Exposed communication by DDP's own times of its backward passes, of the slowest rank in every step, and the
+        bytes of its buckets."""
         network: Any = training.network
         network._set_ddp_runtime_logging_sample_rate(1)
         rows = []
@@ -157,92 +158,49 @@ class CommunicationWorker(StepWorker):
             rows.append(network._get_ddp_logging_data())
         network._set_ddp_runtime_logging_sample_rate(LOG_NEVER)
         rows = rows[1:]  # DDP logs in a step the times of the step before
-        names = {
-            "backward_s": "backward_compute_time",
-            "communication_s": "backward_comm_time",
-            "overlap_s": "backward_compute_comm_overlap_time",
-        }
-        logged = {ours: slowest([row[theirs] * 1e-9 for row in rows], self.workers) for ours, theirs in names.items()}
         exposed = [(row["backward_comm_time"] - row["backward_compute_comm_overlap_time"]) * 1e-9 for row in rows]
-        return {**logged, "exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
+        return {"exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
 
     def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> dict[str, Any]:
         """Blocks of profiled steps: where the time of every device went, for one step, in s."""
-        marks = _PhaseMarks()
-        followed = replace(training, step=marks.follow(training))
         # The first block is not counted: the profiler starts up on the devices while it runs.
-        blocks = [self._profile_block(number, timer, followed, marks, steps) for number in range(PROFILED_BLOCKS + 1)]
+        blocks = [self._profile_block(number, timer, training, steps) for number in range(PROFILED_BLOCKS + 1)]
         return {"steps": steps, "blocks": blocks[1:]}
 
-    def _profile_block(
-        self, number: int, timer: EpochTimer, followed: StepVariant, marks: "_PhaseMarks", steps: int
-    ) -> dict[str, Any]:
-        marks.marks.clear()
+    def _profile_block(self, number: int, timer: EpochTimer, training: StepVariant, steps: int) -> dict[str, Any]:
+        begun_ns: list[int] = []  # by the profiler's clock, which is time since the epoch
+
+        def step(batch: Batch) -> None:
+            begun_ns.append(time.time_ns())
+            training.step(batch)
+
         path = self.folder / f"trace-{self.rank}.json"
-        result, trace = traced(lambda: self._time_block(timer, followed, steps), path)
+        result, trace = traced(lambda: self._time_block(timer, replace(training, step=step), steps), path)
         if self.traces and number == PROFILED_BLOCKS:
             with path.open("rb") as source, gzip.open(f"{self.traces}.rank-{self.rank}.trace.json.gz", "wb") as target:
                 shutil.copyfileobj(source, target)
-        kernels = read_kernels(trace, marks.marks)
-        start_ns = marks.marks[0].at_ns
-        end_ns = max(max((kernel.end_ns for kernel in kernels), default=start_ns), marks.marks[-1].at_ns)
-        devices = device_times(kernels, marks.marks, [device.index for device in self.devices], start_ns, end_ns)
-        own = [
-            {
-                "device": self.rank - self.local_rank + device.device,  # on all nodes together
-                "communication_s": device.communication_s / steps,
-                "exposed_s": device.exposed_s / steps,
-                "phases": {
-                    phase: {f"{what}_s": seconds / steps for what, seconds in parts.items()}
-                    for phase, parts in device.phases.items()
-                },
-                "step_s": result["rank_epoch_s"][self.rank] / steps,  # by the host's clock, which is not in the trace
+        kernels = read_kernels(trace)
+        end_ns = max((kernel.end_ns for kernel in kernels), default=begun_ns[-1])
+        own = []
+        for device in self.devices:
+            of_step = {
+                name: seconds / steps
+                for name, seconds in device_times(kernels, device.index, begun_ns[0], end_ns).items()
             }
-            for device in devices
-        ]
+            exposed_s = of_step.pop("exposed_s")
+            own.append(
+                {
+                    "device": self.rank - self.local_rank + device.index,  # on all nodes together
+                    "communication_s": of_step.pop("communication_s"),
+                    "exposed_s": exposed_s,
+                    "phases": {"step": {**of_step, "communication_s": exposed_s}},
+                    "step_s": result["rank_epoch_s"][self.rank] / steps,  # by the host's clock, not the trace's
+                }
+            )
         return {
             "step_s": result["epoch_s"] / steps,
             "devices": [device for of_rank in gather_objects(own, self.workers) for device in of_rank],
         }
-
-
-class _PhaseMarks:
-    """When the host began each phase of a step. The clock is the profiler's: time since the epoch."""
-
-    def __init__(self) -> None:
-        self.marks: list[Mark] = []
-
-    def mark(self, phase: str) -> None:
-        self.marks.append(Mark(phase, time.time_ns()))
-
-    def follow(self, variant: StepVariant) -> Step:
-        """Let the variant's step leave marks from now on. Returns the step to run.
-
-        DataParallel's phases are methods that it calls one after the other. Its gradients are added in the backward
-        pass, by a function of torch.nn.parallel.comm, when all of them are there.
-        """
-        network: Any = variant.network
-        if isinstance(network, DataParallel):
-            for method, phase in (
-                ("scatter", "scatter"),
-                ("replicate", "replicate"),
-                ("parallel_apply", "forward"),
-                ("gather", "gather"),
-            ):
-                setattr(network, method, self._marking(phase, getattr(network, method)))
-            comm.reduce_add_coalesced = self._marking("reduce", comm.reduce_add_coalesced)
-        else:
-            network.register_forward_pre_hook(lambda *_: self.mark("forward"))
-        network.register_forward_hook(lambda *_: self.mark("backward"))
-        variant.optimiser.register_step_pre_hook(lambda *_: self.mark("optimiser"))
-        return self._marking("copy", variant.step)
-
-    def _marking(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def marked(*arguments: Any, **named: Any) -> Any:
-            self.mark(phase)
-            return function(*arguments, **named)
-
-        return marked
 
 
 def steps_of(batches: Sequence[Batch], steps: int) -> Iterator[Batch]:

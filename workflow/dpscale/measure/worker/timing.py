@@ -7,20 +7,17 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from operator import itemgetter
+from statistics import median
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import images_per_rank
-from dpscale.measure.ranks import gather, gather_lists, slowest
+from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.watch.chip import chip_rates
-from dpscale.measure.watch.sensors import sum_of_known
-from dpscale.measure.watch.watcher import Watcher, seen_on_nodes, used_j
+from dpscale.measure.watch.watcher import Watcher, seen_on_nodes
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
@@ -28,10 +25,8 @@ from dpscale.measure.workload.batches import Batch, Step, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
 from dpscale.measure.workload.workload import Share
 from dpscale.schemas.settings import TimingSettings
-from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.known import strategy
 
-QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 # Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.
 WARM_UP_STEPS_AGAIN = 10
 
@@ -84,10 +79,8 @@ class TimingWorker(StepWorker):
         self.alone: list[dict[str, Any]] | None = None
         self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
-        self.bucket_bytes: list[int] | None = None
         self.chip: dict[str, Any] | None = None
         self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
-        self.distinct_batches: int | None = None  # of the last epoch of gathered ones
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -120,7 +113,6 @@ class TimingWorker(StepWorker):
             "preparation_s": self.preparation_s,
             "scopes": self.scopes,
             "alone": self.alone,
-            "ddp_bucket_bytes": self.bucket_bytes,
             "chip": self.chip,
         }
 
@@ -183,7 +175,7 @@ class TimingWorker(StepWorker):
 
     def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], into: dict[str, Any]) -> None:
         """Warm up and time every scope; one that `is_warm` needs a few steps for it, and any other whole epochs."""
-        network, step = ready.network, ready.step
+        step = ready.step
         timer = EpochTimer(team.devices, team.workers)
         for scope, warm in zip(self.settings.scopes, is_warm, strict=True):
             self.phase = f"loading the dataset for {team.name}{scope}"
@@ -191,10 +183,8 @@ class TimingWorker(StepWorker):
             self._warm_up(team, scope, timer, step, batches, 0 if warm else self.settings.warmup_epochs)
             into[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
             if self.workload.verify is not None:
-                self.workload.verify(network)
+                self.workload.verify(ready.network)
         self.epochs_total_s += timer.total_s
-        if isinstance(network, DistributedDataParallel):
-            self.bucket_bytes = bucket_bytes(network) or None
 
     def _batches(self, team: Team, scope: str) -> Any:
         """The batches of one epoch of `scope` on this rank. Their length is the number of steps."""
@@ -213,13 +203,11 @@ class TimingWorker(StepWorker):
         batches, different = self.gathered.of(
             team.share, lambda room: self.epoch_in_memory(team.share, room, settings.loader_workers)
         )
-        if different is not None:
-            self.distinct_batches = different
-            if different < len(batches):
-                self.report(
-                    f"{self.phase}: {different} different batches fit in {settings.batch_memory_gb:g} GB "
-                    f"(dataset.batch_memory_gb), the {len(batches)} steps of an epoch use them in turn"
-                )
+        if different is not None and different < len(batches):
+            self.report(
+                f"{self.phase}: {different} different batches fit in {settings.batch_memory_gb:g} GB "
+                f"(dataset.batch_memory_gb), the {len(batches)} steps of an epoch use them in turn"
+            )
         return batches
 
     def _warm_up(self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, epochs: int) -> None:
@@ -242,18 +230,17 @@ class TimingWorker(StepWorker):
             self.report(f"{self.phase} of {count}: {epochs[-1]['epoch_s']:.3f} s")
         energy_j = [epoch["energy_j"] for epoch in epochs]
         loads = scope == "end_to_end" and self.settings.images_on == "host"
-        different = self.distinct_batches
+        full = images_per_rank(self.settings.epoch_images, team.workers) // team.batch
         return {
             "epoch_s": [epoch["epoch_s"] for epoch in epochs],
             "rank_epoch_s": [epoch["rank_epoch_s"] for epoch in epochs],
-            **self._steps(team, epochs),
+            # Of the slowest rank, without the partial last step.
+            "step_s_median": slowest([median(epoch["step_s"][:full]) for epoch in epochs], team.workers),
+            "full_steps_per_epoch": full,
             "steps_per_epoch": len(batches),
-            "images_per_epoch": images_per_rank(self.settings.epoch_images, team.workers) * team.workers,
             "peak_memory_bytes": self._peak_memory(team),
             "energy_j": None if None in energy_j else energy_j,
             "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
-            # Where they were gathered from a loader.
-            **({"distinct_batches": different} if different and scope == "compute" else {}),
             "watched": [epoch["watched"] for epoch in epochs],
         }
 
@@ -265,26 +252,11 @@ class TimingWorker(StepWorker):
             if team.workers > 1:
                 self.of_every_node(None)
             return {**epoch, "energy_j": None, "watched": {}}
-        before_j = self.sensors.energy_j()
         with self.watcher:
             epoch = timer.time(step, batches, len(batches))
-        energy_j = used_j(before_j, self.sensors.energy_j())
-        own: list[Any] = [energy_j, self.watcher.seen]
-        seen = self.of_every_node(own) if team.workers > 1 else [own]
-        energies_j, watched = zip(*seen, strict=True)
-        return {**epoch, "energy_j": sum_of_known(energies_j), "watched": seen_on_nodes(watched)}
-
-    def _steps(self, team: Team, epochs: list[Epoch]) -> dict[str, Any]:
-        """Times of full steps of the slowest rank. The partial last step is left out."""
-        full = images_per_rank(self.settings.epoch_images, team.workers) // team.batch
-        full_step_s = np.array([epoch["step_s"][:full] for epoch in epochs])
-        quantiles = gather_lists(np.quantile(full_step_s, list(QUANTILES.values())).tolist(), team.workers)
-        of_slowest = max(quantiles, key=itemgetter(list(QUANTILES).index("median")))
-        return {
-            "full_steps_per_epoch": full,
-            "step_s_median": slowest(np.median(full_step_s, axis=1).tolist(), team.workers),
-            "step_s_quantiles": {"n": full_step_s.size, **dict(zip(QUANTILES, of_slowest, strict=True))},
-        }
+        own = self.watcher.seen
+        watched = seen_on_nodes(self.of_every_node(own) if team.workers > 1 else [own])
+        return {**epoch, "energy_j": watched.pop("energy_j"), "watched": watched}
 
     def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:

@@ -18,14 +18,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
-from dpscale.measure.data.augmentation import (
-    STREAMS,
-    Crops,
-    DeviceImages,
-    normalised,
-    order_of_epoch,
-    random_seed,
-)
+from dpscale.measure.data.augmentation import Crops, DeviceImages, normalised, order_of_epoch, random_seed
 from dpscale.measure.data.batches import ImageBatch, images_per_rank
 from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.model.optimisers import build_optimiser
@@ -136,7 +129,6 @@ class TrainingWorker(StepWorker):
         self.epochs: list[dict[str, Any]] = []
         self.step_loss: list[float | None] = []
         self.continued_after_epochs: list[int] = []
-        self.warm_up_s: list[float] = []
         self.validation_checksum: int | None = None
         self.order: Tensor | None = None  # of the last epoch, on this rank
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
@@ -144,7 +136,6 @@ class TrainingWorker(StepWorker):
     def results(self, finished: bool) -> dict[str, Any]:
         return {
             "diverged": self.diverged,
-            "seeds": {"weights": self.seed, **{what: random_seed(self.seed, what) for what in STREAMS}},
             "validation_checksum": self.validation_checksum,
             **self._progress(),
         }
@@ -217,7 +208,6 @@ class TrainingWorker(StepWorker):
             trained.restore(saved)
             self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
             self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
-            self.warm_up_s = saved["warm_up_s"]
             self.order = self._order_of(len(self.epochs) - 1)
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         done = gather(len(self.epochs), self.workers)
@@ -242,7 +232,6 @@ class TrainingWorker(StepWorker):
             "epochs": self.epochs,
             "step_loss": self.step_loss,
             "continued_after_epochs": self.continued_after_epochs,
-            "warm_up_s": self.warm_up_s,
         }
 
     def _capture(self, trained: Trained, stream: torch.cuda.Stream) -> None:
@@ -265,11 +254,10 @@ class TrainingWorker(StepWorker):
         step = self._step(trained, Figures(), [], epoch, steps, batch)
         state = copy.deepcopy(trained.state())
         with torch.random.fork_rng(self.devices):
-            timed = timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
+            timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
         trained.take_back(state)
         trained.optimiser.zero_grad()
         self.order = order_before
-        self.warm_up_s = [*self.warm_up_s, timed["epoch_s"]]
 
     def _batch_of(self, epoch: int) -> int:
         """Images per step of this process in an epoch, counted from 0."""
