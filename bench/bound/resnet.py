@@ -15,7 +15,6 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from dpscale.measure.model.resnet import build_network
-from dpscale.measure.watch.cores import bind
 
 SAMPLES = 50_000
 # The loop, autograd's thread, NCCL's two, the one that pins memory, two processes of the loader; and one for the rest.
@@ -38,7 +37,9 @@ class Images(Dataset[tuple[Tensor, int]]):
 
 def network() -> nn.Module:
     if os.environ.get("BOUND_TO_CORES"):
-        bind(own_cores())
+        cores = own_cores()
+        for thread in Path("/proc/self/task").iterdir():  # what they start inherits that
+            os.sched_setaffinity(int(thread.name), cores)
     return build_network("cifar_resnet18", 64 if torch.cuda.is_available() else 8)
 
 

@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import healthy
 import torch.distributed as dist
 from healthy import dataset, loss
 from torch import nn
-
-from dpscale.measure.watch.cores import bind
 
 __all__ = ["dataset", "loss", "network"]
 
@@ -20,7 +19,8 @@ BEGUN = "BUSY_PROCESSES_BEGUN"
 
 def network() -> nn.Module:
     rank = dist.get_rank()
-    bind({CORES[rank % len(CORES)]})
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {CORES[rank % len(CORES)]})
     if rank == 1 and BEGUN not in os.environ:  # one process may run this file several times
         os.environ[BEGUN] = "yes"
         for _ in range(2):

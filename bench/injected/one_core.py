@@ -1,12 +1,11 @@
 """All ranks and their loaders, which compute, are bound to one core."""
 
 import os
+from pathlib import Path
 
 import healthy
 from costly import dataset, loss
 from torch import nn
-
-from dpscale.measure.watch.cores import bind
 
 __all__ = ["dataset", "loss", "network"]
 
@@ -14,5 +13,6 @@ CORE = min(os.sched_getaffinity(0))
 
 
 def network() -> nn.Module:
-    bind({CORE})
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {CORE})
     return healthy.network()

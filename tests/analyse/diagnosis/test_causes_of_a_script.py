@@ -5,14 +5,11 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.answer.causes import FoundCause
-from dpscale.analyse.answer.diagnosis import Diagnosis
-from dpscale.analyse.diagnosis.script import NO_EXCHANGE, diagnose_script
+from dpscale.analyse.diagnosis.script import NO_EXCHANGE, Diagnosis, diagnose_script
 from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record
 
-# Of these a diagnosis of a workload's file has cases.
-OF_WORKLOADS = {"too_many_workers"}
 LOADER = {"workers": 2, "batches": 100, "samples": 1600, "hashes": ["a", "b", "c"]}
 ON_GPU = {"device": "cuda", "device_model": "NVIDIA H100 80GB HBM3", "backend": "nccl"}
 SLOW_EXCHANGE = {**HEALTHY, "as_it_is": 20.4, "batch_kept": 20.3, "gc_off": 20.4}
@@ -118,7 +115,7 @@ def test_a_healthy_script_has_no_reason() -> None:
 
 def test_every_cause_has_a_case() -> None:
     others = {"debugger", "batch_not_scaled", "fixed_steps", "other_work"}
-    assert {case[0] for case in CASES} | others | OF_WORKLOADS == set(CAUSES)
+    assert {case[0] for case in CASES} | others == set(CAUSES)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +128,7 @@ def test_every_cause_has_a_case() -> None:
         ({"ended_by": "script"}, {"ended_by": "script", "loader": {}}, 0.0, "fixed_steps"),
         ({"ended_by": "script"}, {"ended_by": "script", "steps": 4000, "loader": {}}, 0.0, "nothing"),
         ({}, {"batch": 16, "loader": {}, "steps_ms": {"as_it_is": 12.0}}, 0.0, "batch_not_scaled"),
+        ({"machine": {"cores_usable": 16, "same_command": 1}}, None, 0.0, "started_twice"),
         ({}, None, 15.0, "other_work"),
         ({}, None, 13.0, "nothing"),
         # What is certain comes first, and what is smaller than two equal blocks differ by is no reason.
@@ -151,6 +149,31 @@ def test_the_cause_that_is_named_first(
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     (finding,) = [one for one in (*diagnosis.reasons, *diagnosis.smaller) if one.cause.name == name]
     return finding
+
+
+def test_ranks_that_are_bound_to_a_core_each_have_enough() -> None:
+    bound = [{"machine": {"cores_usable": 1, "numbers_of_cores": [rank], "busy_share": 0.97}} for rank in range(2)]
+    assert answer(*bound).first.name == "nothing"
+    assert answer(bound[0]).first.name == "too_few_cores"
+
+
+def test_a_cause_below_its_least_share_is_no_reason() -> None:
+    """Launching is told by a part of the step that is larger than that of other causes."""
+    profile = {"busy_share": 0.4, "kernels_per_step": 6260}
+    diagnosis = answer({"steps_ms": SLOW_EXCHANGE, "profile": profile, **ON_GPU})
+    assert found(diagnosis, "small_batch").share.value == pytest.approx(0.095, abs=0.01)
+    assert [reason.cause.name for reason in diagnosis.reasons] == ["slow_link"]
+
+
+def test_a_cost_whose_rounds_do_not_agree_is_no_reason() -> None:
+    ranks = [process(rank, steps_ms={**HEALTHY, "anomaly_off": 6.4}) for rank in range(2)]
+    for rank in ranks:
+        for block in rank["blocks"]:
+            if block["probe"] == "anomaly_off" and block["round"] < 3:
+                block["step_s"] = [2 * seconds for seconds in block["step_s"]]
+    diagnosis = diagnose_script(script_record(*ranks))
+    assert found(diagnosis, "anomaly").share.value > 0.3
+    assert diagnosis.first.name == "nothing"
 
 
 def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None:

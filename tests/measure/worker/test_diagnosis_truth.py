@@ -1,49 +1,37 @@
-"""A diagnosis names the cause that was injected, and first: on two CPU workers, each cause three times.
+"""A diagnosis of a workload's file names the cause that was injected, and first: on two CPU workers.
 
-`bench/diagnose_injected.py` does the same by the command, with causes that need GPUs or a quiet machine.
+`bench/diagnose_scripts.py` does the same with causes that stand in a script.
 """
 
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dpscale.analyse.answer.diagnosis import Diagnosis, diagnose
-from dpscale.plan.diagnosis import Diagnosed
-from dpscale.plan.workload_file import of_its_file
-from dpscale.schemas.settings import StepSettings
+import dpscale
+from attached import run_attached
+from dpscale.analyse.diagnosis.script import Diagnosis, diagnose_script
+from dpscale.measure.launch.loop import loop_command
 from other_work import QUIET_CORES, OtherWork
-from requirements import without
-from shaped_network import missing_requirement, slow_loopback
-from warm_workers import outcome_of_two
+from script_factory import script_record
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
-TIMES = 3
 # Whatever else runs on this machine disturbs a diagnosis now and then; one that is wrong is wrong in all of them.
 ATTEMPTS = 3
-RATE_MBIT = 200
-WORDS = ["diagnose", "--workload", f"of-{os.getpid()}.py"]
 
 
 @dataclass(frozen=True)
 class Injected:
-    """A cause, the workload that has it, and what is asked. A `namespace` slows the link between the workers;
-    `twice` there is another process of the same command."""
+    """A cause, the workload that has it, and what is asked."""
 
     cause: str
     workload: str
     batch_per_gpu: int | None = None
     global_batch: int | None = None
     loader_workers: int = 0
-    namespace: bool = False
-    twice: bool = False
 
     def __str__(self) -> str:
         return self.cause
@@ -51,68 +39,48 @@ class Injected:
 
 INJECTED = (
     Injected("slow_loader", "slow_loader", batch_per_gpu=8),
-    Injected("too_many_workers", "many_workers", batch_per_gpu=8, loader_workers=8),
+    Injected("few_batches", "many_workers", batch_per_gpu=8, loader_workers=8),
     Injected("too_few_cores", "one_core", batch_per_gpu=2, loader_workers=1),
-    Injected("small_batch", "small", batch_per_gpu=1),
     Injected("batch_not_scaled", "small", global_batch=2),
     Injected("heavy_gradients", "wide", batch_per_gpu=2),
     Injected("slow_device", "busy_core", batch_per_gpu=2),
-    Injected("slow_link", "many_workers", batch_per_gpu=8, namespace=True),
-    Injected("started_twice", "healthy", batch_per_gpu=2, twice=True),
-    Injected("nothing", "healthy", batch_per_gpu=16),
+    Injected("nothing", "healthy", batch_per_gpu=4),
 )
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each worker needs a core of its own")
 @pytest.mark.parametrize("injected", INJECTED, ids=str)
 def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: Path, tmp_path: Path) -> None:
-    right, decisive = 0, False
-    if injected.namespace and (reason := missing_requirement()):
-        without(reason)
-    with slow_loopback(RATE_MBIT) if injected.namespace else nullcontext() as namespace, _another(injected.twice):
-        for attempt in range(ATTEMPTS):
-            uneven = False
-            with OtherWork().watched() as other:
-                diagnoses = _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace)
-            for found in diagnoses:
-                reasons = [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons]
-                print(f"{injected}: {', '.join(reasons) or 'nothing'}")
-                right += found.first.name == injected.cause
-                # Where nothing is injected, a core of this machine may still be slower than the other.
-                uneven |= injected.cause == "nothing" and found.first.name == "slow_device"
-            if right == TIMES:
-                return
-            decisive |= other.cores < QUIET_CORES and not uneven
+    decisive = False
+    for attempt in range(ATTEMPTS):
+        with OtherWork().watched() as other:
+            found = diagnosed(injected, root, tmp_path / str(attempt))
+        print(injected, [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons])
+        if found.first.name == injected.cause:
+            return
+        # Where nothing is injected, a core of this machine may still be slower than the other.
+        decisive |= other.cores < QUIET_CORES and (injected.cause, found.first.name) != ("nothing", "slow_device")
     if not decisive:
         pytest.skip("in all attempts this machine worked for others, or one of its cores was slow")
-    pytest.fail(f"{right} of {TIMES} right")
+    pytest.fail(f"not {injected} in {ATTEMPTS} attempts")
 
 
-def _diagnosed(injected: Injected, root: Path, folder: Path, times: int, namespace: str | None) -> list[Diagnosis]:
-    """So many diagnoses in a row, by the same two workers."""
-    folder.mkdir()
-    asked = Diagnosed.of("ddp", 2, injected.batch_per_gpu, injected.global_batch, injected.loader_workers)
-    settings = of_its_file(
-        StepSettings.from_json({"workload": str(root / f"bench/injected/{injected.workload}.py"), "device": "cpu"})
-    ).to_json()
-    job = {
-        "module": "quick_diagnosis", "configuration": list(asked.configuration.coordinates.values()),
-        "asked": asked.coordinates, "settings": settings, "seed": 1, "dataset": str(folder), "timeout_s": 300,
-        "words": WORDS, "launcher_pid": os.getpid(), "namespace": namespace,
+def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
+    """By one run with interventions, and where that tells something by one on one device."""
+    settings = {
+        "workload": str(root / f"bench/injected/{injected.workload}.py"), "device": "cpu",
+        "loader_workers": injected.loader_workers,
     }  # fmt: skip
-    outcome_of_two("in_turn", {"jobs": [job] * times, "outcomes": str(folder)})
-    outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(times)]
-    return [diagnose({"cell": asked.coordinates, **outcome}) for outcome in outcomes]
+    step = {"strategy": "ddp", "batch_per_gpu": injected.batch_per_gpu, "global_batch": injected.global_batch}
 
+    def processes(gpus: int, **job: Any) -> list[dict[str, Any]]:
+        place = folder / str(gpus)
+        place.mkdir(parents=True)
+        _, *command = loop_command({"settings": settings, "step": step}, gpus)
+        path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
+        run = run_attached(place, command, minutes=0.08, environment=path, **job)
+        assert run.code == 0, run.output
+        return run.processes
 
-@contextmanager
-def _another(is_there: bool) -> Iterator[None]:
-    """Another process of the same command, which only waits: what two launches cost each other is not looked at."""
-    if not is_there:
-        yield
-        return
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *WORDS]) as other:
-        try:
-            yield
-        finally:
-            other.kill()
+    one = processes(1, leave_out=["batch_kept", "gc_off"]) if injected.global_batch else []
+    return diagnose_script(script_record(*processes(2), one=one))

@@ -1,7 +1,7 @@
 """The commands that measure, or make what is measured with. Each loads only what it needs."""
 
+import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,7 @@ from dpscale.strategies.known import BASELINE, STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
     from dpscale.measure.launch.job import Run as Job
-    from dpscale.records.files import Record
 
-# An epoch of made-up images for a diagnosis of the built-in workload.
-_DIAGNOSED_IMAGES = 8192
 # What `dpscale dataset` can decode.
 SOURCES = [source for source in schema_node("dataset", "source")["enum"] if source != OF_FILE]
 
@@ -296,7 +293,7 @@ def _settings_of(workload: str) -> dict[str, Any]:
 @click.option(
     "--workload",
     help="In place of a command: your Python file with the functions network, dataset and loss, which is run with your "
-    f"rights; or {' or '.join(BUILT_IN_NETWORKS)}, on made-up images. All options below are of it.",
+    f"rights, in a plain loop; or {' or '.join(BUILT_IN_NETWORKS)}, on made-up images. All options below are of it.",
 )
 @click.option("--gpus", type=click.IntRange(min=1), default=2, help="GPUs (on cpu: worker processes).")
 @click.option("--batch-per-gpu", type=click.IntRange(min=1), help="Samples per GPU and step.")
@@ -314,6 +311,7 @@ def diagnose(
     page: Path | None,
     out: Path | None,
     workload: str | None,
+    gpus: int,
     **asked: Any,
 ) -> None:
     """Find out why training is not faster on more GPUs, or on one: causes, what each costs, and what to change.
@@ -331,19 +329,30 @@ def diagnose(
     """
     if bool(command) == bool(workload):
         raise click.UsageError("give either a command behind -- or a --workload")
-    if workload:
-        record = _measured_workload(workload, out, asked)
-    else:
-        record = _measured_script(command, minutes, first_step_within)
-
-    from dpscale.analyse.answer.diagnosis import diagnose as answer_of_workload
-    from dpscale.analyse.diagnosis.script import diagnose_script as answer_of_script
+    from dpscale.analyse.diagnosis.script import diagnose_script
+    from dpscale.measure.launch import loop as workload_loop
+    from dpscale.measure.launch import script
     from dpscale.present.diagnosis import page as diagnosis
     from dpscale.records.files import write_record, write_text
 
-    if out and command:
+    if workload:
+        settings = _settings_of(workload) | {
+            name: asked.pop(name) for name in ("loader_workers", "device", "precision")
+        }
+        command = tuple(workload_loop.loop_command({"settings": settings, "step": asked}, gpus))
+    try:
+        record = script.diagnose_script(
+            command, minutes, first_step_within, lambda text: click.echo(f"dpscale: {text}", err=True)
+        )
+    except script.ScriptError as error:
+        if not workload:  # the loop has said it in a line
+            click.echo(f"dpscale: {error}", err=True)
+        sys.exit(error.code)
+    if workload:
+        record["command"] = ["dpscale", *sys.argv[1:]]
+    if out:
         write_record("script", out, record)
-    answer = (answer_of_workload if workload else answer_of_script)(record)
+    answer = diagnose_script(record)
     click.echo(diagnosis.text(answer, record))
     if out:
         click.echo(f"\n{RECORD_WRITTEN}{out}")
@@ -352,26 +361,11 @@ def diagnose(
         click.echo(f"page: {page}")
 
 
-def _measured_script(command: tuple[str, ...], minutes: float, first_step_s: float) -> "Record":
-    from dpscale.measure.launch.script import ScriptError, diagnose_script
+@click.command(hidden=True)
+@click.argument("asked")
+@click.option("--num-processes", type=int, required=True)
+def loop(asked: str, num_processes: int) -> None:
+    """What `dpscale diagnose --workload` runs as a script: `asked` is JSON."""
+    from dpscale.measure.launch.loop import train_in_loop
 
-    try:
-        return diagnose_script(command, minutes, first_step_s, lambda text: click.echo(f"dpscale: {text}", err=True))
-    except ScriptError as error:
-        click.echo(f"dpscale: {error}", err=True)
-        sys.exit(error.code)
-
-
-def _measured_workload(workload: str, out: Path | None, asked: dict[str, Any]) -> "Record":
-    from dpscale.measure.launch.diagnosis import measure_diagnosis
-    from dpscale.measure.launch.job import Run
-    from dpscale.plan.diagnosis import Diagnosed
-
-    settings = {name: asked.pop(name) for name in ("device", "precision")}
-    question = Diagnosed.of(**asked)
-    settings |= {"epoch_images": _DIAGNOSED_IMAGES} if workload in BUILT_IN_NETWORKS else {}
-    settings |= _settings_of(workload)
-    timeout_s = schema_node("cell_timeout_s")["default"]
-    with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
-        run = Run(timeout_s, end_with_parent=True, out=out or Path(folder, "diagnosis.json"))
-        return measure_diagnosis(question, StepSettings.from_json(settings), run)
+    train_in_loop(json.loads(asked), num_processes)

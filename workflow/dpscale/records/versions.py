@@ -33,7 +33,6 @@ VERSIONS: Mapping[str, Version] = MappingProxyType(
         "collectives": Version(2, still_readable=frozenset({1})),
         # 2: order and crops draw from seeds of their own; the clock starts after warm-up steps.
         "training": Version(2, still_readable=frozenset({1})),
-        "diagnosis": Version(1),
         "script": Version(1),
         "fit": Version(1),
     }

@@ -395,7 +395,6 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
         "communication": StepSettings,
         "timing": TimingSettings,
         "training": TrainingSettings,
-        "diagnosis": StepSettings,
         "fit": StepSettings,
     }
 )

@@ -1,8 +1,9 @@
 """Why more GPUs may not make a training step faster: plain data. Every cause once, every step that is timed, and what
 can be tried at once.
 
-`measure/worker/diagnosis.py` measures, `analyse/answer/causes.py` finds the cause, `present/diagnosis/page.py` says it.
-To add a cause: a row here, its finder there, and a case among the injected ones of the tests.
+`measure/attach/` measures, `analyse/answer/causes.py` and `analyse/diagnosis/seen.py` find the cause,
+`present/diagnosis/page.py` says it. To add a cause: a row here, its finder there, and a case of it among those of the
+tests (`tests/analyse/diagnosis/`).
 """
 
 from collections.abc import Mapping
@@ -77,13 +78,6 @@ _CAUSES = (
         "Ask for more cores, or do less per item; or let the step need less of the host: a CUDA graph, or compile.",
         on_cpu="Ask for more cores, or do less per item.",
         section="speedup",
-    ),
-    Cause(
-        "too_many_workers",
-        "too many loader workers",
-        "Starting the loader's processes, and their work on the same cores, take time from the training.",
-        "Use fewer loader workers, or keep them from epoch to epoch (persistent_workers=True).",
-        code="DataLoader(..., num_workers=2, persistent_workers=True)",
     ),
     Cause(
         "too_few_cores",
@@ -382,27 +376,7 @@ def cause(name: str) -> Cause:
 
 # The steps that are timed, by their names in records, in the words of texts. {devices} are GPUs or workers.
 PROBES: Mapping[str, str] = MappingProxyType({
-    "alone": "the plain step on one {device} alone",
-    "together": "plain steps on all {devices} at once, nothing shared",
-    "no_op_hook": "the whole DDP step without its allreduce",
-    "training": "the whole DDP step, batches in memory",
-    "dp": "the whole DataParallel step, batches in memory",
     "alone_reference": "as many samples in the global batch on one {device}",
-    "alone_large": "as many samples in a larger batch on one {device}",
-    "training_scaled": "the whole DDP step at a larger batch per {device}",
-    "alone_graph": "the plain step on one {device} as a CUDA graph",
-    "training_graph": "the whole DDP step as a CUDA graph",
-    "bfloat16": "the whole step in bfloat16, batches in memory",
-    "bfloat16_gradients": "the whole DDP step with gradients sent in bfloat16",
-    "alone_unsynchronised": "the plain step on one {device} without waiting for numbers",
-    "training_unsynchronised": "the whole step without waiting for numbers",
-    "loader": "the loader alone",
-    "end_to_end": "loader and step together",
-    "end_to_end_fewer": "loader and step together, fewer loader workers",
-    "end_to_end_more": "loader and step together, more loader workers",
-    "end_to_end_all_cores": "loader and step together, on all cores of the machine",
-    "end_to_end_unpinned": "loader and step together, batches in memory that is not pinned",
-    # Of a script as it is.
     "as_it_is": "the step as it is",
     "batch_kept": "the same with one batch kept, no loader",
     "no_allreduce": "the same without allreduce",
@@ -424,17 +398,9 @@ PROBES: Mapping[str, str] = MappingProxyType({
 
 # What can be changed at once and timed, by name.
 REMEDIES: Mapping[str, str] = MappingProxyType({
-    "ddp": "DDP in place of DataParallel",
-    "more_workers": "{loader_workers} loader workers per process",
-    "fewer_workers": "{loader_workers} loader workers per process",
     "all_cores": "all cores of the machine",
-    "larger_batch": "a batch of {batch_per_gpu:,} per {device}",
     "cuda_graph": "the step in a CUDA graph",
     "bfloat16": "computing in bfloat16",
-    "bfloat16_gradients": "gradients sent in bfloat16",
-    "pinned_memory": "pinned memory, which is on here",
-    "no_waiting": "the same step without waiting for numbers",
-    "full_link": "a link as fast as a plain copy",
     "without_device": "all devices as fast as the fastest",
     "one_launch": "one launch of all processes",
     "in_time": "batches that are there in time",

@@ -1,4 +1,4 @@
-"""Times by probe: what causes are found in, whoever timed them. A diagnosis' record offers it, and a study's tables."""
+"""Times by probe: what causes are found in, whoever timed them. A script's record offers it, and a study's tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,36 +23,19 @@ class Link:
     """Bandwidths of the link between devices, in GB/s (10^9 bytes): of a large allreduce, of a plain copy, and of its
     data sheet, None where that is not known."""
 
-    gradient_bytes: int
     bus: Figure
     copy: Figure
     nominal: float | None
 
 
-@dataclass(frozen=True)
-class Cores:
-    """Cores that the job may use, or their time where a control group limits that; how busy they are, if known."""
-
-    usable: float
-    busy_share: float | None
-
-
-@dataclass(frozen=True)
-class Launches:
-    """Other processes of the same command, and those that a launcher says it started."""
-
-    same_command: int
-    of_launcher: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Probes:
-    """What was timed of a step: seconds of one batch per device, by the names of `vocabulary.causes.PROBES`.
+    """What was timed of a step: seconds of one batch per device, by name.
 
-    Of the plain step alone there are `alone` (the slowest device of every round), `first`, `fastest` and `slowest`: a
-    device each, of all rounds together. Beside steps stand `allreduce` of the whole gradient, `loader_at_best`, `start`
-    of a loader (of an epoch) and `conversion` of the gradient. Figures of the same rounds have them as blocks, which
-    makes differences round by round; others are independent. What nobody timed or looked at is missing.
+    Of a script those of `vocabulary.causes.PROBES`. Of the plain step alone there are `first`, `fastest` and `slowest`:
+    a device each, of all rounds together. Beside steps stand `allreduce` of the whole gradient and `loader_at_best`.
+    Figures of the same rounds have them as blocks, which makes differences round by round; others are independent. What
+    nobody timed or looked at is missing.
     """
 
     times: Mapping[str, Figure]
@@ -66,22 +49,12 @@ class Probes:
     keeps_global_batch: bool = False
     costs: Mapping[tuple[str, str], ProbeCost] = field(default_factory=dict)
     """What one probe takes longer than another, where that is known better than from their times."""
-    batches: Mapping[str, int] = field(default_factory=dict)
-    """Samples per device in a step, of probes at another batch."""
-    workers: Mapping[str, int] = field(default_factory=dict)
+    workers: int | None = None
     """Loader workers per process."""
-    steps_per_epoch: int = 1
     link: Link | None = None
-    cores: Cores | None = None
-    launches: Launches | None = None
     alone_by_device: Sequence[Figure] = ()
-    together_by_device: Sequence[Figure] = ()
     uneven: ProbeCost | None = None
     """What the slowest of devices at once takes longer than the fastest, where nobody timed each alone."""
-    others_on: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Numbers of other processes on a device."""
-    waits_at: Sequence[str] = ()
-    """Lines of code at which the host waits for the device."""
     loading_by_rank: Sequence[Figure] = ()
     """What every rank waits for its batches, of a step."""
     noise_s: float = 0.0
@@ -128,7 +101,3 @@ def minus(figure: Figure, other: Figure) -> Figure:
     if figure.blocks and other.blocks:
         return in_rounds(sub, figure, other)
     return figure.map(lambda value: value - other.value) if figure.blocks else less(figure, other)
-
-
-def plus(figure: Figure, other: Figure) -> Figure:
-    return minus(figure, other.map(lambda value: -value))

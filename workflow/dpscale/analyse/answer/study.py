@@ -56,8 +56,7 @@ class StudyPlace:
             batch=gain.batch_per_gpu,
             keeps_global_batch=gain.scaling == "strong",
             costs=dict(self.costs()),
-            batches=self.batches,
-            workers=dict(self.workers()),
+            workers=self.workers,
             link=self.link,
             uneven=next(
                 (ProbeCost(row.uneven_s.sure) for row in SLOW_DEVICE.of(self.of(self.tables.ladder)).holding), None
@@ -120,7 +119,7 @@ class StudyPlace:
     def steps(self) -> dict[str, Figure]:
         gain, alone = self.gain, self.step_s(BASELINE, 1)
         found: dict[str, Figure | None] = {
-            **dict.fromkeys(("alone", "first", "slowest"), alone),
+            "first": alone,
             # At the largest batch: others are held against this one.
             "alone_large": alone if len(self.timed_batches(BASELINE, 1)) > 1 else None,
             "training": self.step_s("ddp", gain.gpus),
@@ -148,15 +147,14 @@ class StudyPlace:
             rungs = {row.rung: row for row in self.of(self.tables.ladder)}
             ablation = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
             if {WHOLE, "no_op_hook"} <= set(rungs):
-                times = {name: rungs[name].step_s.sure for name in (WHOLE, "no_op_hook")}
-                yield ("training", "no_op_hook"), ProbeCost(rungs[WHOLE].difference_s.sure, times=times)
+                yield ("training", "no_op_hook"), ProbeCost(rungs[WHOLE].difference_s.sure)
             elif told := next(ablation, None):  # records without a ladder
                 yield ("training", "no_op_hook"), ProbeCost(told.ablation_step_s.sure)
 
-    def workers(self) -> Iterator[tuple[str, int]]:
+    @property
+    def workers(self) -> int | None:
         loads = self.loaded.loader_processes if self.loading and self.loaded else None
-        if loads is not None:
-            yield "end_to_end", loads // strategy(self.gain.strategy).processes(self.gain.gpus)
+        return None if loads is None else loads // strategy(self.gain.strategy).processes(self.gain.gpus)
 
     @property
     def loader_at_best_s(self) -> Figure | None:
@@ -194,14 +192,14 @@ class StudyPlace:
     @cached_property
     def link(self) -> Link | None:
         """None where collectives and copies between as many devices were not timed."""
-        here, gradient = (self.gain.gpus, self.gain.environment), self.gradient_bytes
+        here = self.gain.gpus, self.gain.environment
         swept = (row for row in self.tables.collectives if row.operation == "peer_copy")
         copies = [row.bus_bandwidth_gb_s.value for row in swept if (row.gpus, row.environment) == here]
-        if not self.allreduces or not copies or gradient is None:
+        if not self.allreduces or not copies:
             return None
         bus = max(self.allreduces, key=lambda row: row.message_bytes or 0).bus_bandwidth_gb_s
         # Of the slowest pair: an allreduce goes through all of them.
-        return Link(gradient, bus.sure, exact(min(copies)), self._nominal_gb_s())
+        return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
 
     def _nominal_gb_s(self) -> float | None:
         """The data sheet's, where all links between devices are NVLink and the model is known."""

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from statistics import fmean, median
 from typing import Any
 
-from dpscale.analyse.answer.causes import FEWEST_ROUNDS, Remedy, causes_of
-from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
-from dpscale.analyse.answer.probes import Cores, Launches, Probes, in_rounds, minus, of_rounds
+from dpscale.analyse.answer.causes import FEWEST_ROUNDS, FoundCause, Remedy, causes_of, is_efficient
+from dpscale.analyse.answer.probes import Probes, in_rounds, minus, of_rounds
 from dpscale.analyse.diagnosis.seen import FINDERS, SAME_SAMPLES, Seen, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
 from dpscale.records.files import Record
+from dpscale.vocabulary.causes import NOTHING, Cause
 from dpscale.vocabulary.chips import chip_named
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")
@@ -29,6 +30,44 @@ OVER_NOISE = 2.0
 NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
 
 Blocks = Mapping[str, Mapping[int, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class StepPart:
+    """A part of the whole step: the time that `probe` takes longer than the one before it, or all of the first."""
+
+    probe: str
+    seconds: Figure
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The answer: reasons in their order, smaller costs in theirs, and where the time of a step goes.
+
+    `efficiency` is the step of the fastest device alone over the whole step, both of one batch per device. `tried` is
+    what was changed for no cause: it can pay without one.
+    """
+
+    reasons: Sequence[FoundCause]
+    smaller: Sequence[FoundCause]
+    parts: Sequence[StepPart]
+    whole_s: Figure
+    efficiency: Figure
+    tried: Sequence[Remedy]
+    speedup: Figure = UNKNOWN
+    chip_share: Figure = UNKNOWN
+    slowed: Figure = UNKNOWN
+    cautions: Sequence[str] = ()
+
+    @property
+    def is_efficient(self) -> bool:
+        """Whether several devices lose no more than what is not named as a reason."""
+        return is_efficient(self.efficiency)
+
+    @property
+    def first(self) -> Cause:
+        """The first reason; `nothing` where there is none."""
+        return self.reasons[0].cause if self.reasons else NOTHING
 
 
 def diagnose_script(record: Record) -> Diagnosis:
@@ -59,7 +98,7 @@ def probes_of(record: Record) -> Probes:
     ranks = _ranks(record, "diagnosed")
     blocks = [_by_probe(rank) for rank in ranks]
     rounds = {name: _rounds(blocks, name) for name in blocks[0]}
-    first, machine = ranks[0], ranks[0].get("machine") or {}
+    first = ranks[0]
     on_gpu = first["device"] == "cuda"
     times = {
         name: of_rounds({at: _slowest_s([of_rank[name][at] for of_rank in blocks], on_gpu) for at in numbers})
@@ -83,21 +122,16 @@ def probes_of(record: Record) -> Probes:
     fastest, slowest = (choose(alone, key=lambda figure: figure.value) for choose in (min, max))
     one = _ranks(record, "one")
     held = _held_batch(one, ranks)
-    cores = machine.get("cores_usable")
     return Probes(
         times={**times, **own, "fastest": fastest, "slowest": slowest, "first": alone[0], **held},
         whole="as_it_is",
         in_memory=in_memory,
         devices=devices_of(ranks),
         batch=first.get("batch") or 1,
-        batches={"alone_reference": one[0]["batch"]} if held else {},
         keeps_global_batch=bool(held),
         on_gpu=on_gpu,
-        workers={"end_to_end": (first.get("loader") or {}).get("workers") or 0},
-        cores=Cores(float(cores), machine.get("busy_share")) if cores else None,
-        launches=Launches(machine.get("same_command") or 0, 1),
+        workers=(first.get("loader") or {}).get("workers") or 0,
         alone_by_device=alone,
-        together_by_device=alone,
         loading_by_rank=[_loading(of) for of in blocks if "as_it_is" in of],
         noise_s=noise_s,
     )
@@ -249,7 +283,7 @@ def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[st
     if len(ranks) > 1 or first["world_size"] > 1:
         if first["world_size"] > len(ranks):
             yield f"Of {first['world_size']} ranks {len(ranks)} are on this machine; the others are not seen."
-        if reason := record["one_unknown"]:
+        if (reason := record["one_unknown"]) and not _ranks(record, "one"):
             yield f"How many times as fast as one device it is, is not known: {reason}."
         if fixed := [word for word in record["command"] if _FIXED_STEPS.match(word)]:
             yield f"{fixed[0]} fixes the number of steps: on more devices it is more work, unless that is divided."

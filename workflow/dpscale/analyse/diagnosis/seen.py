@@ -198,15 +198,18 @@ def _calls(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 def _work(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """Ranks that go through the same samples, that know nothing of each other, or make as many steps as one alone."""
     first, n = seen.first, len(seen.ranks)
-    if n < 2:
-        return
+    runs = 1 + (seen.part("machine", "same_command") or 0)
+    if n > 1 and all(rank["world_size"] == 1 for rank in seen.ranks):
+        runs = max(runs, n)
     one = seen.one[0] if seen.one else {}
     alone, here = (
         [part(of, "loader", "batches"), of.get("batch"), part(of, "loader", "samples")] for of in (one, first)
     )
     same, ended = shared_samples(seen.ranks), [of.get("ended_by") for of in (one, first)]
-    if all(rank["world_size"] == 1 for rank in seen.ranks):
-        name, evidence = "started_twice", count("runs", n)
+    if runs > 1:
+        name, evidence, n = "started_twice", count("runs", runs), runs
+    elif n < 2:
+        return
     elif same >= SAME_SAMPLES:
         name, evidence = "work_not_divided", Evidence("same_samples", exact(same), PERCENT)
     elif here[0] and alone == here:
@@ -236,7 +239,7 @@ def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     name = "interface" if notes else "slow_link" if 0 < rate < SLOW_EXCHANGE[device] else "heavy_gradients"
     if device == "cuda" and seen.part("backend") == "gloo":
         name = "gloo_with_cuda"
-    elif seen.part("backend") == "nccl" and off:
+    elif "nccl" in (seen.part("backend") or "") and off:  # also cpu:gloo,cuda:nccl
         name, notes = "link_switched_off", off
     yield found(name, probes, added, evidence, [Remedy("switched_off", None, added.seconds)], notes)
 
@@ -291,15 +294,18 @@ def _not_timed(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 def _cores(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """Processes that share cores with each other, or with others: of P that need a core each and have C, 1 − C/P."""
-    if probes.cores is None:
+    ranks = [rank for rank in seen.ranks if rank["host"] == seen.first["host"]]
+    # Each rank may be bound to cores of its own.
+    bound = {core for rank in ranks for core in part(rank, "machine", "numbers_of_cores") or ()}
+    here, usable = len(ranks), len(bound) or seen.part("machine", "cores_usable")
+    if not usable:
         return
-    here = sum(rank["host"] == seen.first["host"] for rank in seen.ranks)
     workers, each = seen.part("loader", "workers") or 0, seen.part("loader", "threads_in_worker") or 1
-    needed, usable, other = here * (2 if workers and probes.on_gpu else 1), probes.cores.usable, seen.other_cores
+    needed, other = here * (2 if workers and probes.on_gpu else 1), seen.other_cores
     loading = probes.cost(probes.whole, "batch_kept")
     if each > 1 and here * workers * each > usable and loading:
         yield found("threads", probes, loading, [count("cores", usable), count("threads", here * workers * each)])
-    is_few = needed > usable and (probes.cores.busy_share or 0) >= BUSY_SHARE
+    is_few = needed > usable and (seen.part("machine", "busy_share") or 0) >= BUSY_SHARE
     lacking = needed - (usable if is_few else max(0.0, usable - other))
     cost = exact(probes[probes.whole].value * min(1.0, lacking / needed))
     evidence = [count("cores", usable), count("processes", needed), Evidence("other_cores", exact(other), DECIMAL)]

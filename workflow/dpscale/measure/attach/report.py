@@ -197,10 +197,12 @@ def environment() -> dict[str, str]:
 
 
 def processor_time() -> tuple[int, int] | None:
-    """Busy and all ticks of this machine's cores. None where the system does not say."""
+    """Busy and all ticks of the cores that this process may use. None where the system does not say."""
     try:
-        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    except (OSError, ValueError):
+        cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line]
+        ticks = [sum(int(line[column]) for line in lines if line[0] in cores) for column in range(1, 9)]
+    except (OSError, ValueError, AttributeError):
         return None
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
@@ -209,10 +211,11 @@ def machine(before: tuple[int, int] | None, folder: Path) -> dict[str, Any]:
     """Of the time since `before`. What GPUs do is seen from outside."""
     now = processor_time()
     busy = (now[0] - before[0]) / (now[1] - before[1]) if now and before and now[1] > before[1] else None
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return {
         "cores": os.cpu_count(),
-        "cores_usable": usable,
+        "cores_usable": len(usable),
+        "numbers_of_cores": list(usable),
         "busy_share": busy,
         "processes_here": len(list(folder.glob(f"progress-{socket.gethostname()}-*.json"))),
         "same_command": same_command(),

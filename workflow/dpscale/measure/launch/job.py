@@ -18,7 +18,6 @@ from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_dif
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
-from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, write_record
 from dpscale.records.versions import VERSIONS
@@ -103,7 +102,7 @@ def measure_steps(
 
 def measure(
     module: str,
-    cell: AnyCell | Diagnosed,
+    cell: AnyCell,
     settings: NetworkSettings,
     job: Mapping[str, Any],
     processes: int,

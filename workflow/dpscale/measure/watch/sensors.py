@@ -1,7 +1,7 @@
 """Readings of GPUs and host around a measurement. What cannot be read is None. Free of torch."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,18 +80,10 @@ class Sensors:
         ]
 
 
-def host_ticks(*cores: str) -> dict[str, int]:
-    """How long the host's cores did what since it started, in the kernel's ticks: all together, or some (`cpu3`)."""
-    lines = map(str.split, Path("/proc/stat").read_text().splitlines())
-    found = [map(int, ticks) for name, *ticks in lines if name in (cores or ("cpu",))]
-    return dict(zip(_HOST_TICKS, map(sum, zip(*found, strict=True)), strict=False))
-
-
-def busy_cores(cores: Collection[int]) -> dict[str, int]:
-    """How long these cores were busy and idle since the host was started, in the kernel's ticks."""
-    ticks = host_ticks(*(f"cpu{core}" for core in cores))
-    idle = sum(ticks[name] for name in _IDLE)
-    return {"busy": sum(ticks.values()) - idle, "idle": idle}
+def host_ticks() -> dict[str, int]:
+    """How long the host's cores did what since it started, in the kernel's ticks, all together."""
+    ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    return dict(zip(_HOST_TICKS, map(int, ticks), strict=False))
 
 
 def host_load(before: Mapping[str, int], after: Mapping[str, int], seconds: float) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
-from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
-from dpscale.analyse.diagnosis.script import devices_of, run_of
+from dpscale.analyse.diagnosis.script import Diagnosis, StepPart, devices_of, run_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole
@@ -17,21 +16,11 @@ from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
 
 # What is measured beside the steps.
 _MEASURES = {
-    "same_command": "other processes of the same command",
-    "processes_of_launcher": "processes that a launcher says it started",
     "cores": "cores that may be used",
-    "busy_share": "how busy they are, loader and step together",
     "processes": "processes that need a core",
     "loader_workers": "loader workers per process",
-    "loader_at_best": "its samples by as many loader processes at their fastest",
-    "start": "from the loader's start to its first batch",
     "batch_per_gpu": "batch per {device}",
-    "global_batch": "global batch",
     "gradient_bytes": "gradients",
-    "allreduce": "their allreduce with nothing else running",
-    "bus": "its bus bandwidth",
-    "copy": "a plain copy between two {devices}",
-    "nominal": "the link's data sheet",
     "seconds": "time that it took in all",
     "times": "how often",
     "calls": "calls in a step",
@@ -49,11 +38,6 @@ _MEASURES = {
 _PARTS = {
     "fastest": "the plain step on the fastest {device} alone",
     "slowest": "the slowest {device} is slower",
-    "together": "all {devices} at once, nothing shared",
-    "no_op_hook": "DDP's own work, without allreduce",
-    "training": "allreduce, and waiting in it",
-    "dp": "DataParallel in place of DDP",
-    "end_to_end": "loading",
     "own_pace": "the slowest {device} is another one each time",
     "exchanged": "exchange of gradients, and waiting in it",
     "as_it_is": "loading",
@@ -91,14 +75,15 @@ class DiagnosisWords:
 
 def told(diagnosis: Diagnosis, record: Record) -> DiagnosisWords:
     """The answer of a diagnosis, with what was asked."""
-    device = _device(record)
+    processes = _processes(record)
+    device = "GPU" if processes[0]["device"] == "cuda" else "worker"
     return DiagnosisWords(
-        title=_title(record, device),
-        short=_short(diagnosis, device, _devices(record)),
+        title=shlex.join(record["command"]),
+        short=_short(diagnosis, device, devices_of(processes)),
         reasons=[told_cause(finding, device) for finding in diagnosis.reasons],
         smaller=[told_cause(finding, device) for finding in diagnosis.smaller],
         parts=[_part(part, device) for part in diagnosis.parts],
-        facts=list(_facts_of_script(diagnosis, record) if record["kind"] == "script" else _facts(record)),
+        facts=list(_facts(diagnosis, record)),
         tried=[_saving(remedy, device) for remedy in diagnosis.tried],
         cautions=diagnosis.cautions,
     )
@@ -134,37 +119,12 @@ def _noted(reason: ToldCause) -> str:
     return f" ({'; '.join(reason.notes)})" if reason.notes else ""
 
 
-def _device(record: Record) -> str:
-    device = _processes(record)[0]["device"] if record["kind"] == "script" else record["settings"]["device"]
-    return "GPU" if device == "cuda" else "worker"
-
-
-def _devices(record: Record) -> int:
-    return devices_of(_processes(record)) if record["kind"] == "script" else int(record["cell"]["gpus"])
-
-
 def _processes(record: Record) -> list[dict[str, Any]]:
     return list(run_of(record, "diagnosed")["processes"])
 
 
-def _title(record: Record, device: str) -> str:
-    if record["kind"] == "script":
-        return shlex.join(record["command"])
-    cell = record["cell"]
-    batch = f"batch {cell['batch_per_gpu']:,} per {device}"
-    held = ", the global batch held" if cell["global_batch_held"] else ""
-    return f"{workload_name(record)}: {cell['strategy']} on {_counted(cell['gpus'], device)}, {batch}{held}"
-
-
 def _counted(number: int, device: str) -> str:
     return f"{number} {device}{'s' if number > 1 else ''}"
-
-
-def workload_name(record: Record) -> str:
-    """The user's file, or the built-in network."""
-    settings = record["settings"]
-    workload = str(settings.get("workload", ""))
-    return workload if workload.endswith(".py") else str(settings["network"])
 
 
 def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
@@ -215,7 +175,7 @@ def _evidence(evidence: Evidence, device: str) -> str:
 
 
 def _saving(remedy: Remedy, device: str) -> str:
-    name = _of(REMEDIES[remedy.name].format(device=device, devices=f"{device}s", **remedy.words), device)
+    name = _of(REMEDIES[remedy.name], device)
     predicted = [f"predicted {_seconds(remedy.predicted_s)}"] if remedy.predicted_s else []
     tried = f"measured {_seconds(remedy.measured_s)}" if remedy.measured_s else "not tried"
     return f"{name}: {', '.join([*predicted, tried])}"
@@ -231,22 +191,10 @@ def _part(part: StepPart, device: str) -> tuple[str, str]:
     return _of(_PARTS[part.probe], device), _seconds(part.seconds)
 
 
-def _facts(record: Record) -> Iterator[tuple[str, str]]:
-    hardware, cell = record["hardware"], record["cell"]
-    yield "Devices", f"{cell['gpus']} × {hardware['device_model']}"
-    yield "Cores", f"{record['cores']['usable']} usable of {record['cores']['of_machine']}"
-    yield "Loader workers", f"{cell['loader_workers']} per process"
-    if record["link"]:
-        yield "Link", record["link"]["kind"]
-    yield "torch", record["software"]["torch"]
-    yield "Measured", record["finished_at"]
-    yield "Command", record["provenance"]["command"]
-
-
-def _facts_of_script(diagnosis: Diagnosis, record: Record) -> Iterator[tuple[str, str]]:
+def _facts(diagnosis: Diagnosis, record: Record) -> Iterator[tuple[str, str]]:
     processes, run = _processes(record), run_of(record, "diagnosed")
     first, machine = processes[0], processes[0].get("machine") or {}
-    yield "Devices", f"{_devices(record)} × {first.get('device_model') or first['device']}"
+    yield "Devices", f"{devices_of(processes)} × {first.get('device_model') or first['device']}"
     yield "Strategy", f"{first['strategy']}, {first.get('backend') or 'no backend'}"
     yield "Cores", f"{machine.get('cores_usable', ABSENT)} usable of {machine.get('cores', ABSENT)}"
     yield "torch", f"{first.get('torch')}, Python {first.get('python')}"

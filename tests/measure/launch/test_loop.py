@@ -1,0 +1,101 @@
+"""A workload as a script that is diagnosed: what it is asked for, its faults in one line, and its answer."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import dpscale as package
+from command_line import dpscale, must
+from dpscale.measure.launch.loop import configuration_of, loop_command
+from dpscale.measure.workload.from_file import load_workload
+from dpscale.records.files import read_record
+from warm_workers import warm_workers
+from workload_file import HALF_USED, SAMPLES, written
+
+
+@pytest.mark.parametrize(
+    ("gpus", "asked", "configuration"),
+    [
+        (2, {"batch_per_gpu": 8, "global_batch": None}, ("ddp", 2, 8)),
+        (2, {"batch_per_gpu": None, "global_batch": 8}, ("ddp", 2, 4)),
+        (1, {"batch_per_gpu": None, "global_batch": 8}, ("single", 1, 8)),
+    ],
+)
+def test_the_batch_is_that_of_a_device_or_of_all(gpus: int, asked: dict[str, Any], configuration: Any) -> None:
+    found = configuration_of(gpus, "ddp", **asked)
+    assert (found.strategy, found.gpus, found.batch_per_gpu) == configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpus", 2], "give either --batch-per-gpu or --global-batch"),
+        (["--gpus", 2, "--global-batch", 3], "a global batch of 3 does not fill 2 GPUs evenly"),
+        (["--gpus", 2, "--batch-per-gpu", 3, "--strategy", "dp"], "DataParallel needs CUDA GPUs"),
+        (["--gpus", 1, "--batch-per-gpu", 3, "--workload", "no.py"], "no.py: there is no such file"),
+    ],
+)
+def test_what_cannot_be_diagnosed_is_said_at_once(options: list[object], message: str, tmp_path: Path) -> None:
+    done = dpscale("diagnose", "--workload", written(tmp_path), "--device", "cpu", *options, folder=tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+BROKEN = """
+def loss(network, batch):
+    raise ValueError("no loss today")
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("more", "batch", "message"),
+    [
+        (BROKEN, 1, "in loss: ValueError: no loss today. Its traceback is in the log above"),
+        ("def network():\n    return nn.ReLU()\n", 1, "network() has no parameters to train"),
+        (HALF_USED, 1, "2 parameters of network() (unused.weight, unused.bias) take no part in the loss"),
+        ("", SAMPLES, f"the dataset has {SAMPLES} samples, and a step of all devices takes {2 * SAMPLES}"),
+    ],
+)
+def test_what_a_workload_cannot_do_is_said_in_one_line(
+    more: str, batch: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)  # the loop chooses its own
+    settings = {"workload": str(written(tmp_path, more)), "device": "cpu", "loader_workers": 0}
+    step = {"strategy": "ddp", "batch_per_gpu": batch, "global_batch": None}
+    _, *words = loop_command({"settings": settings, "step": step}, 2)
+    with warm_workers():
+        done = dpscale(*words[2:], folder=tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_a_workload_is_answered_as_any_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(package.__file__).parents[1]))
+    private = tmp_path / "private"
+    private.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    options = ["--gpus", 1, "--batch-per-gpu", 1, "--device", "cpu", "--loader-workers", 0, "--minutes", 0.05]
+    printed = must("diagnose", "--workload", written(tmp_path), *options, "--json", "r.json", folder=tmp_path)
+    assert printed.startswith("dpscale diagnose --workload ")
+    assert "A step takes" in printed
+    record = read_record("script", tmp_path / "r.json")
+    (process,) = record["runs"][0]["processes"]
+    assert (process["strategy"], process["batch"], process["status"]) == ("single", 1, "measured")
+    assert list(private.iterdir()) == []
+
+
+def test_the_file_of_the_document_is_a_workload(root: Path, tmp_path: Path) -> None:
+    section = (root / "docs/diagnose.md").read_text()
+    file = tmp_path / "mine.py"
+    file.write_text(section.split("```python\n")[1].split("```")[0])
+    workload = load_workload(file)
+    images, label = workload.dataset()[0]
+    loss = workload.loss(workload.network(), (images[None], torch.tensor([label])))
+    assert loss.item() > 0

@@ -1,0 +1,55 @@
+"""One rank of a workload in a plain loop, as a user would write it: what `dpscale diagnose --workload` looks into."""
+
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from dpscale.errors import MeasurementError
+from dpscale.measure.worker.epoch_timer import let_gloo_settle
+from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.measure.workload.loading import LoadedEpochs
+from dpscale.schemas.settings import TimingSettings
+
+
+class LoopWorker(StepWorker):
+    """Trains until the hooks in this process end it, as they end any script: by SystemExit in a step."""
+
+    settings_type = TimingSettings
+
+    def measure(self) -> None:
+        samples, batch = len(self.samples), self.configuration.global_batch  # type: ignore[arg-type]
+        if samples < batch:
+            raise MeasurementError(
+                f"the dataset has {samples} samples, and a step of all devices takes {batch}: choose a smaller batch"
+            )
+        assert isinstance(self.settings, TimingSettings)
+        share = self.rank, self.workers, self.batch
+        epochs = LoadedEpochs(self.samples, share, self.settings.loader_workers, self.on_gpu, self.workload.collate)
+        step = self.step_of(*self.build())
+        with suppress(SystemExit):
+            while True:
+                let_gloo_settle()
+                for batch in epochs:
+                    step(batch)
+
+    @cached_property
+    def samples(self) -> Dataset[Any]:
+        """The whole dataset is an epoch."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            return self.workload.dataset()
+
+    def outcome_of(self, error: Exception) -> dict[str, Any] | None:
+        """Nothing can be told of a step that does not fit."""
+        if super().outcome_of(error) is None:
+            return None
+        return {"status": "failed", "message": "memory ran out: choose a smaller batch"}
+
+    def results(self, finished: bool) -> dict[str, Any]:
+        return {}
+
+
+WORKER = LoopWorker
