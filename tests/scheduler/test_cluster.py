@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
-from dpscale.scheduler.snakemake import _check_steadily
+from dpscale.scheduler.patience import Patient
 from dpscale.schemas.settings import TimingSettings
 
 CUDA = Study({"study": "s"}).settings
@@ -141,22 +142,14 @@ def test_time_limits_are_read_as_slurm_writes_them(limit: str, minutes: float) -
 
 
 def test_status_checks_are_never_further_apart_than_asked_for() -> None:
-    class Executor:
-        waits_s = 10
-
-        @property
-        def next_seconds_between_status_checks(self) -> int:
-            return self.waits_s
-
-        @next_seconds_between_status_checks.setter
-        def next_seconds_between_status_checks(self, value: int) -> None:
-            self.waits_s = value
-
-    _check_steadily(Executor, 30)
-    executor = Executor()
+    executor = object.__new__(Patient)
+    executor.workflow = SimpleNamespace(remote_execution_settings=SimpleNamespace(seconds_between_status_checks=10))
+    executor._next_seconds_between_status_checks = 0
     assert executor.next_seconds_between_status_checks == 10
     executor.next_seconds_between_status_checks = 180
-    assert executor.next_seconds_between_status_checks == 30
+    assert executor.next_seconds_between_status_checks == 10
+    executor.next_seconds_between_status_checks = 5
+    assert executor.next_seconds_between_status_checks == 5
 
 
 def test_a_study_is_laid_out_on_the_clusters_nodes_only_where_a_cell_needs_several() -> None:

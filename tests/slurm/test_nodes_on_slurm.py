@@ -85,7 +85,7 @@ def test_job_arrays_and_groups_are_refused(study: SlurmProject) -> None:
     study.change_study(runs=2, gpus=[1, 2], batch_per_gpu=[16], dataset=IMAGES)
     for option, words in (
         ("--slurm-array-jobs=all", "get what its first cell asked for"),
-        ("--groups=time=together", "all of them on its first GPUs"),
+        ("--groups=time=together", "all of them are measured again"),
     ):
         done = study.snakemake(option)
         assert done.returncode != 0

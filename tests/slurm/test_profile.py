@@ -97,7 +97,7 @@ def test_more_time_than_the_partition_gives_is_said_at_once(project: SlurmProjec
     project.record().unlink()
     with changed_configuration(project.slurm, "MaxTime=INFINITE", "MaxTime=100"):
         refused = project.snakemake()
-    assert "attempt 2 of a cell would ask for 130 min; partition all gives 1:40:00" in refused.stdout
+    assert "attempt 2 of a job would ask for 130 min; partition all gives 1:40:00" in refused.stdout
     assert not project.jobs()
 
 

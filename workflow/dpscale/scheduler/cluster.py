@@ -53,6 +53,11 @@ class Cluster:
         prefix = str(self.values["command_prefix"]).strip()
         return f"{prefix} " if prefix else ""
 
+    @property
+    def cells_per_job(self) -> int:
+        """How many cells may share a job."""
+        return int(self.values["cells_per_job"])
+
     def holds_gpus(self, settings: TimingSettings) -> bool:
         """Whether the cells of a study are jobs that hold GPUs."""
         return settings.device == "cuda" or bool(self.values["rehearsal"])
@@ -119,13 +124,13 @@ def tasks_per_gpu(nodes: int) -> int | None:
     return 0 if nodes > 1 else None
 
 
-def launcher(nodes: int, cpus_per_task: int) -> str:
-    """What starts the command of a cell: nothing on one node, otherwise srun, once on every node.
+def launcher(nodes: int, cpus_per_task: int, shares_job: bool = False) -> str:
+    """What starts the command of a cell: nothing where it has its job's one node, otherwise srun, once on every node.
 
     srun takes the cores per task of no variable since Slurm 22.05. One launcher that fails ends all. Ends with a blank
     where it is not empty.
     """
-    if nodes == 1:
+    if nodes == 1 and not shares_job:
         return ""
     return (
         f"srun --nodes={nodes} --ntasks={nodes} --cpus-per-task={cpus_per_task} --kill-on-bad-exit=1 --wait=10 --quiet "

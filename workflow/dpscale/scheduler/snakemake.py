@@ -21,8 +21,7 @@ from dpscale.errors import ClusterError
 from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
 from dpscale.scheduler import slurm
-from dpscale.scheduler.cluster import runtime_min
-from dpscale.scheduler.patience import wait_for_what_passes
+from dpscale.scheduler.cluster import Cluster, runtime_min
 
 if TYPE_CHECKING:
     from snakemake.jobs import Job
@@ -70,19 +69,34 @@ def jobs_to_run(workflow: "Workflow") -> list["Job"]:
 
 
 def prepare_slurm(
-    workflow: "Workflow", jobs: Iterable["Job"], cell_rules: Collection[str], cell_timeout_s: float, outdated: Outdated
+    workflow: "Workflow",
+    jobs: Iterable["Job"],
+    cell_rules: Collection[str],
+    cell_timeout_s: float,
+    outdated: Outdated,
+    cluster: Cluster,
 ) -> None:
     """Where this run submits to Slurm: raise ClusterError before anything is submitted if an earlier run is still
-    going on, or if Slurm cannot run a job; then make Snakemake check its jobs at a steady interval, and wait."""
+    going on, or if Slurm cannot run a job; then have Snakemake's executor wait for what passes, and share jobs."""
     if workflow.executor_plugin.name != "slurm":
         return
-    _refuse_sharing(workflow)
-    _ask_slurm(workflow, list(jobs), cell_rules, cell_timeout_s, outdated)
-    wait_for_what_passes(workflow.executor_plugin.executor)
-    _check_steadily(workflow.executor_plugin.executor, workflow.remote_execution_settings.seconds_between_status_checks)
+    _refuse_arrays_and_groups(workflow)
+    _ask_slurm(workflow, list(jobs), cell_rules, cell_timeout_s, outdated, cluster.cells_per_job)
+    # They bring the executor, which runs without Slurm do not need.
+    from dpscale.scheduler.patience import Patient
+    from dpscale.scheduler.sharing import Sharing
+
+    scheduler = workflow.scheduler
+    if cluster.cells_per_job == 1:
+        Patient.take_over(scheduler._executor)
+        return
+    # Snakemake counts every cell as a job.
+    most_jobs, scheduler.resources["_nodes"] = scheduler.resources["_nodes"], sys.maxsize
+    settings = {"cells_per_job": cluster.cells_per_job, "cell_rules": cell_rules, "most_jobs": most_jobs}
+    Sharing.take_over(scheduler._executor, **settings)
 
 
-def _refuse_sharing(workflow: "Workflow") -> None:
+def _refuse_arrays_and_groups(workflow: "Workflow") -> None:
     """Raise ClusterError where cells would not get what they asked for."""
     if workflow.executor_settings.array_jobs:
         raise ClusterError(
@@ -91,13 +105,18 @@ def _refuse_sharing(workflow: "Workflow") -> None:
         )
     if workflow.group_settings.overwrite_groups:
         raise ClusterError(
-            "--groups: the cells of a group run in one job, all of them on its first GPUs. Run without it: one job per "
-            "cell"
+            "--groups: where one cell of a group fails, all of them are measured again. Run without it: cells_per_job "
+            "in config/cluster.yaml has cells share jobs"
         )
 
 
 def _ask_slurm(
-    workflow: "Workflow", jobs: Sequence["Job"], cell_rules: Collection[str], cell_timeout_s: float, outdated: Outdated
+    workflow: "Workflow",
+    jobs: Sequence["Job"],
+    cell_rules: Collection[str],
+    cell_timeout_s: float,
+    outdated: Outdated,
+    cells_per_job: int,
 ) -> None:
     cells = [job for job in jobs if job.rule.name in cell_rules]
     attempts = 1 + workflow.execution_settings.retries
@@ -108,7 +127,7 @@ def _ask_slurm(
             raise ClusterError(
                 "jobs of an earlier run have just finished: the same command again counts what they wrote"
             )
-        last_min = runtime_min(cell_timeout_s, attempts)
+        last_min = cells_per_job * runtime_min(cell_timeout_s, attempts)
         slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
     settings = workflow.executor_settings
     options = {"qos": settings.qos, "reservation": settings.reservation}  # of the command line, which come last
@@ -117,18 +136,6 @@ def _ask_slurm(
         (" ".join([str(job), *job.wildcards]), {**dict(job.resources.items()), **given})
         for job in jobs
         if not job.is_local
-    )
-
-
-def _check_steadily(executor: type, seconds: float) -> None:
-    """Make Snakemake's executor for Slurm check its jobs at least every `seconds`.
-
-    After each check that found no finished job it waits 10 s longer, up to 180 s, and has no setting for that. A
-    cancelled cell would go unnoticed for three minutes, and the last cell of a study would end three minutes late.
-    """
-    interval = executor.next_seconds_between_status_checks  # type: ignore[attr-defined]
-    executor.next_seconds_between_status_checks = property(  # type: ignore[attr-defined]
-        lambda self: min(interval.fget(self), seconds), interval.fset
     )
 
 
