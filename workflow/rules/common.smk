@@ -95,9 +95,7 @@ SHARE_JOBS = CLUSTER.cells_per_job > 1 and has_several_nodes(workflow)
 
 # What the commands begin with that measure.
 CELL_PARAMS = {
-    "launcher": lambda wildcards, resources: cluster.launcher(
-        nodes_of(wildcards), resources.cpus_per_task, SHARE_JOBS
-    ),
+    "launcher": lambda wildcards, resources: cluster.launcher(nodes_of(wildcards), resources.cpus_per_task, SHARE_JOBS),
     "prefix": CLUSTER.command_prefix,
     "nodes": lambda wildcards: cluster.nodes_option(nodes_of(wildcards)),
 }
