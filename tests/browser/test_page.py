@@ -6,7 +6,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from page_tables import audited, h200_with_steps, study
+from page_tables import audited, h200, study
 from playwright.sync_api import Browser, Page
 from variant_tables import with_variants
 
@@ -27,7 +27,7 @@ from printed import fullness
 
 @pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data, others = audited(root, h200_with_steps()), with_variants()
+    data, others = audited(root, h200()), with_variants()
     data = replace(
         data,
         variants=others.variants,

@@ -1,4 +1,4 @@
-"""Tables as `dpscale tables` writes them, with values near those measured on 4 x H200."""
+"""Tables as `dpscale tables` writes them: of the study on record, and rows near it that are made up."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,19 +13,11 @@ from dpscale.audit.reading.published import read_all
 from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
-from dpscale.tables.tables import TABLES, Tables
+from dpscale.tables.tables import Tables
+from recorded import recorded_page, recorded_tables
 from rows import read_tables
 
-EPOCH_S = {
-    ("single", 1): {32: 7.74, 128: 2.87, 512: 2.30, 2048: 2.16, 8192: 2.13},
-    ("dp", 2): {32: 20.9, 128: 4.93, 512: 1.23, 2048: 1.11, 8192: 1.08},
-    ("dp", 4): {32: 13.3, 128: 3.14, 512: 0.756, 2048: 0.569, 8192: 0.545},
-    ("ddp", 2): {32: 5.04, 128: 1.53, 512: 1.18, 2048: 1.09, 8192: 1.07},
-    ("ddp", 4): {32: 2.52, 128: 0.770, 512: 0.591, 2048: 0.552, 8192: 0.548},
-}
-# Points that only the strong series need: they have no baseline at their batch per GPU.
-STRONG_S = {("dp", 2): {64: 10.1, 1024: 1.17}, ("ddp", 2): {64: 2.77, 1024: 1.13}}
-LOADER_S = 3.1
+ROOT = Path(__file__).parents[2]
 IMAGES = 50_000
 GRADIENT_BYTES = 44_695_848
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
@@ -207,10 +199,14 @@ def bare_page() -> str:
     return render(study(), tables())
 
 
-@cache
 def plain_page() -> str:
-    """The page of the study on 4 H200."""
-    return render(study(), h200())
+    """The page of the study that is on record of 4 H200."""
+    return recorded_page(ROOT, "recorded")
+
+
+def h200() -> Tables:
+    """The study that is on record of 4 H200: both scopes, trainings, and what is measured beside times."""
+    return recorded_tables(ROOT, "recorded")
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
@@ -229,81 +225,6 @@ def _audits(root: Path) -> Tables:
     """They are the same in every test."""
     records = [audit(published) for published in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
     return Tables(**audits.rows(records)._asdict())
-
-
-def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:
-    """Epoch time: the measured one; with the DataLoader in the clock, the loader's where that is longer."""
-    alone = (EPOCH_S[strategy, gpus] | STRONG_S.get((strategy, gpus), {}))[batch]
-    return alone if scope == "compute" else max(alone, LOADER_S) + 0.02 * alone
-
-
-@cache
-def h200() -> Tables:
-    """The study on 4 H200: both scopes, the ends at batch 32,768, strong scaling at 128 and 2,048."""
-    return tables(**h200_rows())
-
-
-def h200_rows() -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    rows["environments"].append(environment_row())
-    for scope in ("compute", "end_to_end"):
-        for strategy, gpus in EPOCH_S:
-            for batch in sorted({*EPOCH_S[strategy, gpus], *STRONG_S.get((strategy, gpus), {})}):
-                _measured(rows, strategy=strategy, gpus=gpus, batch=batch, scope=scope)
-            _ended(rows, strategy=strategy, gpus=gpus, batch=32_768, scope=scope)
-    return rows
-
-
-def _measured(rows: dict[str, list[dict[str, Any]]], **where: Any) -> None:
-    gpus, batch, scope = where["gpus"], where["batch"], where["scope"]
-    epoch_s = seconds(**where)
-    rows["times"].append(times_row(epoch_s, **where))
-    rows["runs"] += [run_row(run, None, epoch_s * (0.98 + run / 100), **where) for run in (1, 2, 3)]
-    if scope == "compute":
-        rows["records"] += [record_row(run, **where) for run in (1, 2, 3)]
-    if gpus == 1:
-        return
-    if gpus * batch in (128, 2_048):
-        baseline_s = seconds("single", 1, gpus * batch, scope)
-        rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, scaling="strong", **where))
-    if batch not in EPOCH_S["single", 1]:
-        row = {**key(**where), "scaling": "weak", "status": "no baseline", "reason": f"T(1,{batch}) is missing"}
-        rows["speedup"].append(row)
-        return
-    baseline_s = seconds("single", 1, batch, scope)
-    rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, **where))
-    if scope == "compute":
-        communication_s = epoch_s - baseline_s / gpus
-        resolvable = communication_s > 0.02 * epoch_s
-        spread = 0.05 if resolvable else 2
-        rows["communication"].append(communication_row(epoch_s, baseline_s, spread, **where))
-        rows["bandwidth"].append(bandwidth_row(communication_s, resolvable, **where))
-
-
-def _ended(rows: dict[str, list[dict[str, Any]]], **where: Any) -> None:
-    if where["gpus"] == 1:
-        rows["times"].append(absent_row("oom", "CUDA out of memory on rank 0, in the forward pass", **where))
-        if where["scope"] == "compute":
-            rows["records"].append(record_row(status="oom", **where))
-        return
-    reason = f"global batch {where['gpus'] * where['batch']} > {IMAGES} images: no full step"
-    row = absent_row("capped", reason, environment=None, **where)
-    rows["times"].append(row)
-    rows["speedup"].append({**row, "scaling": "weak"})
-
-
-def step_row(
-    compute_ms: float, communication_ms: float, copy_ms: float, idle_ms: float, **where: Any
-) -> dict[str, Any]:
-    """A row of steps.csv: of the first device unless said otherwise."""
-    device = where.pop("device", 0)
-    parts = {"compute_s": compute_ms, "communication_s": communication_ms, "copy_s": copy_ms, "idle_s": idle_ms}
-    return {
-        **{name: value for name, value in key(**where).items() if name != "scope"}, "device": device, "n": 5,
-        **{name: value / 1e3 for name, value in parts.items()}, "parts_s": sum(parts.values()) / 1e3,
-        "hidden_communication_s": 1e-4, "step_s": sum(parts.values()) / 1e3, "difference": 0.0,
-        "profiler": "ok",
-    }  # fmt: skip
 
 
 def estimates_row(spread: float = 0.05, isolated_ms: float | None = 0.27, **more: Any) -> dict[str, Any]:
@@ -343,42 +264,3 @@ def ladder_rows(*rungs: tuple[float, float]) -> list[dict[str, Any]]:
         }
         for order, (part, reached) in enumerate(rungs)
     ]  # fmt: skip
-
-
-@cache
-def h200_with_steps() -> Tables:
-    """The study on 4 H200 with what is measured beside times: steps, estimates, collectives, forecast."""
-    rows = h200_rows()
-    places = [(strategy, gpus) for strategy in ("dp", "ddp") for gpus in (2, 4)]
-    batches = (32, 128, 512, 2048, 8192)
-    steps, estimated, alone = [], [], []
-    for strategy, gpus in places:
-        for batch in batches:
-            configuration: dict[str, Any] = {"strategy": strategy, "gpus": gpus, "batch": batch}
-            steps.append(step_row(0.042 * batch, 0.4 * gpus, batch / 4e3, 6e3 / batch, **configuration))
-            names: dict[str, float | None] = {
-                "communication_step_s": 600 / batch,
-                "profiler_step_s": 0.3 * gpus,
-                "ablation_step_s": None,
-            }
-            if strategy == "ddp":
-                names |= {"ablation_step_s": 0.2 - 3 / batch, "logger_exposed_step_s": 3.0}
-            estimated.append(estimates_row(0.5, **names, **configuration))
-    for gpus in (2, 4):
-        for place, operation in enumerate(("allreduce", "all_gather", "broadcast", "reduce", "reduce_scatter")):
-            for power in range(10):
-                alone.append(collective_row(operation, gpus, 4096 * 4**power, 360 / (1 + 400 / 3**power) - 9 * place))
-    ahead = [
-        {
-            "environment": "A", "status": "ok", "gpus": 8, "batch_per_gpu": batch, "global_batch": 8 * batch,
-            "step_s": 8e-3, "efficiency": 0.9 - 2 / batch, "speedup": 7.2 - 16 / batch,
-        }
-        for batch in batches
-    ]  # fmt: skip
-    held_out = [held_out_row(batch, 0.5 / batch - 0.01) for batch in batches]
-    known = {"bus_bandwidth_gb_s": 300.0, "profiler_bandwidth_gb_s": 150.0}
-    bandwidth = [{**row, **known} for row in rows["bandwidth"]]
-    return tables(**{
-        **rows, "bandwidth": bandwidth, "steps": steps, "collectives": alone, "communication": estimated,
-        "held_out": held_out, "forecast": ahead, "ladder": ladder_rows((8, 8), (26, 34)),
-    })  # fmt: skip

@@ -17,7 +17,6 @@ from page_tables import (
     epoch_row,
     estimates_row,
     h200,
-    h200_with_steps,
     ladder_rows,
     place,
     speedup_row,
@@ -246,7 +245,7 @@ def test_environments_and_workers_have_their_names() -> None:
 
 
 def test_estimates_have_a_panel_a_configuration_and_zero() -> None:
-    chart = estimates(h200_with_steps().communication, GPU)
+    chart = estimates(h200().communication, GPU)
     assert places(chart) == ["dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs"]
     assert {"E1 subtraction", "E2 ablation", "E4 logger", "E5 alone", "zero", "0"} <= set(texts(chart.pictures[3].svg))
     assert "E2 ablation" not in texts(chart.pictures[0].svg)
@@ -344,5 +343,5 @@ def test_the_area_in_which_more_gpus_are_not_worth_it_is_grey_from_zero_to_half(
 def test_a_profiler_that_distorts_is_left_out(state: str, is_shown: bool) -> None:
     row = {**PROFILED, "profiler_exposed_step_s": 5e-4, "profiler": state}
     assert ("E3 exposed" in texts(of_estimates(row).pictures[0].svg)) == is_shown
-    steps = [replace(step, profiler=state) for step in h200_with_steps().steps]
+    steps = [replace(step, profiler=state) for step in h200().steps]
     assert bool(SHOWN["steps"].view(steps, GPU).cells) == is_shown

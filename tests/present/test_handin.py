@@ -105,7 +105,7 @@ def test_every_word_in_the_tables_has_its_note() -> None:
     ended = [replace(row, status="oom", epoch_s=Figure()) if row.batch_per_gpu == 512 else row for row in data.times]
     found = made(replace(data, speedup=once, communication=drifted, times=ended))
     words = {word for sheet in found.sheets for row in sheet.rows for word in row[-1].split(", ") if word}
-    assert words >= {"OOM", "one run", "drift", "no bus bandwidth"}
+    assert words >= {"OOM", "one run", "drift"}
     noted = {note.partition(":")[0] for sheet in found.sheets for note in sheet.notes}
     assert noted == words
 
@@ -118,8 +118,7 @@ def test_what_only_the_writer_can_say_is_asked() -> None:
     assert "ddp and dp differ" in said
     only_ddp = kept(data, lambda row: row.strategy != "dp")
     assert "differ" not in " ".join(made(only_ddp).to_say)
-    assert "the cause of the numbers in Table 2, Table 3" in said and "Table 1, Table 2, Table 3" in of_few
-    assert "accuracy" not in said
+    assert "the cause of the numbers in Table 1" in said and "accuracy" in said
 
 
 def test_texts_are_escaped() -> None:

@@ -283,6 +283,12 @@ def test_sentences_are_short_and_the_page_is_small(pages: Mapping[str, Page], re
     assert len(page.encode()) < 400_000
 
 
+@pytest.mark.parametrize("results", RECORDED)
+def test_only_studies_of_images_speak_of_images(pages: Mapping[str, Page], results: str) -> None:
+    """A user's file has samples."""
+    assert bool(re.search(r"(?i)\bimages?\b", pages[results].text)) == (RECORDED[results] == results)
+
+
 def test_what_counts_as_a_sentence() -> None:
     page = "<li>One is <b>1.5</b> s [1, 2]. Is it? <details><p>No.</p></details></li><td>None.</td><p>Two &amp; a</p>"
     assert sentences_of(page) == ["One is 1.5 s [1, 2].", "Is it?", "Two & a"]

@@ -1,20 +1,17 @@
-"""Pages of studies whose workload is a user's file speak of samples, and of images nowhere."""
+"""What is of a user's file speaks of samples, and of images nowhere; test_numbers_fit.py looks at whole pages."""
 
 import re
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
-from page_tables import GPU, environment_row, h200_with_steps, study, tables
-from variant_tables import with_variants
+from page_tables import GPU
 
 import two_studies
 from dpscale.compare.comparison import compare
 from dpscale.compare.page import render as render_comparison
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
 from html_reader import visible
 
@@ -33,31 +30,6 @@ def text_of(page: str) -> str:
 def with_images(text: str) -> list[str]:
     """The sentences that speak of images. Names of settings, such as `images_on`, are the same in every study."""
     return re.findall(r"(?i)[^.;]*\bimages?\b[^.;]*", text)
-
-
-@cache
-def page(of_a_file: bool) -> str:
-    """With steps, estimates and a forecast beyond an epoch; variants; and two environments of other samples."""
-    found, others = h200_with_steps(), with_variants()
-    word = "samples" if of_a_file else "images"
-    environments = [environment_row("A"), {**environment_row("B"), "dataset_sha256": "d" * 64}]
-    data = replace(
-        found,
-        times=[replace(row, reason=row.reason.replace("images", word)) for row in found.times],
-        absences=[replace(row, reason=row.reason.replace("images", word)) for row in found.absences],
-        environments=tables(environments=environments).environments,
-        variants=others.variants,
-        one_gpu=others.one_gpu,
-    )
-    return text_of(render(study(**OF_A_FILE) if of_a_file else study(), data))
-
-
-def test_the_page_of_a_file_has_no_images() -> None:
-    assert with_images(page(of_a_file=True)) == []
-    for said in ("Throughput, {}s/s", "Batch per GPU, {}s", "50,000 {}s per epoch", "{}s on the host"):
-        assert said.replace("{}", "sample") in page(of_a_file=True)
-        assert said.replace("{}", "sample") not in page(of_a_file=False)
-        assert said.replace("{}", "image") in page(of_a_file=False)
 
 
 def test_the_vocabulary_in_the_words_of_a_study() -> None:

@@ -50,7 +50,7 @@ def test_every_problem_has_its_words(of: dict[str, Any], what: str, saving: str)
 def test_the_page_has_what_to_do_linked_to_its_evidence() -> None:
     page = plain_page()
     (listed,) = [part.split("</ol>")[0] for part in page.split('<ol class="advice">')[1:]]
-    assert "Use ddp, not dp" in listed and 'href="#speedup"' in listed
+    assert "Use batch 512 per GPU, not 128" in listed and 'href="#times"' in listed
     assert 'id="table-causes"' in page
     nothing = bare_page()
     assert "Nothing that was measured shows what to do otherwise." in nothing

@@ -1,15 +1,14 @@
 """One way to write each number and each word."""
 
-from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from page_tables import GPU, h200, tables
+from page_tables import GPU, tables
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.study.views import SHOWN
 from dpscale.present.text.numbers import brief, estimate, measured, plain
-from dpscale.present.text.words import in_order, listed
+from dpscale.present.text.words import listed
 from dpscale.tables.column import MILLISECONDS, MULTIPLES
 from dpscale.tables.communication import BandwidthRow
 
@@ -74,14 +73,6 @@ def test_a_bandwidth_that_is_not_resolvable_has_a_bound(least: float | None, sho
     view = SHOWN["bandwidth"].view([row], GPU)
     headings = [column.heading for column in view.columns]
     assert view.cells[0][headings.index(BandwidthRow.column("bandwidth_gb_s").heading)] == shown
-
-
-def test_order_is_from_plain_to_parallel_and_what_was_not_measured_comes_last() -> None:
-    times = h200().times
-    rows = in_order(reversed([replace(times[0], environment="", scope="compute"), *times]))
-    assert list(dict.fromkeys(row.strategy for row in rows)) == ["single", "dp", "ddp"]
-    assert list(dict.fromkeys(row.scope for row in rows)) == ["compute", "end_to_end"]
-    assert [row.environment for row in rows[:2]] == ["A", ""]
 
 
 def test_long_lists_end_with_a_count() -> None:
