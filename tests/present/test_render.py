@@ -129,9 +129,7 @@ def test_synthetic_images_are_named_wherever_data_are_shown() -> None:
 
 def test_a_study_on_a_cpu_has_the_whole_page_and_says_what_workers_share(page: str) -> None:
     # The causes of runs that were left out are texts of a study on GPUs.
-    laptop = render(
-        study(device="cpu"), replace(h200(), environments=tables(environments=[CPU]).environments, blocks=[])
-    )
+    laptop = render(study(device="cpu"), replace(h200(), environments=CPU, blocks=[]))
     assert_sound(laptop)
     assert "workers share its" in laptop and "workers share its" not in page
     sections = [re.findall(r'<section id="([^"]*)"', made) for made in (laptop, page)]
@@ -142,7 +140,9 @@ def test_a_study_on_a_cpu_has_the_whole_page_and_says_what_workers_share(page: s
     assert re.findall(r"\bGPUs?\b", text.split("Set-up", 2)[2]) == []
 
 
-CPU = {**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}
+CPU = tables(
+    environments=[{**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}]
+).environments
 
 
 def test_csv_link_holds_the_table(page: str) -> None:
