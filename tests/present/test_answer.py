@@ -132,23 +132,6 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ],
         ["dp is faster on 2 GPUs: 1.80 times [1.75, 1.85]."],
     ),
-    "many numbers of GPUs": (
-        {"gains": {2: TWO, 3: [1.4], 5: FOUR, 6: [2.9], 7: [5.0]}, "gpus": [1, 2, 3, 5, 6, 7]},
-        [
-            f"{WITH} {SAID_OF_TWO}, 3 GPUs 1.40 times (one run), {SAID_OF_FOUR.replace('4', '5', 1)} and 6 GPUs 2.90 "
-            "times (one run).",
-            f"{WITH} 7 GPUs are 5.00 times as fast as 1 (one run).",
-            "2 and 5 GPUs are worth it: more than half of what the GPUs could give.",
-            "3 and 6 GPUs gave less than half of what they could, but that is not confirmed.",
-            "7 GPUs gave more than half of what they could, but that is not confirmed.",
-        ],
-        [],
-    ),
-    "loading alone": (
-        {"gains": FAST, "scopes": ["end_to_end"]},
-        [OF_BOTH.replace("GPU,", "GPU, data loading counted,", 1), BOTH],
-        [],
-    ),
     "few steps": (
         {"gains": {2: TWO}, "gpus": [1, 2], "dataset": {"images": 1000}},
         [f"{WITH} {SAID_OF_TWO}.", THAT],
@@ -194,14 +177,6 @@ def test_the_terminal_has_the_table_a_price_and_what_to_do(tmp_path: Path) -> No
         "out what takes the rest.",
         "To do: Use ddp, not dp, on 2 GPUs: 4.44 s per epoch, not 16.0 s. That saves 72 % [71, 74] of the time.",
     ]
-
-
-def test_rejected_records_are_counted(tmp_path: Path) -> None:
-    answered_tables(tmp_path, FAST)
-    (tmp_path / "cells/ddp/gpus-4/batch-128/run-3.json").write_text("{")
-    screen = screen_of(answered_tables(tmp_path, {}))
-    assert screen.sentences[0].startswith(f"{WITH} {SAID_OF_TWO} and 4 GPUs 3.52 times")
-    assert screen.notes == ["1 record could not be used: Provenance says why."]
 
 
 @pytest.mark.parametrize(

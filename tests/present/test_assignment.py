@@ -6,9 +6,6 @@ import pytest
 from page_tables import (
     GPU,
     SEVERAL,
-    absent_row,
-    around,
-    empty,
     environment_row,
     h200,
     key,
@@ -69,28 +66,3 @@ def test_environments_have_tables_of_their_own() -> None:
     found = sheets(data, SEVERAL)
     assert [sheet.id for sheet in found] == ["table-1-a", "table-1-b"]
     assert found[1].title == "Table 1: time and speedup in environment B"
-
-
-def test_one_gpu_alone_has_none() -> None:
-    assert sheets(empty(), GPU) == []
-    shared: dict[str, Any] = {"gpus": 2, "batch": 32}
-    alone = [times_row(2.0, strategy="single", gpus=1, batch=32), absent_row("failed", "why", strategy="ddp", **shared)]
-    assert sheets(tables(times=alone), GPU) == []
-
-
-@pytest.mark.parametrize(
-    ("row", "cells"),
-    [
-        (
-            {"status": "ok", **around("bandwidth_gb_s", 120.0), **around("utilisation", 0.5)},
-            [["120.0 [118.8, 121.2]", "50.00 [49.50, 50.50]"]],
-        ),
-        ({"status": "not resolvable", "bandwidth_gb_s": None}, [["not resolvable"] * 2]),
-        ({"status": "not resolvable", "bandwidth_gb_s_at_least": 23.456}, [["≥ 23.5", "not resolvable"]]),
-        ({"status": "not run", "bandwidth_gb_s": None}, []),
-    ],
-)
-def test_that_no_bandwidth_can_be_told_is_a_result_too(row: dict[str, Any], cells: list[list[str]]) -> None:
-    times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
-    found = by_id(times=times, bandwidth=[{**key(strategy="ddp", gpus=2, batch=32), **row}])
-    assert [list(row)[2:] for id, sheet in found.items() if id == "table-3" for row in sheet.rows] == cells

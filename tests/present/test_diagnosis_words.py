@@ -3,14 +3,8 @@
 import re
 from typing import Any
 
-import pytest
-
-from dpscale.analyse.answer.causes import FoundCause, Remedy
 from dpscale.analyse.diagnosis.script import diagnose_script
-from dpscale.formulas.figure import Figure
-from dpscale.present.diagnosis.page import DiagnosisWords, render, text, told, told_cause
-from dpscale.present.text.numbers import measured
-from dpscale.tables.column import MILLISECONDS
+from dpscale.present.diagnosis.page import DiagnosisWords, render, text, told
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record
 
@@ -72,20 +66,6 @@ def test_smaller_costs_stand_in_one_place_with_their_notes() -> None:
     _, shown, _ = made(steps_ms={"no_waiting": 9.9}, waits=[{"line": line}])
     assert "Smaller, or not told from nothing:" in shown
     assert re.search(r"hidden synchronisation: 0\.50\d* ms .*\(/mine.py, line 7: loss.item\(\)\)", shown)
-
-
-def test_what_was_not_tried_is_called_so() -> None:
-    answer, _, _ = made(**ONE)
-    assert answer.reasons[0].savings[0].endswith("not tried")
-    assert "processes that train alone: 2" in answer.reasons[0].evidence
-
-
-@pytest.mark.parametrize(("saved_ms", "said"), [(18.0, "; it shortens other parts of the step too"), (2.0, "")])
-def test_a_saving_beyond_its_cause_says_why(saved_ms: float, said: str) -> None:
-    remedy = Remedy("cuda_graph", None, Figure(saved_ms / 1e3))
-    found = FoundCause(CAUSES["small_batch"], Figure(0.003), Figure(0.1), [], [remedy])
-    (saving,) = told_cause(found, "GPU").savings
-    assert saving == f"the step in a CUDA graph: measured {measured(saved_ms / 1e3, MILLISECONDS)}{said}"
 
 
 def test_a_script_begins_with_its_speedup_the_reason_its_line_and_the_code_to_write() -> None:

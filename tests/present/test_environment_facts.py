@@ -4,17 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from page_tables import (
     GPU,
     SEVERAL,
-    absent_row,
     bandwidth_row,
     empty,
     environment_row,
     study,
     tables,
-    times_row,
 )
 
 from dpscale.present.study.environment_facts import environment_facts, setup
@@ -51,16 +48,6 @@ def test_the_set_up_is_that_of_the_study() -> None:
     assert facts["Clock"].startswith("3 runs per configuration, each of 1 epoch to warm up")
     assert "Workload" not in facts
     assert "parameters" not in values(study(), empty())["Network"]
-
-
-@pytest.mark.parametrize(("runs", "says"), [([], "6 runs"), ([6, 6], "6 runs"), ([3, 4, 6], "3 to 6 of 6 runs")])
-def test_the_set_up_counts_the_runs_that_are_there(runs: list[int], says: str) -> None:
-    timed = [
-        {**times_row(1.0, strategy="ddp", gpus=4, batch=32 + place), "runs": number}
-        for place, number in enumerate(runs)
-    ]
-    lacking = absent_row("missing", "run 1 missing", strategy="dp", gpus=4, batch=32)
-    assert values(study(runs=6), tables(times=[*timed, lacking]))["Clock"].startswith(f"{says} per configuration, ")
 
 
 def test_the_set_up_of_a_file_names_it_and_says_samples() -> None:

@@ -13,7 +13,6 @@ from page_tables import (
     bare_page,
     communication_row,
     empty,
-    environment_row,
     h200,
     held_out_row,
     key,
@@ -287,14 +286,6 @@ def test_empty_tables_support_no_finding_and_reference_figures_most() -> None:
     assert len(findings(h200(), GPU)) >= 7
 
 
-def test_sentences_name_workers_and_environments() -> None:
-    worker = Terms(device="worker", several_environments=True, synthetic=False)
-    two = tables(speedup=[SLOW], environments=[environment_row("A"), environment_row("B")])
-    sentence = said(scaling.more_devices_slower, two, worker)
-    assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
-    assert "GPU" not in sentence
-
-
 def with_all(data: Tables, **values: Any) -> Tables:
     """With these values in every row that has such fields."""
     return Tables(**{
@@ -322,12 +313,6 @@ def test_what_the_profiler_leaves_out_is_counted() -> None:
         tables(communication=rows).communication
     )
     assert communication.profiler_left_out(tables(communication=rows[:1]).communication) == ""
-
-
-def test_the_slower_strategy_may_be_ddp() -> None:
-    data = tables(times=[times_row(2.0, **place(gpus=2)), times_row(1.0, **place("dp", 2))])
-    sentence = said(ddp_against_dp, data)
-    assert "ddp is slower than dp in 1 of 1 comparison. The largest difference is 2.00 and 1.00 s per epoch" in sentence
 
 
 def test_intervals_are_counted_once_and_said_on_the_page() -> None:

@@ -10,7 +10,6 @@ from markdown_it import MarkdownIt
 from page_tables import GPU, WORKER, absent_row, h200, study, tables, times_row
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.assignment import kept
 from dpscale.present.handin.files import files, latex, markdown
 from dpscale.present.handin.report import Report, report
 from dpscale.present.text.words import Terms
@@ -108,17 +107,6 @@ def test_every_word_in_the_tables_has_its_note() -> None:
     assert words >= {"OOM", "one run", "drift"}
     noted = {note.partition(":")[0] for sheet in found.sheets for note in sheet.notes}
     assert noted == words
-
-
-def test_what_only_the_writer_can_say_is_asked() -> None:
-    data = h200()
-    once = [replace(row, speedup=replace(row.speedup, kind="one run")) for row in data.speedup]
-    said, of_few = " ".join(made().to_say), " ".join(made(replace(data, speedup=once)).to_say)
-    assert "measured once" not in said and "measured once: 12 speedups." in of_few
-    assert "ddp and dp differ" in said
-    only_ddp = kept(data, lambda row: row.strategy != "dp")
-    assert "differ" not in " ".join(made(only_ddp).to_say)
-    assert "the cause of the numbers in Table 1" in said and "accuracy" in said
 
 
 def test_texts_are_escaped() -> None:

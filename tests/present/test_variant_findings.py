@@ -117,17 +117,6 @@ def test_few_steps_and_one_run_carry_no_finding(finder: Finder) -> None:
         assert said(finder, tables(**{table: [{**row, f"{figure}_low": None, f"{figure}_high": None}]})) == ""
 
 
-@pytest.mark.parametrize(
-    ("as_fast", "ratio", "says"),
-    [("holds", 1.5, "as fast as"), ("does not", 0.6, "not as fast as"), ("undecided", 1.0, "undecided against")],
-)
-def test_one_gpu_is_as_fast_as_more_only_where_it_is(as_fast: str, ratio: float, says: str) -> None:
-    rows = [beside(ratio, as_fast), beside(ratio, as_fast, batch=512)]
-    assert said(variants.one_as_fast_as_more, of_variants(one_gpu=rows)).endswith(
-        f"1 GPU with graph is {says} ddp on 2 GPUs with base at batches 128, 512."
-    )
-
-
 def best(*rows: dict[str, Any], terms: Terms = GPU) -> str:
     return beside_the_public_best(of_variants(*rows).variants, terms)
 

@@ -13,7 +13,6 @@ from variant_tables import (
     with_variants,
 )
 
-import variant_study
 from dpscale.present.study.page import render
 from dpscale.present.study.views import SHOWN
 
@@ -50,7 +49,7 @@ def test_the_section_and_its_parts_are_where_there_is_something_to_show() -> Non
     few = render(study(), of_variants(BASE, FAST))
     for text in (HEADING, 'href="#variants"', 'id="define-limit-of-a-gpu"'):
         assert text in few
-    full = render(variant_study.study().values, with_variants())
+    full = render(study(), with_variants())
     assert 'id="table-one_gpu"' not in few
     for name in ("variants", "variant_limits", "one_gpu"):
         assert f'<table id="table-{name}"' in full

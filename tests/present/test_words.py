@@ -1,16 +1,16 @@
 """One way to write each number and each word."""
 
+from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from page_tables import GPU, tables
+from page_tables import GPU
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.study.views import SHOWN
 from dpscale.present.text.numbers import brief, estimate, measured, plain
 from dpscale.present.text.words import listed
 from dpscale.tables.column import MILLISECONDS, MULTIPLES
-from dpscale.tables.communication import BandwidthRow
+from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_numbers_with_their_units() -> None:
     assert (measured(0.3949, MULTIPLES), measured(None, MULTIPLES)) == ("0.39×", "–")
 
 
-@pytest.mark.parametrize(("least", "shown"), [(47.12, "at least 47.1"), (None, "–")])
-def test_a_bandwidth_that_is_not_resolvable_has_a_bound(least: float | None, shown: str) -> None:
-    (row,) = tables(bandwidth=[{"strategy": "ddp", "gpus": 2, "batch_per_gpu": 32, "global_batch": 64,
-                                "scope": "compute", "bandwidth_gb_s_at_least": least}]).bandwidth  # fmt: skip
-    view = SHOWN["bandwidth"].view([row], GPU)
-    headings = [column.heading for column in view.columns]
-    assert view.cells[0][headings.index(BandwidthRow.column("bandwidth_gb_s").heading)] == shown
-
-
 def test_long_lists_end_with_a_count() -> None:
     assert listed(["a", "b", "c"], limit=2) == "a, b and 1 more"
+
+
+def test_the_vocabulary_in_the_words_of_a_study() -> None:
+    own = replace(GPU, own_workload=True)
+    assert (GPU.heading_of(THROUGHPUT), own.heading_of(THROUGHPUT)) == ("Throughput, images/s", "Throughput, samples/s")
+    assert own.heading_of(BATCH) == "Batch per GPU, samples"
+    assert GPU.worded(MFU.definition) == MFU.definition
+    assert own.worded(MFU.definition).startswith("FLOP of a sample times samples/s")
+    assert own.worded("Images") == "Samples"

@@ -1,19 +1,16 @@
 """Tables of a study with variants: all of one, and single rows for findings."""
 
-from functools import cache
 from typing import Any
 
-from page_tables import IMAGES, around, key, tables
+from page_tables import IMAGES, ROOT, around, key, tables
 
-import variant_study
-from dpscale.analyse.tables import build_tables
 from dpscale.tables.tables import Tables
+from recorded import recorded_tables
 
 
-@cache
 def with_variants() -> Tables:
-    """As `dpscale tables` writes them, of records on two GPUs."""
-    return build_tables(variant_study.study(), variant_study.collected())
+    """The study that is on record of 2 H100."""
+    return recorded_tables(ROOT, "recorded-h100-2")
 
 
 def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:
@@ -47,7 +44,6 @@ PREPARED: dict[str, Any] = {
 }
 PAYS = variant_row("graph", 1.0, **PREPARED, saved_s=2.0, pays_from_epochs=15, pays="yes")
 NEVER = variant_row("compiled", 4.0, **{**PREPARED, "faster": 0.75}, saved_s=-1.0, pays="never")
-LIMIT = variant_row("graph", 1.0, limit_share=0.5, limit_images_per_s=1e5, mfu_measured=0.25)
 
 
 def beside(ratio: float, as_fast: str, other: str = "base", spread: float = 0.01, **more: Any) -> dict[str, Any]:
