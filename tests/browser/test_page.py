@@ -6,10 +6,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from page_tables import audited, h200, study
+from page_tables import audited, h200
 from playwright.sync_api import Browser, Page
 from variant_tables import with_variants
 
+from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.tables.study import RejectedRow
 from offline import (
@@ -36,7 +37,7 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
     )
     file = tmp_path_factory.mktemp("report") / "h200.html"
-    file.write_text(render(study(strong_scaling_global_batch=[128, 2_048]), data))
+    file.write_text(render(Study.read(root / "config/recorded.yaml").values, data))
     return file
 
 
@@ -47,7 +48,7 @@ def test_page_asks_for_nothing_and_fits(
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
         assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
-        assert page.locator("svg[role=img]").count() == 14
+        assert page.locator("svg[role=img]").count() == 17
 
 
 def test_other_peoples_figures_are_one_click_away_and_lead_back(
