@@ -73,32 +73,34 @@ def test_settings_that_may_differ_are_said_first_and_those_of_several_once() -> 
     assert not [sentence for sentence in warned(compared()) if "Settings differ" in sentence]
 
 
-def dirty(runs: int) -> Change:
-    """So many runs are of a dirty commit."""
+def disturbed(runs: int) -> Change:
+    """In so many runs another process was on the GPUs."""
 
     def change(cell: AnyCell, record: dict[str, Any]) -> None:
-        record["provenance"]["git_dirty"] = cell.coordinates.get("run", 0) <= runs
+        others = [{"pid": 7}] if cell.coordinates.get("run", 0) <= runs else []
+        before = [{**reading, "other_processes": others} for reading in record["sensors"]["before"]]
+        record["sensors"] = {**record["sensors"], "before": before}
 
     return change
 
 
 def test_a_warning_says_which_studies_it_is_about_and_what_holds_of_all_is_said_once() -> None:
-    some, others = (side(name, dirty(1), SMALL) for name in "ab")
+    some, others = (side(name, disturbed(1), SMALL) for name in "ab")
     clean = side("c", None, SMALL)
 
-    def of_dirty(*sides: Side) -> list[str]:
-        return [sentence for sentence in warned(compare(sides)) if "uncommitted" in sentence]
+    def of_disturbed(*sides: Side) -> list[str]:
+        return [sentence for sentence in warned(compare(sides)) if "Other processes" in sentence]
 
-    said = r"\d+ of \d+ runs were made with uncommitted changes. Their code is not exactly the commit\."
+    said = r"Other processes were seen on the GPUs in \d+ of \d+ runs\."
     for sides, about in {
         (clean, some): "a",
         (some, others): "Both studies",
         (some, others, replace(some, name="d")): "All studies",
         (some, clean, others): "a and b",
     }.items():
-        (found,) = of_dirty(*sides)
+        (found,) = of_disturbed(*sides)
         assert re.fullmatch(f"{about}: {said}", found)
-    assert of_dirty(clean, replace(clean, name="d")) == []
+    assert of_disturbed(clean, replace(clean, name="d")) == []
 
 
 def test_records_that_both_studies_have_are_a_warning() -> None:

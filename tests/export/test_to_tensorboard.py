@@ -46,20 +46,9 @@ def test_a_training_has_its_history(measured: Measured, place: Path) -> None:
     assert accuracy[1].wall_time - accuracy[0].wall_time == pytest.approx(record["epochs"][1]["epoch_s"])
 
 
-def test_settings_stand_as_text_and_as_hyperparameters(place: Path) -> None:
-    from tensorboard.plugins.hparams import metadata as hparams
-
-    found = read(place / SHORT)
-    text = found.Tensors("settings")[0].tensor_proto.string_val[0].decode()
-    assert "| arm | short |" in text
-    metadata = found.SummaryMetadata(hparams.SESSION_START_INFO_TAG)
-    start = hparams.parse_session_start_info_plugin_data(metadata.plugin_data.content)
-    assert start.hparams["batch_per_gpu"].number_value == 512
-    assert start.hparams["set_epoch"].bool_value is True
-    assert start.hparams["optimiser"].string_value == "sgd"
-    assert hparams.SESSION_START_INFO_TAG not in read(place / "study").Tags()["tensors"]
-    study = read(place / "study").Tensors("settings")[0].tensor_proto.string_val[0].decode()
-    assert "| dataset.source | synthetic |" in study
+def test_settings_stand_as_text(place: Path) -> None:
+    for run, setting in ((SHORT, "| arm | short |"), ("study", "| dataset.source | synthetic |")):
+        assert setting in read(place / run).Tensors("settings")[0].tensor_proto.string_val[0].decode()
 
 
 def test_a_second_export_changes_nothing(measured: Measured, place: Path) -> None:

@@ -28,18 +28,17 @@ def answered_tables(
     results: Path,
     gains: Gains,
     loaded: Gains | None = None,
-    drift: float = 0.0,
     one_server: bool = False,
     **values: Any,
 ) -> Tables:
-    """One GPU takes `ALONE_S`, and `drift` more after the parallel epochs; runs are on servers of their own."""
+    """One GPU takes `ALONE_S`; runs are on servers of their own."""
     study = Study({**VALUES, **({"scopes": ["compute", "end_to_end"]} if loaded else {}), **values})
     for cell in plan(study.on_any_machine()).timing:
         times = [_epoch_s(found, cell) for found in (gains, loaded) if found is not None]
         if all(times):
             server = 0 if one_server else cell.run
             uuids = [f"GPU-{server}-{device}" for device in range(cell.gpus)]
-            records = [timing_record(cell, study.settings, epoch_s, _alone(cell, drift)) for epoch_s in times]
+            records = [timing_record(cell, study.settings, epoch_s, _alone(cell)) for epoch_s in times]
             if loaded is not None:
                 records[0]["scopes"]["end_to_end"] = records[1]["scopes"]["end_to_end"]
             write(results, cell, on_gpus(records[0], *uuids, host=f"node{server}"))
@@ -55,11 +54,8 @@ def _epoch_s(gains: Gains, cell: TimingCell) -> list[float]:
     return [ALONE_S / speedup for speedup in found[cell.run - 1 : cell.run] for _ in range(2)]
 
 
-def _alone(cell: TimingCell, drift: float) -> Any:
-    if cell.gpus == 1:
-        return None
-    around = [ALONE_S * (1 - drift / 2)] * 2, [ALONE_S * (1 + drift / 2)] * 2
-    return {cell.configuration.batch_per_gpu: around}
+def _alone(cell: TimingCell) -> Any:
+    return None if cell.gpus == 1 else {cell.configuration.batch_per_gpu: ([ALONE_S] * 2, [ALONE_S] * 2)}
 
 
 def screen_of(tables: Tables, device: str = "cuda", per_gpu_hour: float | None = None) -> FirstScreen:

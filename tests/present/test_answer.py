@@ -104,9 +104,6 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ],
         [],
     ),
-    "drift everywhere": (
-        {"gains": FAST, "drift": 0.1}, [OF_BOTH, BOTH], ["One GPU alone drifted by up to 10 % in 6 of 6 runs."],
-    ),
     "4 GPUs at another batch": (
         {"gains": {("ddp", 2, 128): TWO, ("ddp", 4, 512): FOUR}, "batch_per_gpu": [32, 128, 512]},
         [

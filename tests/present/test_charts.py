@@ -15,20 +15,19 @@ from page_tables import (
     collective_row,
     environment_row,
     epoch_row,
-    estimates_row,
     h200,
     ladder_rows,
     place,
     speedup_row,
     tables,
 )
-from variant_tables import BASE, FAST, SLOW, frontier_row, of_variants, variant_row, with_variants
+from variant_tables import BASE, FAST, SLOW, of_variants, variant_row, with_variants
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts import training, variants
 from dpscale.present.charts.axes import HEIGHT, WIDTH, Frame
 from dpscale.present.charts.chart import Chart, chart_of_lines
-from dpscale.present.charts.communication import bus_bandwidth, estimates, ladders
+from dpscale.present.charts.communication import bus_bandwidth, ladders
 from dpscale.present.charts.panel import DrawnSeries, Marker, Panel
 from dpscale.present.charts.svg import LABEL_X, for_page
 from dpscale.present.charts.timing import efficiency, speedup
@@ -44,10 +43,6 @@ Rows = list[dict[str, Any]]
 
 def of_efficiency(*rows: dict[str, Any], terms: Terms = GPU) -> Chart:
     return efficiency(tables(speedup=list(rows)).speedup, terms)
-
-
-def of_estimates(*rows: dict[str, Any]) -> Chart:
-    return estimates(tables(communication=list(rows)).communication, GPU)
 
 
 def of_ladder(*rungs: tuple[float, float]) -> Chart:
@@ -72,10 +67,6 @@ def of_accuracy(
     return training.test_accuracy(made.training_curves, baseline, target, GPU)
 
 
-def of_frontier(*rows: dict[str, Any]) -> Chart:
-    return training.frontier(tables(frontier=list(rows)).frontier, 0.65, GPU)
-
-
 def curve(arm: str, *accuracies: float | None, seed: int = 1, batch: int = 512) -> Rows:
     return [epoch_row(arm, seed, epoch, accuracy, batch) for epoch, accuracy in enumerate(accuracies, 1)]
 
@@ -83,13 +74,8 @@ def curve(arm: str, *accuracies: float | None, seed: int = 1, batch: int = 512) 
 LOADED = speedup_row(2.0, 2.0, **place(batch=512, scope="end_to_end"))
 GAINS = [speedup_row(3.8, 2.0, **place(batch=512)), speedup_row(0.4, 2.0, **place(batch=32))]
 FEW_STEPS = speedup_row(3.9, 2.0, **place(batch=2_048))
-NEAR = estimates_row(communication_step_s=0.30, batch=512, **AT)
-FAR = estimates_row(communication_step_s=27.0, ablation_step_s=-1.0, batch=32, **AT)
-PROFILED = estimates_row(0.1, batch=32, communication_step_s=0.3, profiler_step_s=5.0, **AT)
 BASELINE, GOOD, BAD = curve("base", 0.7, 0.7), curve("good", 0.2, 0.6), curve("bad", 0.9, 0.1)
 WILD = [*curve("wild", 0.9, None), *curve("wild", 0.9, 0.9, seed=2)]
-BEST = frontier_row("good", 0.71, 8.0, "best")
-QUICK, POOR = frontier_row("quick", 0.6, 2.0, "best"), frontier_row("poor", 0.5, 3.0, "beaten")
 
 
 def head(chart: Callable[..., Chart], *cases: tuple[Rows, str]) -> list[Any]:
@@ -106,18 +92,6 @@ def head(chart: Callable[..., Chart], *cases: tuple[Rows, str]) -> list[Any]:
             (GAINS[1:], "ddp on 4 GPUs at batch 32: 10.0 %"),
             ([*GAINS, FEW_STEPS], "ddp on 4 GPUs at batch 512: 95.0 %"),
             ([FEW_STEPS], "No epoch has 10 full steps"),
-        ),
-        *head(
-            of_estimates,
-            ([NEAR, FAR], "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 27.0 ms (E1 subtraction) per step"),
-            ([NEAR], "ddp on 4 GPUs at batch 512: 0.270 ms (E5 alone) to 0.300 ms (E1 subtraction) per step"),
-            ([estimates_row(2.0, batch=32, **AT)], "ddp on 4 GPUs: no estimate has an interval above zero"),
-            ([estimates_row(batch=32, **AT)], "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) per step"),
-            ([PROFILED], "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 5.00 ms (E3 all) per step"),
-            (
-                [{**PROFILED, "profiler": "distorts"}],
-                "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 0.300 ms (E1 subtraction) per step",
-            ),
         ),
         *head(
             of_bandwidth,
@@ -142,11 +116,6 @@ def head(chart: Callable[..., Chart], *cases: tuple[Rows, str]) -> list[Any]:
             (BASELINE, "Test accuracy: the baseline base at 70.0 %"),
             (WILD, "Test accuracy: a seed of every arm diverged"),
             ([*WILD, *curve("tame", 0.3)], "Test accuracy: tame ends best, at 30.0 %"),
-        ),
-        *head(
-            of_frontier,
-            ([QUICK, BEST, POOR], "Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s"),
-            ([BEST, POOR], "Pareto-best: good, 71.0 % for 8.00 s"),
         ),
     ],
 )
@@ -196,12 +165,6 @@ def test_a_line_ends_where_the_first_seed_diverged() -> None:
     assert of_accuracy(baseline=None).pictures == []
 
 
-def test_the_frontier_has_the_names_of_the_best() -> None:
-    (picture,) = of_frontier(QUICK, BEST, POOR).pictures
-    assert {"quick", "good", "other arms", "target"} <= set(texts(picture.svg))
-    assert description(picture.svg) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
-
-
 def test_the_batch_of_the_answer_has_the_colour_of_its_strategy_and_the_others_none() -> None:
     data = h200()
     (picture,) = speedup(data.answer, data.speedup, GPU).pictures
@@ -230,13 +193,6 @@ def test_environments_and_workers_have_their_names() -> None:
     assert headings(of_efficiency(*GAINS, terms=WORKER)) == ["ddp on 4 workers at batch 512: 95.0 %"]
 
 
-def test_estimates_have_a_panel_a_configuration_and_zero() -> None:
-    chart = estimates(h200().communication, GPU)
-    assert places(chart) == ["dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs"]
-    assert {"E1 subtraction", "E2 ablation", "E4 logger", "E5 alone", "zero", "0"} <= set(texts(chart.pictures[3].svg))
-    assert "E2 ablation" not in texts(chart.pictures[0].svg)
-
-
 def test_one_device_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
     charts = variants.epochs_on_one(with_variants().variants, GPU).pictures
     assert [chart.subtitle.split(" per GPU")[0] for chart in charts] == [
@@ -263,16 +219,10 @@ def test_what_cannot_be_seen_of_a_picture_is_left_out_and_text_stays_as_it_is() 
     assert '<title id="a-title">&lt;T&gt;</title>' in made
 
 
-def test_too_many_lines_and_panels_are_thinned_and_said_to_be() -> None:
-    rows = [epoch_row(f"arm {arm}", 1, epoch, 0.5) for arm in range(40) for epoch in (1, 2)]
-    chart = of_accuracy(*rows, baseline=None)
-    labels = {text for text in texts(chart.pictures[0].svg) if text.startswith("arm ")}
-    assert len(labels) == 10 and {"arm 0", "arm 39"} <= labels
-    assert chart.not_drawn == ["Global batch 2,048: 20 of 80 points are drawn."]
-    many = [estimates_row(ablation_step_s=-0.5, strategy="ddp", gpus=gpus, batch=32) for gpus in range(2, 30)]
-    chart = of_estimates(*many)
+def test_panels_that_are_too_many_are_said_not_to_be_drawn() -> None:
+    chart = of_efficiency(*(speedup_row(2.0, 2.0, **place(gpus=gpus)) for gpus in range(2, 30)))
     assert len(chart.pictures) == 8
-    assert re.fullmatch(r"Not drawn: ddp on 10 GPUs, .* and 8 more\.", chart.not_drawn[0])
+    assert re.fullmatch(r"Not drawn: 21 GPUs, .* and 8 more\.", chart.not_drawn[0])
 
 
 def panel(*figures: Figure, **more: Any) -> Panel:

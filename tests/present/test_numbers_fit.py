@@ -103,8 +103,7 @@ Formula = Callable[..., Rounded]
 IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
     "answer: efficiency": ("Efficiency", ("GPUs", "Speedup"), lambda gpus, speedup: 100 * speedup / gpus.value),
     "speedup: efficiency": ("Efficiency", ("GPUs", "Speedup"), lambda gpus, speedup: 100 * speedup / gpus.value),
-    "general: efficiency": ("Efficiency", ("GPUs", "Speedup"), lambda gpus, speedup: 100 * speedup / gpus.value),
-    "general: GPU-seconds": ("GPU-seconds", ("GPUs", "Epoch"), lambda gpus, epoch: epoch * gpus.value),
+    "times: GPU-seconds": ("GPU-seconds", ("GPUs", "Epoch"), lambda gpus, epoch: epoch * gpus.value),
     "frontier: GPU-seconds": ("GPU-seconds", ("GPUs", "Training time"), lambda gpus, time: time * gpus.value),
     "scopes: loading": ("Longer by", ("Epoch time, end", "Epoch time, comp"), lambda loaded, epoch: loaded - epoch),
     "communication: its time": ("Communication", ("Epoch", "Compute"), lambda epoch, compute: epoch - compute),
@@ -243,7 +242,7 @@ KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
 COUNTS = {
     "answer": 18, "Table 1": 55, "Table 2": 110, "throughputs": 131, "ladders": 91, "variants": 128, "advice": 9,
     "bars of variants": 40, "answer: efficiency": 16, "speedup: efficiency": 118,
-    "general: efficiency": 47, "general: GPU-seconds": 72, "frontier: GPU-seconds": 20, "scopes: loading": 57,
+    "times: GPU-seconds": 138, "frontier: GPU-seconds": 20, "scopes: loading": 57,
     "communication: its time": 59, "communication: its share": 59, "bandwidth": 32, "bandwidth: utilisation": 32,
     "causes: share": 39, "steps: parts": 36, "variant_limits: share": 104,
     "one_gpu: times as fast": 52, "held_out: error": 5,

@@ -9,7 +9,7 @@ from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.present.findings.cautions import cautions
+from dpscale.present.findings.cautions import other_cautions
 from dpscale.present.text.words import Terms
 from dpscale.records.collect import collect, differences
 from dpscale.records.outdated import find_outdated
@@ -62,7 +62,7 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
     assert [row.older_measurements for row in tables.environments] == ["timing 1"]
     assert (
         "Older versions of the measurement made records of environment A (timing 1)."
-        in cautions(tables, Terms.of(STUDY.values, tables))[0]
+        in other_cautions(tables, Terms.of(STUDY.values, tables))[0]
     )
     assert {row.status for row in tables.speedup} == {"ok"}
     outdated = find_outdated(STUDY, plan(STUDY), tmp_path)

@@ -51,10 +51,6 @@ class Forest(Plot):
     groups: Sequence[ForestGroup]
 
     @property
-    def size(self) -> int:
-        return sum(len(group.marks) for group in self.groups)
-
-    @property
     def description(self) -> str:
         return ". ".join(group.text for group in self.groups) + "."
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.studies import Side, as_written
-from dpscale.present.findings.cautions import Caution, of_records
+from dpscale.present.findings.cautions import of_records
 from dpscale.present.text.words import Terms, joined, plural
 
 
@@ -45,22 +45,22 @@ def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
     about: dict[str, list[str]] = {}
     for side, row in zip(comparison.sides, comparison.studies, strict=True):
         for caution in _of_study(side, row):
-            about.setdefault(str(caution), []).append(side.name)
+            about.setdefault(caution, []).append(side.name)
     for said, names in about.items():
         every = len(names) == len(comparison.sides)
         yield f"{f'{both(comparison)} studies' if every else joined(names)}: {said}"
 
 
-def _of_study(side: Side, row: ComparedStudiesRow) -> Iterator[Caution]:
+def _of_study(side: Side, row: ComparedStudiesRow) -> Iterator[str]:
     """What is said of records that were found and left out, and of how the others were measured."""
     if row.same_records:
-        yield Caution(
-            f"{plural(row.same_records, 'record')} left out",
-            "Another study has the same files, and the same file in both is no evidence of a difference",
+        yield (
+            f"{plural(row.same_records, 'record')} left out. Another study has the same files, and the same file in "
+            "both is no evidence of a difference."
         )
     if row.not_used:
-        yield Caution(f"Records found and not used: {row.not_used:,}", "They are damaged, or of other settings")
-    yield from filter(None, of_records(side.tables, Terms.of(side.study.values, side.tables)))
+        yield f"Records found and not used: {row.not_used:,}. They are damaged, or of other settings."
+    yield from of_records(side.tables, Terms.of(side.study.values, side.tables))
 
 
 def both(comparison: ComparedStudies) -> str:

@@ -170,17 +170,13 @@ def _timing_curves(record: Record) -> Iterator[Curve]:
 
 
 def _training_curves(record: Record) -> Iterator[Curve]:
-    """The loss of every step, and the figures of every epoch. Of the clock of steps no more is known than that of their
-    epoch: its steps share its time equally."""
+    """The loss of every step, and the figures of every epoch. A step has the clock of the end of its epoch: no more is
+    known."""
     epochs, started_s = record["epochs"], _seconds(record["started_at"])
     ends_s = [started_s + elapsed_s for elapsed_s in accumulate(epoch["epoch_s"] for epoch in epochs)]
-    begins_s = [started_s, *ends_s]
-    steps_s = [
-        begin_s + epoch["epoch_s"] * step / epoch["steps"]
-        for begin_s, epoch in zip(begins_s, epochs, strict=False)
-        for step in range(1, epoch["steps"] + 1)
-    ]
-    yield from _curve("training/step_loss", "step", chain(steps_s, repeat(begins_s[-1])), record["step_loss"])
+    steps_s = (end_s for end_s, epoch in zip(ends_s, epochs, strict=True) for _ in range(epoch["steps"]))
+    later_s = repeat(max([started_s, *ends_s]))
+    yield from _curve("training/step_loss", "step", chain(steps_s, later_s), record["step_loss"])
     for name in _OF_TRAINED_EPOCHS:
         yield from _curve(f"training/{name}", "epoch", ends_s, [epoch.get(name) for epoch in epochs])
 

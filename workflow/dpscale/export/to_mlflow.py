@@ -1,13 +1,10 @@
 """Runs in MLflow: in a local store, or on a tracking server. One experiment per study."""
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 # Before it is loaded: it would report its use over the network, and ask a server that is not there for minutes.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -20,8 +17,10 @@ from mlflow.exceptions import MlflowException
 from dpscale.errors import ExportError
 from dpscale.export.runs import TrackedRun
 
-# What tells an exported run from others in its experiment, and whether it is still what would be exported.
-ID_TAG, CONTENT_TAG = "dpscale.id", "dpscale.content"
+T = TypeVar("T")
+
+# What tells an exported run from others in its experiment.
+ID_TAG = "dpscale.id"
 # How many of them MLflow takes at once.
 _METRICS, _PARAMS, _RUNS = 1000, 100, 50_000
 
@@ -35,21 +34,18 @@ def local_store(place: Path) -> str:
 def export(runs: Sequence[TrackedRun], uri: str, artefacts: Path | None = None) -> str:
     """Write the runs to the store or server at `uri`, and say how to look at them.
 
-    Runs that are there already stay as they are; one that has changed since is replaced. `artefacts` is where a local
-    store keeps files; a server has a place of its own. Raises ExportError where the store does not answer.
+    Each takes the place of an earlier export of it. `artefacts` is where a local store keeps files; a server has a
+    place of its own. Raises ExportError where the store does not answer.
     """
     try:
         client = MlflowClient(uri)
         experiment = _experiment(client, runs[0].study, artefacts)
-        known = _exported_before(client, experiment)
+        earlier = client.search_runs([experiment], max_results=_RUNS)
+        before = {run.data.tags.get(ID_TAG): run.info.run_id for run in earlier}
         for run in runs:
-            content = _content(run)
-            before = known.get(run.id)
-            if before and before.data.tags.get(CONTENT_TAG) == content:
-                continue
-            if before:
-                client.delete_run(before.info.run_id)
-            _write(client, experiment, run, content)
+            if run.id in before:
+                client.delete_run(before[run.id])
+            _write(client, experiment, run)
     except MlflowException as error:
         raise ExportError(f"{uri}: MLflow: {str(error).splitlines()[0]}") from error
     return f"Look at them: mlflow ui --backend-store-uri {uri}" if artefacts else f"Look at them: {uri}"
@@ -66,33 +62,17 @@ def _experiment(client: MlflowClient, study: str, artefacts: Path | None) -> str
     return str(found.experiment_id)
 
 
-def _exported_before(client: MlflowClient, experiment: str) -> dict[str, Any]:
-    runs = client.search_runs([experiment], max_results=_RUNS)
-    return {run.data.tags[ID_TAG]: run for run in runs if ID_TAG in run.data.tags}
-
-
-def _content(run: TrackedRun) -> str:
-    """A checksum of all that is exported of the run."""
-    words = json.dumps({**asdict(run), "files": [file.name for file in run.files]}, sort_keys=True)
-    checksum = hashlib.sha256(words.encode())
-    for file in run.files:
-        checksum.update(file.read_bytes())
-    return checksum.hexdigest()
-
-
-def _write(client: MlflowClient, experiment: str, run: TrackedRun, content: str) -> None:
-    """The tag of its content comes last: a run that was interrupted is replaced by the next export."""
+def _write(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
     tags = {ID_TAG: run.id, "dpscale.kind": run.kind}
     made = client.create_run(experiment, start_time=_milliseconds(run.started_s), tags=tags, run_name=run.key)
     number = made.info.run_id
     params = [Param(_name(name), "" if value is None else str(value)) for name, value in run.config.items()]
     for part in _parts(params, _PARAMS):
         client.log_batch(number, params=part)
-    for part in _parts(list(_metrics(run)), _METRICS):
-        client.log_batch(number, metrics=part)
+    for metrics in _parts(list(_metrics(run)), _METRICS):
+        client.log_batch(number, metrics=metrics)
     for file in run.files:
         client.log_artifact(number, str(file), "tables" if file.suffix == ".csv" else None)
-    client.set_tag(number, CONTENT_TAG, content)
     client.set_terminated(number, "FINISHED", _milliseconds(run.finished_s))
 
 
@@ -109,9 +89,8 @@ def _name(name: str) -> str:
     return re.sub(r"[^\w./ :-]", lambda character: f" {ord(character[0])} ", name)
 
 
-def _parts(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _milliseconds(clock_s: float) -> int:

@@ -13,9 +13,6 @@ from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
-from tensorboard.plugins.hparams import metadata as hparams
-from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
-from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 from tensorboard.plugins.text.metadata import create_summary_metadata as text_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -45,9 +42,6 @@ def _file(run: TrackedRun) -> bytes:
 def _events(run: TrackedRun) -> Iterator[Event]:
     yield Event(wall_time=run.started_s, file_version=_FORMAT)
     yield _event(run.started_s, _text("settings", _as_markdown(run.config)))
-    if run.kind != "study":  # its settings would be columns of every other run
-        yield _event(run.started_s, _session_start(run))
-        yield _event(run.finished_s, _session_end(run))
     for curve in run.curves:
         for number, clock_s, value in curve.points:
             yield _event(clock_s, Summary.Value(tag=curve.name, simple_value=value), number)
@@ -57,29 +51,6 @@ def _events(run: TrackedRun) -> Iterator[Event]:
 
 def _event(clock_s: float, value: Summary.Value, step: int = 0) -> Event:
     return Event(wall_time=clock_s, step=step, summary=Summary(value=[value]))
-
-
-def _session_start(run: TrackedRun) -> Summary.Value:
-    """The settings, for the table of TensorBoard's tab HParams."""
-    start = SessionStartInfo(start_time_secs=run.started_s, group_name=run.key)
-    for name, value in run.config.items():
-        if isinstance(value, bool):
-            start.hparams[name].bool_value = value
-        elif isinstance(value, int | float):
-            start.hparams[name].number_value = value
-        else:
-            start.hparams[name].string_value = value or ""
-    return _hparams(hparams.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start))
-
-
-def _session_end(run: TrackedRun) -> Summary.Value:
-    end = SessionEndInfo(status=STATUS_SUCCESS, end_time_secs=run.finished_s)
-    return _hparams(hparams.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end))
-
-
-def _hparams(tag: str, data: HParamsPluginData) -> Summary.Value:
-    metadata = hparams.create_summary_metadata(data)
-    return Summary.Value(tag=tag, metadata=metadata, tensor=hparams.NULL_TENSOR)
 
 
 def _text(tag: str, markdown: str) -> Summary.Value:

@@ -19,18 +19,14 @@ def export(runs: Sequence[TrackedRun], place: Path) -> str:
     place.mkdir(parents=True, exist_ok=True)
     try:
         for run in runs:
-            _forget(run, place)
+            # An earlier export of this run: it has the time of that in its name.
+            for folder in (place / "wandb").glob(f"offline-run-*-{run.id}"):
+                shutil.rmtree(folder)
             _write(run, place)
     finally:
         # The process that writes the files is asked for the end: a finished run may not be on the disk yet.
         wandb.teardown()
     return f"Send them: wandb sync {place}/wandb/offline-run-*"
-
-
-def _forget(run: TrackedRun, place: Path) -> None:
-    """Remove what an earlier export wrote of this run: it has the time of the export in its name."""
-    for folder in (place / "wandb").glob(f"offline-run-*-{run.id}"):
-        shutil.rmtree(folder)
 
 
 def _write(run: TrackedRun, place: Path) -> None:

@@ -4,8 +4,6 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.column import IMAGES, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, column
 from dpscale.tables.quantities import (
     BLOCKS,
-    DRIFT,
-    DRIFTED,
     EFFICIENCY,
     EPOCH,
     IS_HEADLINE,
@@ -64,14 +62,12 @@ class AdviceRow(Place):
 
 class AnswerRow(Place):
     """The answer: what one device and every number of devices of the study give at the batch that was fixed before the
-    data, and at which batch the most is gained.
+    data.
     """
 
     asked_batch_per_gpu: int | None = column("Batch of the answer", "As the study fixes it.", IMAGES)
     blocks: int | None = BLOCKS
     servers: int | None = SERVERS
-    drift: float = DRIFT
-    drifted: int | None = DRIFTED
     is_headline: bool | None = IS_HEADLINE
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
@@ -91,9 +87,6 @@ class AnswerRow(Place):
     end_to_end_worth: str = WORTH.but(definition="The same with the DataLoader in the clock.")
     faster_strategy: str = column("Faster strategy", "One whose speedup is surely above this.")
     faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES, over="blocks")
-    best_batch_per_gpu: int | None = column("Best batch", "Of this strategy, the one with the largest speedup.", IMAGES)
-    chosen_from: int | None = column("Chosen from", "So many batches.")
-    best_speedup: Figure = column("Speedup at the best batch", "Its interval holds for all of them at once.", MULTIPLES)
 
 
 class CountsRow(Row):

@@ -55,14 +55,14 @@ class TimesRow(Place):
     servers: int | None = SERVERS
     n: int | None = N.but(label="Timed epochs").on("times")
     one_machine: str = ONE_MACHINE
-    epoch_s: Figure = EPOCH.on("times", "price")
+    epoch_s: Figure = EPOCH.on("times")
     measured_epoch_s: Figure = column(
         "Epoch time, as measured", "Mean over the runs of this configuration alone.", SECONDS
     )
     measured_step_s: Figure = column(
         "Step time, as measured", "Mean over the runs of this configuration alone.", MILLISECONDS
     )
-    gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("price")
+    gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("times")
     repeatability: float = REPEATABILITY
     loader_processes: int | None = LOADER_PROCESSES
     first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).on("times")
@@ -71,11 +71,11 @@ class TimesRow(Place):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.on("times")
-    peak_memory_bytes: float = PEAK_MEMORY.on("times", "price")
-    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times", "price")
+    peak_memory_bytes: float = PEAK_MEMORY.on("times")
+    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times")
     flop_per_image: float = column("FLOP of an image", "Forward and backward.")
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
-    mfu: Figure = MFU.on("times", "price")
+    mfu: Figure = MFU.on("times")
     interval_width: float = column("Width of the interval", "High less low of the epoch time, over it.", PERCENT)
     nodes: int | None = NODES
 

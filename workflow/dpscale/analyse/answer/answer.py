@@ -4,12 +4,11 @@ decided here (docs/method.md, "The answer").
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite, log, nan
+from math import inf, log
 
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, first_scope
 from dpscale.analyse.timing.times import WORTH
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import best_of
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.tables.row import grouped
@@ -51,13 +50,6 @@ class Answer:
     def is_nothing_faster(self) -> bool:
         """Whether no number of devices was faster than one."""
         return is_none_faster(row.speedup for row in self.several)
-
-    @property
-    def drifted(self) -> tuple[int, int, float]:
-        """In how many blocks of how many one device alone drifted, and by what share at most."""
-        rows = self.several
-        most = max((abs(row.drift) for row in rows if isfinite(row.drift)), default=nan)
-        return sum(row.drifted or 0 for row in rows), sum(row.blocks or 0 for row in rows), most
 
     @property
     def above_ideal(self) -> list[AnswerRow]:
@@ -136,8 +128,6 @@ def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
         asked_batch_per_gpu=batch,
         blocks=gain.blocks,
         servers=gain.servers,
-        drift=gain.drift,
-        drifted=gain.drifted,
         is_headline=gain.is_headline,
         epoch_s=gain.epoch_s,
         speedup=gain.speedup,
@@ -149,7 +139,7 @@ def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
         end_to_end_worth=worth(with_loading, gain.gpus),
     )
     here = [row for row in known if row.scope == gain.scope]
-    return _with_best(_with_faster(row, here), here)
+    return _with_faster(row, here)
 
 
 def worth(speedup: Figure, gpus: int) -> str:
@@ -167,20 +157,6 @@ def _with_faster(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
     beside = (other for other in here if other.batch_per_gpu == row.batch_per_gpu and other.strategy != row.strategy)
     found = next((other for other in beside if other.speedup.exceeds(row.speedup)), None)
     return replace(row, faster_strategy=found.strategy, faster_speedup=found.speedup) if found else row
-
-
-def _with_best(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
-    """With the batch that gains most, and the interval that holds for whichever was chosen."""
-    among = [other for other in here if other.strategy == row.strategy and other.is_headline]
-    if not among:
-        return row
-    best = max(among, key=lambda other: other.speedup.value)
-    return replace(
-        row,
-        best_batch_per_gpu=best.batch_per_gpu,
-        chosen_from=len(among),
-        best_speedup=best_of(best.speedup, len(among)),
-    )
 
 
 def price_of_epoch(row: AnswerRow, per_gpu_hour: float) -> Figure:

@@ -1,6 +1,5 @@
-"""Of how many rows every claim of the page holds, how many intervals are looked at, and what the records used."""
+"""Of how many rows every claim of the page holds, and how many intervals are looked at."""
 
-import re
 from collections.abc import Iterator
 
 from dpscale.analyse.answer.claims import CLAIMS
@@ -8,23 +7,17 @@ from dpscale.formulas.figure import INTERVAL
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.tables import Tables
 
-# Devices by their own names, and the most of them that one job had.
-DEVICES_USED = "devices used"
 # How many different intervals are looked at before findings and verdict are chosen.
 INTERVALS_USED = "intervals used"
 # Of 100 intervals, so many miss the true value by chance.
 MISSED_OF_100 = round(100 * (1 - (INTERVAL[1] - INTERVAL[0])))
-_UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
 
 
 def counts_rows(tables: Tables) -> Iterator[CountsRow]:
-    """For every claim, of how many of the rows that it asks it holds; and what the records used."""
+    """For every claim, of how many of the rows that it asks it holds."""
     used: set[int] = set()  # a figure of several rows is one
     for what, claim in CLAIMS.items():
         outcome = claim.of(getattr(tables, claim.table))
         used |= {id(figure) for row in outcome.asked for figure in claim.intervals(row)}
         yield CountsRow(what=what, number=outcome.number, of=outcome.of)
     yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
-    devices = {uuid for row in tables.records for uuid in _UUID.findall(row.gpu_uuids)}
-    most = max((row.gpus or 0 for row in tables.records), default=0)
-    yield CountsRow(what=DEVICES_USED, number=len(devices), of=most)

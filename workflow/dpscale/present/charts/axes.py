@@ -1,7 +1,6 @@
 """Axes: how far they reach, and from values to pixels and back."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ _POWERS_OF_TEN_FROM = 32
 @dataclass(frozen=True)
 class Axis:
     """An axis from `low` at pixel 0 to `high` at pixel `length`, logarithmic unless it is linear. Vega chooses the
-    ticks where there are none; the first of them matter most."""
+    ticks where there are none."""
 
     low: float
     high: float
@@ -38,14 +37,6 @@ class Axis:
             return self.low + (self.high - self.low) * share
         return float(self.low * (self.high / self.low) ** share)
 
-    def ticks_apart(self, gap: float) -> list[float]:
-        """Those of the ticks, ascending, that are at least `gap` pixels apart; of two that are not, the first."""
-        kept: list[float] = []
-        for tick in self.ticks:
-            if all(abs(self.pixel(tick) - self.pixel(other)) >= gap for other in kept):
-                kept.append(tick)
-        return sorted(kept)
-
 
 @dataclass(frozen=True)
 class Frame:
@@ -56,21 +47,19 @@ class Frame:
 
     @classmethod
     def around(cls, panels: Sequence[Panel]) -> "Frame":
-        """Room for every line, interval and guide of the panels, of which there must be one. All have axes of one
-        kind."""
-        first, guides = panels[0], [guide for panel in panels for guide in panel.guides]
+        """Room for every line, interval and guide of the panels. All have axes of one kind."""
+        linear_x, linear_y = any(panel.linear_x for panel in panels), any(panel.linear_y for panel in panels)
+        guides = [guide for panel in panels for guide in panel.guides]
         found = [marker for panel in panels for line in panel.series for marker in line.markers]
-        at = Counter(marker.x for marker in found)
-        xs = [*at, *(guide.start[0] for guide in guides)]
-        # The x of most markers matter most.
-        ticks = () if first.anywhere else sorted(sorted(at), key=lambda x: -at[x])
+        ticks = sorted({marker.x for marker in found})
+        xs = [*ticks, *(guide.start[0] for guide in guides)]
         ys = [marker.y for marker in found] + [y for guide in guides for _, y in (guide.start, guide.end)]
         ys += [end for panel in panels if panel.shaded_below for end in (0.0, panel.shaded_below)]
         ends = [end for marker in found if marker.figure.has_interval for end in marker.figure.interval]
-        low, high = _reach(ys, ends, first.linear_y)
+        low, high = _reach(ys, ends, linear_y)
         return cls(
-            Axis(*_reach(xs, (), first.linear_x), WIDTH, first.linear_x, ticks),
-            Axis(low, high, HEIGHT, first.linear_y, () if first.linear_y else _powers(low, high)),
+            Axis(*_reach(xs, (), linear_x), WIDTH, linear_x, ticks),
+            Axis(low, high, HEIGHT, linear_y, () if linear_y else _powers(low, high)),
         )
 
 

@@ -39,7 +39,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Chart:
-    """Its pictures, and a sentence for all that was too much to draw, or cannot be drawn."""
+    """Its pictures, and a sentence for all that was too much to draw."""
 
     pictures: Sequence[Picture]
     not_drawn: Sequence[str]
@@ -51,35 +51,20 @@ class Chart:
 
 def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:
     """The panels on axes that they share."""
-    if not panels:
-        return Chart([], [])
-    drawn = [panel.thinned() for panel in panels[:PANELS_DRAWN]]
+    drawn = panels[:PANELS_DRAWN]
     frame = Frame.around(drawn)
-    pictures = [(panel, draw(panel, frame)) for panel in drawn]
-    return chart_of(name, panels, pictures, "points")
+    return _chart_of(name, panels, [draw(panel, frame) for panel in drawn])
 
 
 def chart_of_waterfalls(name: str, panels: Sequence[Waterfall]) -> Chart:
-    return chart_of(name, panels, [(panel, panel.draw()) for panel in panels[:WATERFALLS_DRAWN]], "bars")
+    return _chart_of(name, panels, [panel.draw() for panel in panels[:WATERFALLS_DRAWN]])
 
 
-def chart_of(name: str, plots: Sequence[Plot], drawn: Sequence[tuple[Plot, str]], things: str) -> Chart:
-    """Of the first of the plots, each as it was drawn and its SVG; with a sentence for the others, and one for every
-    plot that has more `things` than were drawn."""
-    pictures = [Picture.of(f"{name}-{number}", plot, svg) for number, (plot, svg) in enumerate(drawn, 1)]
-    more = [plot.place for plot in plots[len(drawn) :]]
-    left_out = [f"Not drawn: {listed(more)}."] if more else []
-    left_out += [
-        f"{plot.place}: {thin.size:,} of {plot.size:,} {things} are drawn."
-        for plot, (thin, _) in zip(plots, drawn, strict=False)
-        if thin.size < plot.size
+def _chart_of(name: str, plots: Sequence[Plot], drawn: Sequence[str]) -> Chart:
+    """The first of the plots, with the SVGs that were drawn of them, and a sentence for the others."""
+    pictures = [
+        Picture.of(f"{name}-{number}", plot, svg)
+        for number, (plot, svg) in enumerate(zip(plots, drawn, strict=False), 1)
     ]
-    return Chart(pictures, left_out)
-
-
-def joined(charts: Sequence[Chart]) -> Chart:
-    """One chart of several that do not share their axes."""
-    return Chart(
-        [picture for chart in charts for picture in chart.pictures],
-        [sentence for chart in charts for sentence in chart.not_drawn],
-    )
+    more = [plot.place for plot in plots[len(drawn) :]]
+    return Chart(pictures, [f"Not drawn: {listed(more)}."] if more else [])

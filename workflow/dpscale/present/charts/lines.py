@@ -13,7 +13,6 @@ from dpscale.present.charts.svg import COLOUR, LABEL, LABEL_X, QUIET, RIGHT, ove
 
 # Pixels.
 _LABEL_GAP = 14
-_X_TICK_GAP, _Y_TICK_GAP = 44, 22
 
 _SHAPES = (
     "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left",
@@ -29,10 +28,9 @@ Entry = dict[str, Any]
 
 def draw(panel: Panel, frame: Frame) -> str:
     """The panel as the SVG that vl-convert makes of it."""
-    x = _axis(alt.X("x:Q"), panel.x_title, frame.x, _X_TICK_GAP)
-    y = _axis(alt.Y("y:Q"), panel.y_title, frame.y, _Y_TICK_GAP)
+    x = _axis(alt.X("x:Q"), panel.x_title, frame.x)
+    y = _axis(alt.Y("y:Q"), panel.y_title, frame.y)
     marked = [entry for line in panel.series for entry in _entries(line)]
-    joined = [entry for line in panel.series if line.joined for entry in _entries(line)]
     labels = _labels(panel, frame)
     intervals = [entry for line in panel.series for entry in _intervals(line, frame.y)]
     ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
@@ -51,7 +49,7 @@ def draw(panel: Panel, frame: Frame) -> str:
         bands.encode(x, **ends, fill=alt.Fill("colour:N", scale=None), detail=_LINE)
         if panel.linear_x and panel.linear_y
         else bars,
-        over(joined)
+        over(marked)
         .mark_line(strokeWidth=1.8)
         .encode(x, y, COLOUR, detail=_LINE, strokeDash=alt.StrokeDash("dash:N", scale=None)),
         over(marked)
@@ -65,12 +63,12 @@ def draw(panel: Panel, frame: Frame) -> str:
     return svg_of(layers)
 
 
-def _axis(channel: Any, title: str, axis: Axis, gap: float) -> Any:
+def _axis(channel: Any, title: str, axis: Axis) -> Any:
     scaled = channel.title(title).scale(
         type="linear" if axis.linear else "log", domain=[axis.low, axis.high], nice=False
     )
-    ticks = axis.ticks_apart(gap)
-    return scaled.axis(values=ticks, format=",~r") if ticks else scaled.axis(tickCount=5, labelOverlap=True)
+    ticks = {"values": axis.ticks, "format": ",~r"} if axis.ticks else {"tickCount": 5}
+    return scaled.axis(labelOverlap=True, **ticks)
 
 
 def _entries(line: DrawnSeries) -> list[Entry]:

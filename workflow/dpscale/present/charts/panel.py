@@ -2,17 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from dataclasses import dataclass
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import plain
 from dpscale.tables.column import PLAIN, Unit
-
-Item = TypeVar("Item")
-
-_SERIES_DRAWN = 10
-_MARKERS_DRAWN = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,20 +24,8 @@ class Plot(ABC):
 
     @property
     @abstractmethod
-    def size(self) -> int:
-        """How many points or bars there are to draw."""
-
-    @property
-    @abstractmethod
     def description(self) -> str:
         """What is drawn, in words."""
-
-
-def evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """At most `most` of the items, evenly spread, the first and the last among them."""
-    if len(items) <= most:
-        return items
-    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
 @dataclass(frozen=True)
@@ -66,19 +48,18 @@ def markers(found: Iterable[tuple[float, Figure]], unit: Unit = PLAIN) -> list[M
 
 @dataclass(frozen=True)
 class DrawnSeries:
-    """A line of at least one marker. `style` numbers shape and dashes. Markers that are not `joined` have no line."""
+    """A line of at least one marker. `style` numbers shape and dashes."""
 
     label: str
     colour: str
     style: int
     markers: Sequence[Marker]
-    joined: bool = True
 
-    def described(self, unit: str, anywhere: bool) -> str:
+    def described(self, unit: str) -> str:
         """In words: the two ends of the line."""
         first, last = self.markers[0], self.markers[-1]
         told = [
-            f"{f'{plain(marker.y, 3)} {unit}'.rstrip()} at {plain(marker.x, 3) if anywhere else f'{marker.x:,.0f}'}"
+            f"{f'{plain(marker.y, 3)} {unit}'.rstrip()} at {marker.x:,.0f}"
             for marker in ([first] if first is last else [first, last])
         ]
         return f"{self.label}: {', '.join(told)}."
@@ -103,8 +84,8 @@ def level(label: str, y: float, along: Iterable[float]) -> Guide:
 class Panel(Plot):
     """Lines over axes that are logarithmic unless said to be linear; `unit` is that of y.
 
-    Intervals are bars, and bands where both axes are linear. Ticks of x are at the markers, unless these lie
-    `anywhere`. From zero up to `shaded_below` the plot is grey.
+    Intervals are bars, and bands where both axes are linear. Ticks of x are at the markers.
+    From zero up to `shaded_below` the plot is grey.
     """
 
     y_title: str
@@ -113,18 +94,8 @@ class Panel(Plot):
     guides: Sequence[Guide] = ()
     linear_x: bool = False
     linear_y: bool = False
-    anywhere: bool = False
     shaded_below: float | None = None
 
     @property
-    def size(self) -> int:
-        return len([marker for line in self.series for marker in line.markers])
-
-    @property
     def description(self) -> str:
-        return " ".join(line.described(self.unit, self.anywhere) for line in self.series)
-
-    def thinned(self) -> Self:
-        """With no more lines and markers than can be told apart."""
-        lines = evenly(self.series, _SERIES_DRAWN)
-        return replace(self, series=[replace(line, markers=evenly(line.markers, _MARKERS_DRAWN)) for line in lines])
+        return " ".join(line.described(self.unit) for line in self.series)

@@ -40,10 +40,6 @@ class Waterfall(Plot):
     stages: Sequence[Stage]
 
     @property
-    def size(self) -> int:
-        return len(self.stages)
-
-    @property
     def description(self) -> str:
         return "; ".join(stage.text for stage in self.stages) + "."
 

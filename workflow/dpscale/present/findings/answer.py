@@ -174,7 +174,6 @@ def notes(answer: Answer, terms: Terms) -> Iterator[str]:
     for row in answer.above_ideal:
         gave = f"{terms.count(row.gpus)} gave more than {row.gpus:,} times the speed"
         yield f"{gave}, which is seldom true: look at the time of 1 {terms.device}."
-    yield from _drift(answer, terms)
     if of_one := [row for row in rows if row.speedup.is_one_machine]:
         yield f"All runs on {_who(of_one, terms)} are of one machine: another one may differ."
     few = [row for row in rows if not row.is_headline]
@@ -204,13 +203,6 @@ def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     if other:
         asked = f"Batch {other[0].asked_batch_per_gpu:,}, which this answer is about,"
         yield f"{asked} was not measured on {_who(other, terms)}: the nearest one stands for it."
-
-
-def _drift(answer: Answer, terms: Terms) -> Iterator[str]:
-    """How far one device alone drifted in the runs that speedups are of."""
-    drifted, blocks, most = answer.drifted
-    if drifted:
-        yield f"One {terms.device} alone drifted by up to {percent(most, 2)} in {drifted:,} of {plural(blocks, 'run')}."
 
 
 def _table(rows: Sequence[AnswerRow], terms: Terms, per_gpu_hour: float | None) -> tuple[list[str], list[list[str]]]:

@@ -16,9 +16,7 @@ def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[st
         "gains": timing.speedup(tables.answer, tables.speedup, terms),
         "efficiency": timing.efficiency(tables.speedup, terms),
         "ladders": communication.ladders(tables.ladder, terms),
-        "estimators": communication.estimates(tables.communication, terms),
         "bus_bandwidth": communication.bus_bandwidth(tables.collectives, terms),
         "variants_on_one": variants.epochs_on_one(tables.variants, terms),
         "test_accuracy": training.test_accuracy(tables.training_curves, baseline, target, terms),
-        "frontier": training.frontier(tables.frontier, target, terms),
     }

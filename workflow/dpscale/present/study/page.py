@@ -8,17 +8,16 @@ from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.times import WORTH
 from dpscale.present.charts.chart import Chart
 from dpscale.present.findings.answer import first_screen
-from dpscale.present.findings.cautions import cautions, first_cautions
-from dpscale.present.findings.communication import profiler_left_out
-from dpscale.present.findings.findings import findings, key_findings
+from dpscale.present.findings.cautions import first_cautions, other_cautions
+from dpscale.present.findings.findings import findings
 from dpscale.present.findings.forecast import forecast_said
+from dpscale.present.findings.scaling import profiler_left_out
 from dpscale.present.findings.variants import beside_the_public_best
 from dpscale.present.handin import assignment
 from dpscale.present.handin.files import files
 from dpscale.present.handin.report import report
 from dpscale.present.study import environment_facts, not_run
 from dpscale.present.study.charts import charts_of
-from dpscale.present.study.general import general
 from dpscale.present.study.views import views
 from dpscale.present.text.downloads import zip_link
 from dpscale.present.text.html import fill
@@ -46,7 +45,6 @@ def render(
     CPU leads to. Pure, but for reading its own template.
     """
     terms = Terms.of(study, tables)
-    found = findings(tables, terms)
     return fill(
         "page.html.j2",
         study=study,
@@ -61,15 +59,13 @@ def render(
         answer=first_screen(answer_of(tables), terms, per_gpu_hour),
         worth=measured(WORTH, PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
-        cautions=cautions(tables, terms),
+        cautions=other_cautions(tables, terms),
         first_cautions=first_cautions(tables, terms),
         environment_facts=environment_facts.environment_facts(tables.environments, terms),
-        findings=found,
-        key_findings=key_findings(found),
+        findings=findings(tables, terms),
         by_chance=_by_chance(tables.counts),
         absences=not_run.absences(tables.times, tables.absences, terms),
         missing_cells=not_run.missing_cells(tables.missing, terms),
-        general=general(tables.times, tables.speedup, terms),
         profiler_left_out=profiler_left_out(tables.communication),
         forecast=forecast_said(tables, terms),
         public_best=beside_the_public_best(tables.variants, terms),

@@ -22,13 +22,14 @@ _ENVIRONMENT = Environment(
 
 
 def fill(template: str, **values: Any) -> str:
-    """The page that a template makes of `values`, with the style and the script of all pages.
+    """The page that a template makes of `values`, with the style of all pages.
 
     Pure, but for reading those files.
     """
-    style, script = Markup(style_of_pages()), Markup((_TEMPLATES / "page.js").read_text())
-    hashes = {"style_hash": _csp_hash(f"\n{style}"), "script_hash": _csp_hash(f"\n{script}")}
-    return _ENVIRONMENT.get_template(template).render(style=style, script=script, **hashes, **values)
+    style = Markup(style_of_pages())
+    # How a Content-Security-Policy names an inline element's text.
+    digest = base64.b64encode(hashlib.sha256(f"\n{style}".encode()).digest()).decode()
+    return _ENVIRONMENT.get_template(template).render(style=style, style_hash=f"sha256-{digest}", **values)
 
 
 def style_of_pages() -> str:
@@ -38,8 +39,3 @@ def style_of_pages() -> str:
         colours = " ".join(f"--{name}: {strategy.colour[place]};" for name, strategy in STRATEGIES.items())
         style = style.replace(f"/* strategies, {scheme} */", colours)
     return style
-
-
-def _csp_hash(text: str) -> str:
-    """How a Content-Security-Policy names an inline element's text."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
