@@ -48,7 +48,7 @@ def test_page_asks_for_nothing_and_fits(
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
         assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
-        assert page.locator("svg[role=img]").count() == 17
+        assert page.locator("svg[role=img]").count() == 12
 
 
 def test_other_peoples_figures_are_one_click_away_and_lead_back(

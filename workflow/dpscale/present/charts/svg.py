@@ -53,7 +53,10 @@ _WITHOUT_EFFECT = re.compile(
     r' (?:(?:aria-[a-z]+|role|class|pointer-events|font-[a-z]+|stroke-miterlimit|display|version|xmlns:xlink)="[^"]*"'
     r'|(?:opacity|stroke-width)="1"|stroke-dasharray="1,0"|transform="translate\(0,0\)")' + _IN_TAG
 )
-_EMPTY = re.compile(r'<g[^>]*></g>|<g[^>]*/>|<text[^>]*></text>|<path[^>]* d=""[^>]*/>|<path d="[^"]*"/>')
+_EMPTY = re.compile(
+    r'<g[^>]*></g>|<g[^>]*/>|<text[^>]*></text>|<text[^>]* opacity="0"[^>]*>[^<]*</text>|<path[^>]* d=""[^>]*/>'
+    r'|<path d="[^"]*"/>'
+)
 _LONG_NUMBER = re.compile(r'(?<!opacity=")-?\d+\.\d{2,}(?:e-\d+)?' + _IN_TAG)
 
 
