@@ -173,7 +173,7 @@ QUANTITIES = {
 def named(made: MadeUpTable, record: Record) -> tuple[bool, set[str]]:
     """Whether all that is wrong is named; and columns that are accused and right.
 
-    What follows from a misprinted time cannot be told from it where it is a single figure.
+    A misprinted time is named by the figures that it does not give.
     """
     accused = {
         (warning["quantity"], (warning["batch_per_gpu"], warning["gpus"]))

@@ -10,6 +10,7 @@ from dpscale.audit.conventions import GLOBAL_STEPS
 from dpscale.audit.corrected import corrected
 from dpscale.audit.physics import above_the_peak, link_of_utilisation, same_times
 from dpscale.audit.reading.published import GLOBAL, Published
+from dpscale.audit.search import several
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of
 from dpscale.audit.tables import IN_SHORT, AuditTables
 from dpscale.audit.verdicts import FigureVerdict, Reading, read
@@ -101,13 +102,13 @@ def _findings(reading: Reading) -> Iterator[AuditFindingsRow]:
             verdict=verdict_of(reading, quantity),
             convention=found.match.convention.formula if found.match else "",
             supporting_cells=found.match.supporting if found.match else 0,
-            independent_cells=sum(place.gpus > 1 for place in found.checkable),
+            independent_cells=len(several(found.checkable)),
             conventions_tried=found.tried,
             chance=found.chance,
             sentence=sentence(reading, quantity),
         )
-    for quantity, verdict, text in remarks(reading):
-        yield AuditFindingsRow(study=study, title=title, quantity=quantity, verdict=verdict, sentence=text)
+    for verdict, text in remarks(reading):
+        yield AuditFindingsRow(study=study, title=title, quantity="epoch_s", verdict=verdict, sentence=text)
 
 
 def _warning(published: Published, doubt: Doubt) -> AuditWarningsRow:

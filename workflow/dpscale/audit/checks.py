@@ -9,21 +9,16 @@ from dpscale.audit import corrected
 from dpscale.audit.conventions import (
     COLUMN_TOTAL,
     ELEMENTS,
-    PREVIOUS,
     REBUILT_TOTAL,
     RING_TOTAL,
     TABLE_TOTAL,
-    TIMES_N,
     UNITS,
     WHOLE,
     Choice,
-    base_of,
     clocks,
-    fewest_gpus,
-    is_rate,
 )
 from dpscale.audit.conventions import WRONG as WRONG_KIND
-from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words, unlike
+from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, unlike
 from dpscale.audit.reading.published import Printed, Spot
 from dpscale.audit.search import Found, several
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
@@ -69,18 +64,13 @@ def _table(reading: Reading, quantity: str) -> Printed:
 def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
     """Cells that the convention of their column does not give, or whose column has none."""
     for (quantity, place), verdict in reading.verdicts.items():
-        printed, why = reading.published.quantities[quantity][place], f": {verdict.why}" if verdict.why else ""
-        if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
-            continue
-        factor = reading.found[quantity].factor
-        detail = f"{NAMES[quantity]} {printed}{why}"
-        if verdict.given:
-            detail = f"{NAMES[quantity]} {printed}; the times give {given_like(printed, verdict.given)}{why}"
-            if factor and verdict.state == UNEXPLAINED:
-                detail += f"; all cells are {number(factor.value)} times what the times give"
+        printed, factor = reading.published.quantities[quantity][place], reading.found[quantity].factor
+        given = f"; the times give {given_like(printed, verdict.given)}" if verdict.given else ""
+        detail = f"{NAMES[quantity]} {printed}{given}{f': {verdict.why}' if verdict.why else ''}"
         if verdict.state == ANOTHER_RUN:
             yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
-        else:
+        elif verdict.state == UNEXPLAINED:
+            detail += f"; all cells are {number(factor.value)} times what the times give" if factor else ""
             is_wrong = quantity not in _MAY_BE_MEASURED or reading.found[quantity].best
             yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
 
@@ -100,23 +90,12 @@ def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
     """What no definition would call right in the convention that a column follows."""
     for quantity, outcome in reading.found.items():
         wrong = [choice for choice in outcome.choices if choice.kind == WRONG_KIND]
-        for check, choices in grouped(wrong, lambda choice: _mistake(reading, quantity, choice)).items():  # noqa: B023
+        is_another = f"{NAMES[quantity]} is not what it is called"
+        for check, choices in grouped(wrong, lambda choice: choice.check or is_another).items():  # noqa: B023
             for place, verdict in reading.of(quantity).items():
                 is_given = place.gpus > 1 and verdict.state != UNEXPLAINED
                 if is_given and (detail := _what_it_is(reading, outcome, place, check, choices)):
                     yield Doubt(check, quantity, place, detail)
-
-
-def _mistake(reading: Reading, quantity: str, choice: Choice) -> str:
-    base = fewest_gpus(reading.published)
-    if choice == TIMES_N:
-        return "N*T(1,b)/T(N,b) reported as speedup"
-    if choice == base_of(base).choices[0]:
-        return f"speedup over {base} GPUs"
-    if choice == PREVIOUS.choices[0]:
-        return "speedup over the number of GPUs before"
-    is_of_label = is_rate(choice) or choice == ELEMENTS
-    return "unit is not that of the label" if is_of_label else f"{NAMES[quantity]} is not what it is called"
 
 
 def _what_it_is(reading: Reading, outcome: Found, place: Spot, check: str, wrong: Sequence[Choice]) -> str:
@@ -125,12 +104,10 @@ def _what_it_is(reading: Reading, outcome: Found, place: Spot, check: str, wrong
     printed = published.quantities[outcome.quantity][place]
     if check.startswith("unit"):
         counted = "elements" if ELEMENTS in wrong else "bytes"
-        (unit,) = [choice.formula.removeprefix(" / ") for choice in outcome.choices if is_rate(choice)]
-        return f"labelled {published.bandwidth_unit}, is {unit} {counted} a second"
-    if "speedup" not in outcome.quantity:
-        return words
+        (unit,) = [choice.formula for choice in outcome.choices if choice.formula.startswith(" / ")]
+        return f"labelled {published.bandwidth_unit}, is {unit.removeprefix(' / ')} {counted} a second"
     true = corrected.figure("speedup", published, corrected.clock_of(published, outcome), place)
-    if isinstance(true, str):
+    if "speedup" not in outcome.quantity or isinstance(true, str):
         return words
     slower = ", slower than one GPU" if true.high < 1 < float(printed) else ""
     return "" if true.meets(printed.interval) else f"{printed} is {number(true.value)}{slower}"
@@ -182,15 +159,6 @@ def _of_compute(reading: Reading) -> str:
     if {TABLE_TOTAL.choices[0], WHOLE} <= {*_choices(reading, "compute_s")}:
         return "the printed compute is T(N,b), communication included"
     return ""
-
-
-def misprinted_times(reading: Reading) -> Iterator[Doubt]:
-    """A time with which several figures do not agree that would agree with one another: it is likely misprinted."""
-    for time in reading.misprints:
-        figures = listed([f"{NAMES[name]} at {place_words(place)}" for name, place in time.figures], 4)
-        given = unlike(time.instead.value, float(time.printed))[0]
-        detail = f"printed {time.printed} s; {given} s would give {figures} as printed"
-        yield Doubt("a time that its figures contradict", "epoch_s", time.place, detail)
 
 
 def clocks_apart(reading: Reading) -> Iterator[Doubt]:
@@ -267,8 +235,8 @@ def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
         efficiency = corrected.figure("efficiency", reading.published, clocks(reading.published)[0], place)
         if not isinstance(efficiency, str) and efficiency.low > 1:
             share = f"{efficiency.value * 100:.1f} % of {gpus_words(place.gpus)}"
-            detail = f"{share}: that needs a cause, such as a slow T(1,b)"
-            yield Doubt("efficiency above 100 %", "epoch_s", place, detail, LOOK)
+            cause = "that needs a cause, such as a slow T(1,b)"
+            yield Doubt("efficiency above 100 %", "epoch_s", place, f"{share}: {cause}", LOOK)
 
 
 CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
@@ -280,7 +248,6 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     batches_that_are_steps,
     larger_than_the_dataset,
     above_links,
-    misprinted_times,
     clocks_apart,
     one_gpu_times_apart,
     communication_of_one_gpu,

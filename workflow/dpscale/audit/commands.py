@@ -16,16 +16,9 @@ from dpscale.vocabulary.chips import PRECISIONS
 @click.option("--network", help="Network, where a table does not say: a part of a name in networks.yaml.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic, where a table does not say.")
 @click.option("--gpu", help="Model of the GPUs, where a table does not say.")
-@click.option("--peak", type=float, help="TFLOP/s of one GPU, where its model is not known.")
+@click.option("--peak", "peak_tflop_s", type=float, help="TFLOP/s of one GPU, where its model is not known.")
 def audit(
-    published: tuple[Path, ...],
-    out: Path | None,
-    pages: Path | None,
-    summary: Path | None,
-    network: str | None,
-    precision: str | None,
-    gpu: str | None,
-    peak: float | None,
+    published: tuple[Path, ...], out: Path | None, pages: Path | None, summary: Path | None, **said: str | float | None
 ) -> None:
     """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.
 
@@ -43,8 +36,6 @@ def audit(
     """
     from dpscale.audit.files import audit_files
 
-    said = {"network": network, "precision": precision, "gpu": gpu, "peak_tflop_s": peak and str(peak)}
     given = {name: str(value) for name, value in said.items() if value}
-    status = audit_files(published, out, pages, summary, given)
-    if status:
+    if status := audit_files(published, out, pages, summary, given):
         raise click.exceptions.Exit(status)

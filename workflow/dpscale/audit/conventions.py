@@ -7,8 +7,8 @@ time, communication time, speedup and bandwidth as they were printed. T of anoth
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 
@@ -27,13 +27,15 @@ Value = Callable[[Published, Spot], Rounded]
 @dataclass(frozen=True)
 class Choice:
     """One way to compute one part: its formula, and its words. `steps` says how far from docs/method.md it is: of
-    conventions that fit equally well, the nearest is taken. `number` is that of a constant."""
+    conventions that fit equally well, the nearest is taken. `number` is that of a constant; `check` names the check
+    that finds a mistake, where that has a name of its own."""
 
     formula: str
     words: str
     steps: int = 0
     kind: str = METHOD
     number: float = 1.0
+    check: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,6 @@ class Form:
     choices: tuple[Choice, ...]
     value: Value = field(compare=False)
     through: tuple[str, ...] = ()
-
-    @cached_property
-    def steps(self) -> int:
-        return sum(choice.steps for choice in self.choices)
 
     def at(self, published: Published, place: Spot) -> Rounded | None:
         """Its value in a cell. None where a number that it needs was not printed, or its divisor may be zero."""
@@ -70,10 +68,6 @@ class Constant:
     def value(self) -> float:
         return math.prod(choice.number for choice in self.choices)
 
-    @cached_property
-    def steps(self) -> int:
-        return sum(choice.steps for choice in self.choices)
-
 
 @dataclass(frozen=True)
 class Convention:
@@ -93,7 +87,7 @@ class Convention:
 
     @property
     def steps(self) -> int:
-        return self.form.steps + self.constant.steps
+        return steps_of(self.choices)
 
     @property
     def formula(self) -> str:
@@ -104,13 +98,19 @@ class Convention:
         return [choice.words for choice in self.choices if choice.kind in kinds]
 
 
-def _time(formula: str, words: str, value: Value, steps: int = 0, kind: str = METHOD, through: str = "") -> Form:
-    return Form(formula, (Choice(formula, words, steps, kind),), value, (through,) if through else ())
+def steps_of(choices: Iterable[Choice]) -> int:
+    """How far choices are from docs/method.md together."""
+    return sum(choice.steps for choice in choices)
+
+
+def _time(formula: str, words: str, value: Value, steps: int = 0, kind: str = METHOD, check: str = "") -> Form:
+    return Form(formula, (Choice(formula, words, steps, kind, check=check),), value)
 
 
 def _printed(quantity: str, formula: str, words: str, kind: str = METHOD) -> Form:
     """A column that was printed is right or not by itself; what follows from it is not blamed for it."""
-    return _time(formula, words, lambda study, at: study.quantities[quantity][at].interval, 1, kind, quantity)
+    found = _time(formula, words, lambda study, at: study.quantities[quantity][at].interval, 1, kind)
+    return replace(found, through=(quantity,))
 
 
 def _of(formula: str, choices: tuple[Choice, ...], value: Callable[..., Rounded], *parts: Form) -> Form:
@@ -143,8 +143,11 @@ SWEEP_ONE = _time(
 )
 TABLE_TOTAL = _time("T(N,b)", "the total T(N,b)", lambda study, at: study.epoch_s[at].interval)
 COLUMN_TOTAL = _printed("compute_s", "C(N,b)", "the printed compute column as the total", OTHER)
-REBUILT_TOTAL = _time("T(1,b)/S(N,b)", "a total rebuilt from the printed speedup", _rebuilt, 1, OTHER, "speedup")
-PREVIOUS = _time("T(N before,b)", "speedup over the number of GPUs before, not over one", _before, 1, WRONG)
+REBUILT_TOTAL = replace(
+    _time("T(1,b)/S(N,b)", "a total rebuilt from the printed speedup", _rebuilt, 1, OTHER), through=("speedup",)
+)
+_OVER_PREVIOUS = "speedup over the number of GPUs before"
+_PREVIOUS = _time("T(N before,b)", f"{_OVER_PREVIOUS}, not over one", _before, 1, WRONG, _OVER_PREVIOUS)
 _COMPUTE_COLUMN = _printed("compute_s", "C(N,b)", "the compute time as printed")
 _COMMUNICATION_COLUMN = _printed("communication_s", "M(N,b)", "the communication time as printed")
 _BANDWIDTH_COLUMN = _printed("bandwidth", "W(N,b)", "the bandwidth as printed")
@@ -152,11 +155,16 @@ _SPEEDUP_COLUMN = _printed("speedup", "S(N,b)", "the speedup as printed")
 _BUS = _time("bus(N)", "the measured bus bandwidth", lambda study, at: study.bus_gb_s[at.gpus].interval)
 
 # Ratios of a one-GPU time {0} and a total {1}: what they are called, and what they are.
-TIMES_N = Choice("N * {0} / {1}", "N times the ratio of epoch times counts N twice", 1, WRONG)
 _Ratio = Callable[[Spot, Rounded, Rounded], Rounded]
 _SPEEDUPS: Mapping[Choice, _Ratio] = {
     Choice("{0} / {1}", "the ratio of epoch times"): lambda at, one, total: one / total,
-    TIMES_N: lambda at, one, total: at.gpus * (one / total),
+    Choice(
+        "N * {0} / {1}",
+        "N times the ratio of epoch times counts N twice",
+        1,
+        WRONG,
+        check="N*T(1,b)/T(N,b) reported as speedup",
+    ): lambda at, one, total: at.gpus * (one / total),
     Choice("{0} / (N * {1})", "the ratio of epoch times over N, an efficiency", 1, WRONG): lambda at, one, total: (
         one / total / at.gpus
     ),
@@ -177,7 +185,8 @@ _THROUGHPUTS: Mapping[Choice, Callable[[int], float]] = {
     Choice("D / (N * {0})", "that of one GPU", 1, OTHER): lambda gpus: 1 / gpus,
 }
 
-ELEMENTS = Choice("1", "elements, not bytes", 1, WRONG)
+_OTHER_UNIT = "unit is not that of the label"
+ELEMENTS = Choice("1", "elements, not bytes", 1, WRONG, check=_OTHER_UNIT)
 _SIZES = (
     Choice("4 bytes", "bytes", number=4),
     ELEMENTS,
@@ -208,25 +217,17 @@ _POWERS = {"GB/s": (10, 9), "MB/s": (10, 6), "GiB/s": (2, 30), "MiB/s": (2, 20)}
 UNITS = {unit: float(base**power) for unit, (base, power) in _POWERS.items()}
 
 
-def is_rate(choice: Choice) -> bool:
-    """Whether a choice is the unit of a rate."""
-    return choice.formula.startswith(" / ")
-
-
-def base_of(gpus: int) -> Form:
-    """Several GPUs as the base of a speedup: nobody has times of fewer."""
+def _fewest_gpus(published: Published) -> Form:
+    """The fewest GPUs that are several as the base of a speedup: nobody has times of fewer."""
+    gpus = min((place.gpus for place in published.epoch_s if place.gpus > 1), default=2)
 
     def value(published: Published, place: Spot) -> Rounded:
         if place.gpus < gpus:
             raise KeyError(place)
         return published.epoch_s[place._replace(gpus=gpus)].interval
 
-    return _time(f"T({gpus},b)", f"speedup over {gpus} GPUs, not over one", value, 1, WRONG)
-
-
-def fewest_gpus(published: Published) -> int:
-    """The fewest GPUs that are several of its times."""
-    return min((place.gpus for place in published.epoch_s if place.gpus > 1), default=2)
+    check = f"speedup over {gpus} GPUs"
+    return _time(f"T({gpus},b)", f"{check}, not over one", value, 1, WRONG, check)
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,7 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
 
 def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[Form]:
     """One-GPU time and total, of every clock."""
-    pairs = [(one, TABLE_TOTAL) for one in (TABLE_ONE, SWEEP_ONE, base_of(fewest_gpus(published)), PREVIOUS)]
+    pairs = [(one, TABLE_TOTAL) for one in (TABLE_ONE, SWEEP_ONE, _fewest_gpus(published), _PREVIOUS)]
     pairs += [(clock.one_gpu, clock.total) for clock in clocks(published)[1:]]
     for times, (choice, ratio) in product(pairs, ratios.items()):
         yield _of(choice.formula, (choice,), ratio, *times)
@@ -347,8 +348,10 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
     """Parameters, their size, and the unit. Of equal products the nearest to docs/method.md."""
     label = published.bandwidth_unit or "GB/s"
     rates = [
-        Choice(f" / {base}^{power}", f"a unit of {base}^{power}", unit != label, WRONG if unit != label else METHOD,
-               1 / UNITS[unit])
+        Choice(
+            f" / {base}^{power}", f"a unit of {base}^{power}", unit != label, WRONG if unit != label else METHOD,
+            1 / UNITS[unit], _OTHER_UNIT,
+        )
         for unit, (base, power) in _POWERS.items()
     ]  # fmt: skip
     found: dict[str, Constant] = {}
@@ -356,7 +359,7 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
         Constant((number, size, rate), _product(number.formula, size.formula), rate.formula)
         for number, size, rate in product(_parameters(published), _SIZES, rates)
     )
-    for constant in sorted(chosen, key=lambda constant: constant.steps):
+    for constant in sorted(chosen, key=lambda constant: steps_of(constant.choices)):
         found.setdefault(f"{constant.value:.9e}", constant)
     return list(found.values())
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +13,18 @@ import click
 
 from dpscale.audit.audit import Record, audit, is_faulty
 from dpscale.audit.checks import LOOK
-from dpscale.audit.reading.own_table import is_table, read_studies
+from dpscale.audit.physics import COPIED
+from dpscale.audit.reading.own_table import is_table, read_studies, slug
 from dpscale.audit.reading.published import AUDIT_PATH, Published
 from dpscale.audit.sentences import summary as in_short
+from dpscale.audit.sentences import worst_by_cell
+from dpscale.audit.tables import rows
 from dpscale.errors import PublishedError
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
 
 NOTHING, FAULTS, NOT_READ = 0, 1, 2
 _YAML = (".yaml", ".yml")
-_COPIED = "times of another study"
 
 
 class SummaryLine(NamedTuple):
@@ -73,12 +75,12 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _with_own_ids(found: Mapping[Path, Sequence[Published]]) -> dict[Path, list[Published]]:
     """Where two files have the same id, theirs have the names of their folders, and what kind of file it is, too."""
-    names = [study.id for studies in found.values() for study in studies]
-    root = os.path.commonpath([path.resolve().parent for path in found]) if found else ""
+    names = Counter(study.id for studies in found.values() for study in studies)
+    root = os.path.commonpath([path.parent.absolute() for path in found] or "/")
 
     def own(path: Path, study: Published) -> Published:
-        parts = *path.resolve().parent.relative_to(root).parts, path.suffix.lstrip("."), study.id
-        return replace(study, id="-".join(parts).lower()) if names.count(study.id) > 1 else study
+        parts = os.path.relpath(path.parent, root), path.suffix, study.id
+        return replace(study, id=slug(" ".join(parts))) if names[study.id] > 1 else study
 
     return {path: [own(path, study) for study in studies] for path, studies in found.items()}
 
@@ -99,16 +101,14 @@ def _written(records: Sequence[Record], out: Path | None, pages: Path | None) ->
 
 
 def _line(path: Path, records: Sequence[Record]) -> SummaryLine:
-    warnings = [warning for record in records for warning in record["warnings"]]
-    faults = {
-        tuple(warning[name] for name in ("study", "quantity", "batch_per_gpu", "gpus"))
-        for warning in warnings
-        if warning["severity"] != LOOK
-    }
-    copied = [re.sub(r".* are those of |, digit.*", "", of["detail"]) for of in warnings if of["check"] == _COPIED]
+    warnings = [rows([record]).audit_warnings for record in records]
+    faults = sum(severity != LOOK for of in warnings for severity in worst_by_cell(of).values())
+    copied = dict.fromkeys(
+        row.detail.split(" are those of ")[-1] for of in warnings for row in of if row.check == COPIED
+    )
     first = next((record["answer"] for record in records if is_faulty(record)), "")
     status = "faults" if faults else "nothing wrong"
-    return SummaryLine(str(path), status, len(faults), first, ", ".join(dict.fromkeys(copied)))
+    return SummaryLine(str(path), status, faults, first, ", ".join(name.split(",")[0] for name in copied))
 
 
 def _csv(lines: Iterable[SummaryLine]) -> str:

@@ -92,13 +92,13 @@ def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]
             sorted({place for entries in columns.values() for place in entries}),
             columns,
             by_check(warnings),
-            [(_label(row.quantity), row.verdict, row.sentence) for row in others if row.conventions_tried is not None],
+            [
+                (name_of(row.quantity).capitalize(), row.verdict, row.sentence)
+                for row in others
+                if row.conventions_tried is not None
+            ],
             [*(row.sentence for row in others if row.conventions_tried is None), *reasons],
         )
-
-
-def _label(quantity: str) -> str:
-    return name_of(quantity).capitalize()
 
 
 def _columns(
@@ -113,7 +113,7 @@ def _columns(
         if not printed and not (computed and name in _ALWAYS_COMPUTED):
             continue
         shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
-        heading = ", ".join(filter(None, [_label(name), *words]))
+        heading = ", ".join(filter(None, [name_of(name).capitalize(), *words]))
         yield heading, {(row.batch_per_gpu, row.gpus): (shown(row), worst.get(cell_of(row), "")) for row in rows}
 
 

@@ -11,6 +11,7 @@ from dpscale.audit.search import Found
 from dpscale.vocabulary.chips import TERA, Peak, links
 from dpscale.vocabulary.networks import network_of
 
+COPIED = "times of another study"
 # What of a peak real networks hardly reach.
 DOUBTFUL_SHARE = 0.7
 # What of a link a measured bandwidth is at least.
@@ -19,17 +20,15 @@ _MEASURED = 0.1
 _SAME_LINK = 0.01
 
 
-def flop_per_image(published: Published) -> float | None:
-    """FLOP per image, forward and backward: as given, or of the network with the parameters trained."""
-    network = network_of(published.parameters_trained)
-    return published.flop_per_image or (network.flop_per_image if network else None)
-
-
 def above_the_peak(published: Published) -> Iterator[Doubt]:
-    """Images per second times FLOP per image against the peak of the GPUs in use. What rests on assumptions is no more
-    than worth a look."""
-    flop, precision = flop_per_image(published), published.precision or "float32"
-    peak = _peak(published, precision)
+    """Images per second times FLOP per image, forward and backward, against the peak of the GPUs in use. What rests on
+    assumptions is no more than worth a look."""
+    network, chip = network_of(published.parameters_trained), published.chip
+    flop = float(published.flop_per_image or (network and network.flop_per_image) or 0)
+    precision = published.precision or "float32"
+    peak = chip.most(precision) if chip else None
+    if published.peak_tflop_s:
+        peak = Peak(precision, published.peak_tflop_s)
     if not flop or not peak:
         return
     assumed = published.assuming("network", "precision", "images")
@@ -42,20 +41,14 @@ def above_the_peak(published: Published) -> Iterator[Doubt]:
             f"{gpus_words(place.gpus)} ({published.gpu}) is {number(place.gpus * peak.tflop_s)}",
             assumed,
         )
-        if share.low > 1 and assumed:
-            yield Doubt("time above the peak of what was assumed", quantity, place, detail, LOOK)
-        elif share.low > 1:
-            yield Doubt("time that the GPU cannot reach", quantity, place, detail, IMPOSSIBLE)
-        elif share.low > DOUBTFUL_SHARE:
-            shown = f"{detail}, {share.value * 100:.0f} % of it"
-            yield Doubt("time close to the GPU's peak", quantity, place, shown, LOOK)
-
-
-def _peak(published: Published, precision: str) -> Peak | None:
-    """As given, or of the GPU."""
-    if published.peak_tflop_s:
-        return Peak(precision, published.peak_tflop_s)
-    return published.chip.most(precision) if published.chip else None
+        check, severity = "time that the GPU cannot reach", IMPOSSIBLE
+        if share.low <= 1:
+            check, severity = "time close to the GPU's peak", LOOK
+            detail += f", {share.value * 100:.0f} % of it"
+        elif assumed:
+            check, severity = "time above the peak of what was assumed", LOOK
+        if share.low > DOUBTFUL_SHARE:
+            yield Doubt(check, quantity, place, detail, severity)
 
 
 def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
@@ -83,11 +76,7 @@ def same_times(published: Published, studies: Sequence[Published]) -> Iterator[D
     """Times that another study has printed digit for digit: two measurements do not agree like that."""
     times = published.epoch_s
     for other in studies:
-        if (
-            times
-            and other.id != published.id
-            and all(str(other.epoch_s.get(place)) == str(times[place]) for place in times)
-        ):
+        if other.id != published.id and all(str(other.epoch_s.get(at)) == str(time) for at, time in times.items()):
+            detail = f"{len(times)} times are those of {other.id}, digit for digit"
             for place in times:
-                detail = f"{len(times)} times are those of {other.id}, digit for digit"
-                yield Doubt("times of another study", "epoch_s", place, detail, LOOK)
+                yield Doubt(COPIED, "epoch_s", place, detail, LOOK)

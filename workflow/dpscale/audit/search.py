@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpscale.audit.conventions import METHOD, OTHER, WRONG, Choice, Constant, Convention, Form, space
+from dpscale.audit.conventions import METHOD, OTHER, WRONG, Choice, Constant, Convention, Form, space, steps_of
 from dpscale.audit.reading.published import Printed, Published, Spot
 from dpscale.formulas.rounded import Rounded
 
@@ -166,7 +166,8 @@ def _searched(published: Published, quantity: str, prefers_method: bool = False)
         return outcome
     best = method if prefers_method and method.is_most(checkable) else _best(matches)
     steps = best.convention.steps
-    as_simple = sum(form.steps + constant.steps <= best.steps for form in values for constant in constants)
+    of_forms, of_constants = ([steps_of(one.choices) for one in some] for some in (values, constants))
+    as_simple = sum(of_form + of_constant <= best.steps for of_form in of_forms for of_constant in of_constants)
     chance = best.by_chance(as_simple)
     if best.is_most(checkable) and (chance < CHANCE_LIMIT or not steps):
         return replace(outcome, best=best, chance=chance)
@@ -194,8 +195,6 @@ def _matches(
 
 def _suiting(constants: Sequence[Constant], value: Rounded, printed: Rounded) -> Sequence[Constant]:
     """The constants, sorted, with which a value gives a printed figure."""
-    if value.high < 0 < printed.low or printed.high < 0 < value.low:
-        return ()
     if value.low <= 0 or printed.low <= 0:
         return [constant for constant in constants if (value * constant.value).meets(printed)]
     low, high = printed.low / value.high * (1 - _SLACK), printed.high / value.low * (1 + _SLACK)

@@ -8,8 +8,8 @@ from dpscale.audit.checks import LOOK, SEVERITIES
 from dpscale.audit.conventions import OTHER, WRONG
 from dpscale.audit.corrected import clock_of
 from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words
-from dpscale.audit.reading.published import Published, Spot
-from dpscale.audit.search import Found
+from dpscale.audit.reading.published import Spot
+from dpscale.audit.search import several
 from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
 from dpscale.tables.published import AuditRow, AuditWarningsRow
@@ -37,51 +37,36 @@ def verdict_of(reading: Reading, quantity: str) -> str:
 def sentence(reading: Reading, quantity: str) -> str:
     """The outcome for a quantity: its convention, and what supports it. Warnings say which cells it does not give."""
     found, name = reading.found[quantity], NAMES[quantity]
+    cells = len(several(found.checkable))
     if verdict_of(reading, quantity) == UNKNOWN and not found.match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
         return f"The {name} cannot be checked: {listed([*reasons])}."
     if quantity == "utilisation_percent" and found.factor:
-        return _of_a_link(reading.published, found)
+        # Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one.
+        link = f"{number((100 / found.factor).value)} {reading.published.bandwidth_unit or 'GB/s'}"
+        return f"The utilisation is the bandwidth as printed over a link of {link}, in all {cells} cells."
     if not found.match:
         all_of = f", {number(found.factor.value)} times what the times give in all cells" if found.factor else ""
         return f"No convention of the {found.tried:,} tried gives the {name}{all_of}."
-    several = sum(place.gpus > 1 for place in found.checkable)
-    where = f"in {found.match.supporting} of {several} cells" if found.best else "with times of another run"
+    where = f"in {found.match.supporting} of {cells} cells" if found.best else "with times of another run"
     chance = f"; chance alone would do as well in {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else ""
-    return f"The {name} is {_convention(reading, found)}, {where}{chance}."
-
-
-def _convention(reading: Reading, found: Found) -> str:
-    assert found.match
     clock = f", of the clock {clock_of(reading.published, found).name}" if reading.published.other_clocks else ""
     differences = "; ".join(found.match.convention.words(OTHER, WRONG))
+    defined = f"not as defined here ({differences})" if differences else "as defined here"
     is_cut = ", digits cut, not rounded" if found.match.is_cut else ""
-    against_method = f"not as defined here ({differences})" if differences else "as defined here"
-    return f"{found.match.convention.formula}{clock}, {against_method}{is_cut}"
+    return f"The {name} is {found.match.convention.formula}{clock}, {defined}{is_cut}, {where}{chance}."
 
 
-def _of_a_link(published: Published, found: Found) -> str:
-    """Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one."""
-    assert found.factor
-    link, cells = 100 / found.factor, sum(place.gpus > 1 for place in found.checkable)
-    unit = published.bandwidth_unit or "GB/s"
-    return (
-        f"The utilisation is the bandwidth as printed over a link of {number(link.value)} {unit}, in all {cells} cells."
-    )
-
-
-def remarks(reading: Reading) -> Iterator[tuple[str, str, str]]:
-    """Quantity, verdict and sentence of what else there is to say."""
+def remarks(reading: Reading) -> Iterator[tuple[str, str]]:
+    """Verdict and sentence of what else there is to say."""
     published = reading.published
     if published.assumed:
-        yield "epoch_s", "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
+        yield "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
     for what in published.left_out:
-        yield "epoch_s", "left out", f"{what}."
+        yield "left out", f"{what}."
     if published.gpu and not published.chip and not published.peak_tflop_s:
-        text = (
-            f"Times are not compared with the peak of the GPU: {published.gpu} is not known here. Give --peak TFLOP/s."
-        )
-        yield "epoch_s", "not compared", text
+        unknown = f"{published.gpu} is not known here. Give --peak TFLOP/s."
+        yield "not compared", f"Times are not compared with the peak of the GPU: {unknown}"
 
 
 def answer(tables: AuditTables) -> str:

@@ -19,10 +19,10 @@ TextTable = Sequence[tuple[int, Sequence[str]]]
 
 # A table of results has hundreds of rows. A history or a log, which is taken for one, has a million.
 _MOST_MB, _MOST_CHARACTERS, _MOST_ROWS = 5, 20_000, 5_000
-_HINTS = (
-    (_MARKDOWN, ": below its head a table has a line such as |---|---|"), (_HTML, ": a table is a <table>"),
-    (_LATEX, r": a table is a whole \begin{tabular}"), (_EXCEL, ": its sheets are empty"),
-)  # fmt: skip
+_HINTS = {
+    _MARKDOWN: ": below its head a table has a line such as |---|---|", _HTML: ": a table is a <table>",
+    _LATEX: r": a table is a whole \begin{tabular}", _EXCEL: ": its sheets are empty",
+}  # fmt: skip
 
 
 def read_text(path: Path) -> tuple[bytes, list[str], list[TextTable]]:
@@ -48,7 +48,7 @@ def read_text(path: Path) -> tuple[bytes, list[str], list[TextTable]]:
     outside, tables = _tables(path, suffix, lines)
     found: list[TextTable] = [rows for table in tables if (rows := [row for row in table if any(row[1])])]
     if not found:
-        hint = next((hint for suffixes, hint in _HINTS if suffix in suffixes), "")
+        hint = next((hint for suffixes, hint in _HINTS.items() if suffix in suffixes), "")
         raise PublishedError(f"{path}: has no table{hint}")
     if max(map(len, found)) > _MOST_ROWS:
         raise PublishedError(f"{path}: is no table of results: it has more than {_MOST_ROWS:,} rows")

@@ -7,7 +7,6 @@ no column does. What is not understood is left out, and said.
 """
 
 import hashlib
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +29,6 @@ from dpscale.audit.reading.published import (
     Printed,
     Published,
     Spot,
-    network_named,
-    precision_named,
     shortened,
 )
 from dpscale.errors import PublishedError
@@ -345,14 +342,16 @@ class _Reader:
             values["dataset_images"] = ASSUMED_IMAGES
             self.assumed["images"] = f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"
         if "parameters_trained" not in given:
-            network = network_named(given.get("network", ""))
-            values["parameters_trained"] = network.parameters if network else None
+            name = given.get("network", "").lower()
+            named = [network.parameters for network in networks() if name in network.name.lower()]
+            values["parameters_trained"] = named[0] if named else None
             if "network" not in given:
                 self.assumed["network"] = f"{networks()[0].parameters:,} parameters ({networks()[0].name})"
         if "precision" in given:
-            values["precision"] = precision_named(given["precision"])
-            if not values["precision"]:
-                self._refuse(f"precision: {given['precision']} is none of {', '.join(PRECISIONS)}")
+            name = given["precision"].lower()
+            values["precision"] = _WORDS["precisions"].get(name, name)
+            if values["precision"] not in PRECISIONS:
+                self._refuse(f"precision: {name} is none of {', '.join(PRECISIONS)}")
         elif "gpu" in given or "peak_tflop_s" in given:
             self.assumed["precision"] = "float32 arithmetic"
         if "bus_gb_s" in given:
@@ -365,13 +364,10 @@ class _Reader:
         return {**values, "assumed": self.assumed}
 
     def _plain(self, name: str, text: str) -> float:
-        try:
-            number = float(re.sub(r"[\s,_]", "", text))
-        except ValueError:
-            number = math.nan
-        if not 0 < number < math.inf:
+        digits = re.fullmatch(r"\d+(\.\d*)?(e[+-]?\d\d?)?", re.sub(r"[\s,_]", "", text))
+        if not digits or not float(digits.group()):
             self._refuse(f"{name.replace('_', ' ')}: {text} is not a number above zero")
-        return number
+        return float(digits.group())
 
     def _refuse(self, why: str) -> NoReturn:
         raise PublishedError(f"{self.path}: {shortened(why)}")

@@ -14,8 +14,7 @@ from dpscale.errors import PublishedError, RecordError
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.validation import read_yaml, violations
-from dpscale.vocabulary.chips import PRECISIONS, Chip, chip_named
-from dpscale.vocabulary.networks import Network, networks
+from dpscale.vocabulary.chips import Chip, chip_named
 
 # What authors derive from their times, in the order in which one follows from the other.
 QUANTITIES = (
@@ -23,14 +22,8 @@ QUANTITIES = (
     "utilisation_percent",
 )
 
-# What people call a precision.
-_PRECISIONS = {
-    "amp": "float16", "mixed": "float16", "fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32",
-    "tf32": "float32",
-}  # fmt: skip
-
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
-_AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision")
+_AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision", "flop_per_image")
 
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
@@ -99,22 +92,21 @@ class Published:
         if problems := violations("published", values) or _contradictions(values):
             more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
             raise PublishedError(f"{path}: {shortened(problems[0])}{more}. See config/README.md")
-        printed, parameters = values["published"], values.get("networks_mentioned", {})
-        trained = {name: parameters[name] for name in ("parameters_trained",) if name in parameters}
+        printed = values["published"]
         read = {
             **{name: values[name] for name in _AS_GIVEN if name in values},
             "dataset_images": int(values["dataset_images"]),
             "batch_sweep_s": _table({batch: {1: time} for batch, time in values.get("batch_sweep_s", {}).items()}),
             "epoch_s": _table(values.get("epoch_s", {})),
             "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
-            "flop_per_image": float(values["flop_per_image"]) if "flop_per_image" in values else None,
+            "parameters_trained": values.get("networks_mentioned", {}).get("parameters_trained"),
             "quantities": {name: _table(printed[name]) for name in QUANTITIES if name in printed},
             "bandwidth_unit": printed.get("bandwidth", {}).get("unit"),
         }
         if "gpu" in values and "precision" not in values:
             read["assumed"] = {"precision": "float32 arithmetic"}
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        return cls(sha256=checksum, **{"batch": PER_GPU, **trained, **read})
+        return cls(sha256=checksum, **{"batch": PER_GPU, **read})
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
         """The same, every epoch time changed, of all tables and clocks."""
@@ -212,17 +204,6 @@ def shortened(why: str) -> str:
     """What is said of a file, on a line of a terminal."""
     line = " ".join(why.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
-
-
-def network_named(name: str) -> Network | None:
-    """The network that a name is part of, in the order of the table; the first without a name."""
-    return next((network for network in networks() if name.lower() in network.name.lower()), None)
-
-
-def precision_named(name: str) -> str:
-    """What the tables call a precision; nothing where they have none of this name."""
-    plain = _PRECISIONS.get(name.strip().lower(), name.strip().lower())
-    return plain if plain in PRECISIONS else ""
 
 
 class _PrintedLoader(yaml.SafeLoader):
