@@ -1,6 +1,5 @@
 """Every figure has a verdict, and says why."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.reading.published import UNSTATED, Published, Spot
 from dpscale.audit.sentences import sentence
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, read
-from published_factory import as_printed, published, with_table
+from published_factory import published, with_table
 
 EPOCH_S = (
     "32x1 104.02, 128x1 61.87, 512x1 48.31, 32x2 71.34, 128x2 40.66, 512x2 29.41, 32x4 40.19, 128x4 22.93, 512x4 16.07"
