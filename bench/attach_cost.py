@@ -69,7 +69,8 @@ def seconds_of_step(mode: str, width: int, minutes: float) -> float:
         environment = {**os.environ, "PYTHONPATH": str(SITE), "DPSCALE_ATTACH": folder}
         subprocess.run([sys.executable, "-c", SCRIPT, str(width)], env=environment, check=True)
         (path,) = Path(folder).glob("process-*.json")
-        return float(median(json.loads(path.read_text())["step_s"]))
+        blocks = json.loads(path.read_text())["blocks"]
+        return float(median(seconds for block in blocks for seconds in block["step_s"]))
 
 
 if __name__ == "__main__":

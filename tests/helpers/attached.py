@@ -31,9 +31,9 @@ class Attached:
         blocks = [block for block in self.processes[rank]["blocks"] if block["probe"] == probe]
         return float(median(block["seconds"] / block["steps"] for block in blocks))
 
-    def steps(self, rank: int) -> list[tuple[str, int]]:
-        """Probe and number of steps of each block, in their order."""
-        return [(block["probe"], len(block["step_s"])) for block in self.processes[rank]["blocks"]]
+    def probes(self, rank: int = 0) -> list[str]:
+        """The probe of each block, in their order."""
+        return [block["probe"] for block in self.processes[rank]["blocks"]]
 
 
 def run_attached(

@@ -383,8 +383,6 @@ PROBES: Mapping[str, str] = MappingProxyType({
     "own_pace": "the same without allreduce and loader, the slowest {device} of each step",
     "no_buffers": "the same without sending buffers",
     "accumulated": "the same, micro-batches not synchronised",
-    "no_scalars": "the same, its own collectives answered at once",
-    "unused_off": "the same without the search for unused parameters",
     "no_waiting": "the same without waiting for numbers",
     "gc_off": "the same without garbage collection",
     "anomaly_off": "the same without anomaly detection",
@@ -393,7 +391,6 @@ PROBES: Mapping[str, str] = MappingProxyType({
     "autocast_bfloat16": "the same computing in bfloat16",
     "cudnn_benchmark_off": "the same without cuDNN's search",
     "fused_optimiser": "the same with the optimiser in one operation",
-    "foreach_optimiser": "the same with the optimiser in few operations",
 })  # fmt: skip
 
 # What can be changed at once and timed, by name.

@@ -16,8 +16,6 @@ from dpscale.vocabulary.causes import NOTHING, Cause
 from dpscale.vocabulary.chips import chip_named
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")
-# Steps without blocks are cut into so many.
-BLOCKS = 9
 # Options of scripts that say how many steps they make, whatever the number of ranks.
 _FIXED_STEPS = re.compile(r"--?(max|total|train|num)[-_](train(ing)?[-_])?(steps|iters|iterations)\b")
 # A step that takes so many times the median is a pause, and counts among those.
@@ -156,8 +154,8 @@ def _ranks(record: Record, what: str) -> list[Mapping[str, Any]]:
 def _by_probe(rank: Mapping[str, Any]) -> Blocks:
     """Blocks without the steps that are told as pauses; those of a GPU come without."""
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
-    blocks = rank.get("blocks") or ()
-    usual = [seconds for block in blocks if block["probe"] in AS_IT_IS for seconds in _each_s(block)]
+    blocks = rank["blocks"]
+    usual = [seconds for block in blocks if block["probe"] in AS_IT_IS for seconds in block["step_s"]]
     limit_s = PAUSE * median(usual) if usual and rank["device"] == "cpu" else inf
     for block in blocks:
         found.setdefault(block["probe"], {})[block["round"]] = _without_pauses(block, limit_s)
@@ -165,17 +163,12 @@ def _by_probe(rank: Mapping[str, Any]) -> Blocks:
 
 
 def _without_pauses(block: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:
-    each = _each_s(block)
+    each = block["step_s"]
     usual = [seconds for seconds in each if seconds <= limit_s]
     if 2 * len(usual) <= len(each):
         return block
     seconds, steps = block["seconds"] - (sum(each) - sum(usual)), block["steps"] - (len(each) - len(usual))
-    return {**block, "seconds": seconds, "steps": steps, "step_s": usual, "borders": []}
-
-
-def _each_s(block: Mapping[str, Any]) -> list[float]:
-    left_out = set(block.get("borders") or ())
-    return [seconds for number, seconds in enumerate(block.get("step_s") or ()) if number not in left_out]
+    return {**block, "seconds": seconds, "steps": steps, "step_s": usual}
 
 
 def _rounds(blocks: Sequence[Blocks], name: str) -> list[int]:
@@ -189,30 +182,23 @@ def _step_s(block: Mapping[str, Any]) -> float:
 
 
 def _slowest_s(blocks: Sequence[Mapping[str, Any]], on_gpu: bool) -> float:
-    """A step whose slowest rank is waited for: of every step, where each was timed. The host's clock of single steps is
-    not that of a GPU's."""
-    steps = [_each_s(block) for block in blocks]
-    if all(steps) and not on_gpu:
-        return fmean(map(max, zip(*steps, strict=False)))
-    return max(map(_step_s, blocks))
+    """A step whose slowest rank is waited for: of every step, but of a GPU's, whose single steps the host's clock does
+    not tell."""
+    if on_gpu:
+        return max(map(_step_s, blocks))
+    return fmean(map(max, zip(*(block["step_s"] for block in blocks), strict=False)))
 
 
 def _loading(blocks: Blocks) -> Figure:
     """What a rank waits for its loader, of a step as it is."""
     own = blocks["as_it_is"]
-    return of_rounds({number: (block.get("loading_s") or 0.0) / block["steps"] for number, block in own.items()})
+    return of_rounds({number: block["loading_s"] / block["steps"] for number, block in own.items()})
 
 
 def as_it_is(rank: Mapping[str, Any]) -> Figure:
-    """A rank's step in its blocks without an intervention; without any that count, of steps in a row."""
-    blocks = [block for block in rank.get("blocks") or () if block["probe"] in AS_IT_IS and block["steps"]]
-    if blocks:
-        return of_rounds([_step_s(block) for block in blocks])
-    step_s = rank.get("step_s") or ()
-    size = max(1, len(step_s) // BLOCKS)
-    return (
-        of_rounds([fmean(step_s[start : start + size]) for start in range(0, len(step_s), size)]) if step_s else UNKNOWN
-    )
+    """A rank's step in its blocks without an intervention; unknown without any."""
+    blocks = [block for block in rank["blocks"] if block["probe"] in AS_IT_IS]
+    return of_rounds([_step_s(block) for block in blocks]) if blocks else UNKNOWN
 
 
 def _held_batch(one: Sequence[Mapping[str, Any]], ranks: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:

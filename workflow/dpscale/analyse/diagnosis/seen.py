@@ -26,14 +26,13 @@ SWITCHED = (
     ("deterministic", "deterministic_off", ""),
     ("no_tf32", "precision", ""),
     ("many_small_tensors", "fused_optimiser", ""),
-    ("many_small_tensors", "foreach_optimiser", ""),
     ("allocator_emptied", "no_emptying", "emptyings"),
 )
-# What happens now and then: its cause, what it is called among events, what is counted of it, and a probe without it.
+# What happens now and then: its cause, what it is called among events, and a probe without it.
 EVENTS = (
-    ("garbage_collection", "gc", "count", "gc_off"),
-    ("compile_per_length", "compile", "count", ""),
-    ("cudnn_search", "cudnn_search", "new_shapes", "cudnn_benchmark_off"),
+    ("garbage_collection", "gc", "gc_off"),
+    ("compile_per_length", "compile", ""),
+    ("cudnn_search", "cudnn_search", "cudnn_benchmark_off"),
 )
 # Float64 is so many times slower than float32 without tensor cores, at least.
 FLOAT64_SLOWER = 2.0
@@ -95,8 +94,7 @@ def part(of: Any, *names: str) -> Any:
 
 def places(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """`train.py, line 7: loss.item()`, of the first three."""
-    lines = [row["line"] if isinstance(row.get("line"), Mapping) else row for row in rows]
-    told = [f"{line['file']}, line {line['line']}: {line.get('code') or ''}" for line in lines if line.get("file")]
+    told = [f"{row['file']}, line {row['line']}: {row['code']}" for row in rows if row.get("file")]
     return list(dict.fromkeys(told))[:3]
 
 
@@ -164,10 +162,10 @@ def _logging(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 def _events(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """By their seconds, or by blocks without them where those tell it surely."""
     searches = probes.on_gpu and seen.part("switches", "cudnn_benchmark")
-    for name, event, counted, probe in EVENTS if searches else EVENTS[:-1]:
+    for name, event, probe in EVENTS if searches else EVENTS[:-1]:
         of_ranks = [part(rank, "events", event) or {} for rank in seen.ranks]
         most = max(of_ranks, key=lambda one: one.get("seconds") or 0.0)
-        rare = _rare(probes, seen, name, most.get("seconds") or 0.0, most.get(counted) or 0, [])
+        rare = _rare(probes, seen, name, most.get("seconds") or 0.0, most.get("count") or 0, [])
         cost = probes.cost(probes.whole, probe)
         # Pauses are no part of blocks.
         is_less = cost and cost.seconds.has_interval and cost.seconds.high < rare.cost_s.value
@@ -183,11 +181,11 @@ def _calls(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """The time in collectives but DDP's, of the script itself or to gather shards of what would fit whole; and in DDP's
     search: of a step as it is."""
     steps = seen.part("counted_steps") or 1
-    rows = [row for row in seen.part("collectives") or () if row["by"] != "ddp"]
-    memory, held = seen.part("memory", "total"), 4 * (seen.part("parameter_bytes") or 0)
+    rows = seen.part("collectives") or ()
+    memory, held = seen.part("device_bytes"), 4 * (seen.part("parameter_bytes") or 0)
     is_sharded = seen.first["strategy"] == "fsdp" or "ZeroRedundancy" in (seen.part("optimiser", "class") or "")
     if not (is_sharded and memory and held > FITS * memory):
-        cost = exact(sum(row["seconds"] or 0.0 for row in rows) / steps)
+        cost = exact(sum(row["seconds"] for row in rows) / steps)
         often = Evidence("calls", exact(sum(row["calls"] for row in rows) / steps), DECIMAL)
         name, remedy = "sharding" if is_sharded else "scalars", Remedy("none_of_it", cost)
         yield found(name, probes, ProbeCost(cost), [often], [remedy], places(rows))
@@ -267,7 +265,7 @@ def _computing(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     step = probes["own_pace" if probes.has("own_pace") else probes.in_memory].value
     busy, sizes = seen.part("profile", "busy_share"), seen.part("dtypes") or {}
     computing = min(step, probes[probes.whole].value * (1.0 if busy is None else busy))
-    searches = seen.part("switches", "cudnn_benchmark") and seen.part("events", "cudnn_search", "new_shapes")
+    searches = seen.part("switches", "cudnn_benchmark") and seen.part("events", "cudnn_search", "count")
     if busy is not None and busy < BUSY_GPU and (searches or 0) < OFTEN * seen.first["steps"]:
         cost = exact(step - computing)
         evidence = [
@@ -285,7 +283,7 @@ def _computing(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 def _not_timed(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """What is certain, and nothing was timed without."""
-    notes = [name for name in ("debugger", "profiler") if seen.part("switches", name)] + seen.variables(BLOCKING)
+    notes = [*(["debugger"] if seen.part("switches", "debugger") else []), *seen.variables(BLOCKING)]
     if notes:
         yield found("debugger", probes, ProbeCost(Figure()), [], [], notes)
     if seen.first["strategy"] == "dp":

@@ -1,162 +1,102 @@
-"""Calls that wait, with their lines: the script's own collectives, numbers asked of a GPU, the allocator's emptying."""
+"""What a script calls now and then: each kind counted and timed by its line, or answered at once by an intervention.
+
+Beside calls: collections of garbage, graphs that are compiled, and batches of new shapes, which cuDNN searches for.
+"""
 
 from __future__ import annotations
 
 import copy
+import gc
 import sys
 import time
-from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
-from .hooks import NOW, line_of, of_script, shown, wrap
+from .hooks import NOW, Hooked, Line, Places, line_of, shown
 
 clock = time.perf_counter
 real_synchronize = torch.cuda.synchronize
 
-COLLECTIVES = {
-    "all_reduce": "allreduce",
-    "all_reduce_coalesced": "allreduce",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "all_gather": "allgather",
-    "all_gather_into_tensor": "allgather",
-    "_all_gather_base": "allgather",
-    "reduce_scatter": "reduce_scatter",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "gather": "gather",
-    "scatter": "scatter",
-    "all_to_all": "alltoall",
-    "all_to_all_single": "alltoall",
-    "barrier": "barrier",
-    "monitored_barrier": "barrier",
-    "all_gather_object": "object",
-    "gather_object": "object",
-    "broadcast_object_list": "object",
-    "scatter_object_list": "object",
-    "send": "send",
-    "recv": "recv",
-}
-NUMBERS = ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "cpu", "nonzero")
 LARGE = 100_000  # elements: an answer that is larger is not kept
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
 class Calls:
-    """Counted steps of blocks as they are, by the place that called."""
+    """Calls of one kind: how many, how long, and those of counted steps as they are by the line that called.
 
-    def __init__(self) -> None:
-        self.rows: dict[Any, list[Any]] = {}
-        self.seconds = 0.0  # in counted steps of any block
-        self.asked = 0  # calls in others
-        self.inside = False
+    While they are `left_out` they answer `answer` at once. Each begins a `border` between steps, if that is named.
+    """
 
-    def add(self, kind: str, by: Any, seconds: float, size: int = 0) -> None:
+    def __init__(self, answer: Any = None, border: str = "") -> None:
+        self.answer, self.border = answer, border
+        self.left_out = self.inside = False
+        self.count, self.seconds = 0, 0.0
+        self.lines: dict[Line | None, list[float]] = {}  # calls and seconds
+
+    def hook(self, real: Hooked) -> Hooked:
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            if self.left_out:
+                return self.answer
+            if self.inside:  # one of these calls another
+                return real(*args, **kwargs)
+            NOW.border = NOW.border or self.border
+            self.inside, began = True, clock()
+            try:
+                return real(*args, **kwargs)
+            finally:
+                self.inside = False
+                self.add(sys._getframe(1), clock() - began)
+
+        return hook
+
+    def add(self, by: Any, seconds: float) -> None:
         self.seconds += seconds
-        if not NOW.as_it_is:
-            return
-        key = (by.f_code, by.f_lasti, kind)
-        row = self.rows.get(key)
-        if row is None:
-            who = "script" if of_script(by.f_code.co_filename) else "library"
-            row = self.rows[key] = [kind, who, 0, 0, 0.0, line_of(by)]
-        row[2] += 1
-        row[3] += size
-        row[4] += seconds
+        if NOW.as_it_is:
+            sums = self.lines.setdefault(line_of(by), [0, 0.0])
+            sums[0] += 1
+            sums[1] += seconds
 
-    def merged(self) -> list[dict[str, Any]]:
-        """A row per kind and line, those that take longest first."""
-        rows: dict[Any, dict[str, Any]] = {}
-        for kind, by, calls, size, seconds, line in self.rows.values():
-            row = rows.setdefault(
-                (kind, by, line),
-                {"kind": kind, "by": by, "calls": 0, "bytes": 0, "seconds": 0.0, "line": shown(line)},
-            )
-            row["calls"] += calls
-            row["bytes"] += size
-            row["seconds"] += seconds
-        return sorted(rows.values(), key=lambda row: (-row["seconds"], -row["calls"]))[:100]
+    def report(self) -> list[dict[str, Any]]:
+        """A row per line, those that take longest first."""
+        rows = [{**shown(line), "calls": calls, "seconds": seconds} for line, (calls, seconds) in self.lines.items()]
+        return sorted(rows, key=lambda row: -row["seconds"])[:100]
 
 
-COLLECTIVE, WAIT, EMPTYING = Calls(), Calls(), Calls()
-
-
-class Answers:
-    """The last true answers, by the place that asked."""
+class Numbers(Calls):
+    """Numbers that are asked of a GPU. While left out, the last true one is the answer, by the place that asks."""
 
     def __init__(self) -> None:
-        self.at_once = False
-        self.no_emptying = False
-        self.emptied = 0  # times
-        self.last: dict[Any, tuple[Any, Any]] = {}
+        super().__init__()
+        self.last: dict[Any, Any] = {}
 
+    def hook(self, real: Hooked) -> Hooked:
+        def hook(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.inside or type(tensor) not in PLAIN or not tensor.is_cuda:
+                return real(tensor, *args, **kwargs)
+            self.count += 1
+            if not NOW.counting:
+                return real(tensor, *args, **kwargs)
+            by = sys._getframe(1)
+            key = by.f_code, by.f_lasti, real, tensor.shape, tensor.dtype
+            if self.left_out and key in self.last:
+                return _copy(self.last[key])
+            self.inside, began = True, clock()
+            try:
+                value = real(tensor, *args, **kwargs)
+            finally:
+                self.inside = False
+            self.add(by, clock() - began)
+            if not (isinstance(value, Tensor) and value.requires_grad) and tensor.numel() <= LARGE:
+                self.last[key] = _copy(value)
+            return value
 
-ANSWERS = Answers()
-
-
-def install() -> None:
-    for name, kind in COLLECTIVES.items():
-        for module in (dist.distributed_c10d, dist) if dist.is_available() else ():
-            wrap(module, name, lambda real, kind=kind: _collective(real, kind))  # type: ignore[misc]
-    wrap(torch.cuda, "empty_cache", _empty_cache)
-
-
-def install_waits() -> None:
-    """Where the script computes on a GPU: on a CPU nobody waits."""
-    for name in NUMBERS:
-        wrap(Tensor, name, lambda real, name=name: _number(real, name))  # type: ignore[misc]
-    wrap(torch, "nonzero", lambda real: _number(real, "nonzero"))
-    wrap(torch.cuda, "synchronize", _synchronize)
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, Tensor):
-        return value.numel() * value.element_size()
-    return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 0
-
-
-def _collective(real: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    def hook(*args: Any, **kwargs: Any) -> Any:
-        if COLLECTIVE.inside or not NOW.counting:
-            return real(*args, **kwargs)
-        COLLECTIVE.inside = True
-        began = clock()
-        try:
-            return real(*args, **kwargs)
-        finally:
-            COLLECTIVE.inside = False
-            first = args[0] if args else next(iter(kwargs.values()), None)
-            COLLECTIVE.add(kind, sys._getframe(1), clock() - began, _size(first))
-
-    return hook
-
-
-def _number(real: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if WAIT.inside or type(self) not in PLAIN or not self.is_cuda:
-            return real(self, *args, **kwargs)
-        if not NOW.counting:
-            WAIT.asked += 1
-            return real(self, *args, **kwargs)
-        by = sys._getframe(1)
-        key = (by.f_code, by.f_lasti, kind, self.shape, self.dtype)
-        if ANSWERS.at_once and key in ANSWERS.last:
-            return _copy(ANSWERS.last[key])
-        WAIT.inside = True
-        began = clock()
-        try:
-            value = real(self, *args, **kwargs)
-        finally:
-            WAIT.inside = False
-        WAIT.add(kind, by, clock() - began)
-        if not (isinstance(value, Tensor) and value.requires_grad) and self.numel() <= LARGE:
-            ANSWERS.last[key] = _copy(value)
-        return value
-
-    return hook
+        return hook
 
 
 def _copy(value: Any) -> Any:
@@ -166,29 +106,95 @@ def _copy(value: Any) -> Any:
     return copy.deepcopy(value) if isinstance(value, list) else value
 
 
-def _synchronize(real: Callable[..., Any]) -> Callable[..., Any]:
-    def hook(*args: Any, **kwargs: Any) -> Any:
-        if not NOW.counting:
-            WAIT.asked += 1
-            return real(*args, **kwargs)
-        if ANSWERS.at_once:
-            return None
-        began = clock()
-        real(*args, **kwargs)
-        WAIT.add("synchronize", sys._getframe(1), clock() - began)
-        return None
+class Events:
+    """Totals since the warm-up ended, and what was switched on."""
 
-    return hook
+    def __init__(self) -> None:
+        self.autocast = self.anomaly = False  # has been on
+        self.anomaly_off = self.search_off = False  # by an intervention
+        self.new_shape = False  # of a batch since the last step
+        self.gc_began = 0.0
+        self.start()
 
+    def start(self) -> None:
+        self.collections, self.gc_s, self.longest_s = 0, 0.0, 0.0
+        self.new_shape_s: list[float] = []
+        self.known_shape_s: list[float] = []
+        self.compiled_before = compiled()
 
-def _empty_cache(real: Callable[..., Any]) -> Callable[..., Any]:
-    def hook() -> None:
-        ANSWERS.emptied += 1
-        if ANSWERS.no_emptying:
+    def collected(self, phase: str, _info: dict[str, int]) -> None:
+        """One of gc.callbacks."""
+        if phase == "start":
+            self.gc_began = clock()
             return
-        began = clock()
-        real()
-        if NOW.counting:
-            EMPTYING.add("empty_cache", sys._getframe(1), clock() - began)
+        seconds = clock() - self.gc_began
+        self.collections += 1
+        self.gc_s += seconds
+        self.longest_s = max(self.longest_s, seconds)
+
+    def stepped(self, seconds: float) -> None:
+        if self.new_shape:
+            self.new_shape = False
+            self.new_shape_s.append(seconds)
+        elif NOW.as_it_is or (NOW.counting and self.search_off):
+            self.known_shape_s.append(seconds)
+
+    def report(self) -> dict[str, Any]:
+        (count, seconds), (count_before, seconds_before) = compiled(), self.compiled_before
+        usual_s = median(self.known_shape_s or [0.0])
+        searched_s = max(0.0, sum(self.new_shape_s) - len(self.new_shape_s) * usual_s)
+        return {
+            "gc": {"count": self.collections, "seconds": self.gc_s, "longest_s": self.longest_s},
+            "compile": {"count": count - count_before, "seconds": seconds - seconds_before},
+            "cudnn_search": {"count": len(self.new_shape_s), "seconds": searched_s},
+        }
+
+
+def compiled() -> tuple[int, float]:
+    """Graphs that torch.compile has made, and their seconds. Nothing is loaded for it."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    times = getattr(utils, "compilation_time_metrics", {})
+    seconds: list[float] = times.get("_compile.compile_inner") or times.get("_compile") or []
+    return len(seconds), sum(seconds)
+
+
+def _set_anomaly_enabled(real: Hooked) -> Hooked:
+    def hook(enabled: bool, check_nan: bool = True) -> None:
+        EVENTS.anomaly |= bool(enabled)
+        real(bool(enabled) and not EVENTS.anomaly_off, check_nan)
 
     return hook
+
+
+def _autocast(real: Hooked) -> Hooked:
+    def enter(self: Any) -> Any:
+        EVENTS.autocast |= self._enabled
+        return real(self)
+
+    return enter
+
+
+EVENTS = Events()
+EXCHANGED, ASKED, SYNCHRONISED, EMPTIED, SEARCHED = Calls(), Numbers(), Calls(), Calls(), Calls()
+SAVED, COLLECTED = Calls(border="checkpoint"), Calls(answer=0)
+
+COLLECTIVES = """
+    all_reduce all_reduce_coalesced broadcast reduce all_gather all_gather_into_tensor _all_gather_base reduce_scatter
+    reduce_scatter_tensor gather scatter all_to_all all_to_all_single barrier monitored_barrier all_gather_object
+    gather_object broadcast_object_list scatter_object_list send recv
+"""
+PLACES: Places = (
+    *((of, COLLECTIVES, EXCHANGED.hook) for of in ((dist.distributed_c10d, dist) if dist.is_available() else ())),
+    (DistributedDataParallel, "_post_forward", SEARCHED.hook),
+    (torch.cuda, "empty_cache", EMPTIED.hook),
+    (torch, "save", SAVED.hook),
+    (gc, "collect", COLLECTED.hook),
+    (torch, "set_anomaly_enabled", _set_anomaly_enabled),
+    (torch.amp.autocast_mode.autocast, "__enter__", _autocast),
+)
+# Where the script computes on a GPU: on a CPU nobody waits.
+WAITS: Places = (
+    (Tensor, "item tolist __bool__ __float__ __int__ __index__ cpu nonzero", ASKED.hook),
+    (torch, "nonzero", ASKED.hook),
+    (torch.cuda, "synchronize", SYNCHRONISED.hook),
+)

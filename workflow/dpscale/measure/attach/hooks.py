@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import linecache
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 Line = tuple[str, int]  # file and number
+Hooked = Callable[..., Any]
+# Where a hook is put: the module or class, the names of functions in it, and what makes a hook of the real one.
+Places = Sequence[tuple[Any, str, Callable[[Hooked], Hooked]]]
 
 _HERE = str(Path(__file__).resolve().parent)
 _LIBRARIES = tuple({_HERE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
-_OF_SCRIPT: dict[str, bool] = {}
 
 
 class Now:
@@ -24,23 +26,23 @@ class Now:
         self.step = 0  # optimiser steps so far
         self.counting = False  # within the steps of a block that count
         self.as_it_is = False  # the same, in a block without an intervention
-        self.border = (
-            ""  # what began since the last step that belongs between steps: an epoch, validation, a checkpoint
-        )
+        # What began since the last step that belongs between steps: an epoch, validation, a checkpoint.
+        self.border = ""
 
 
 NOW = Now()
 
 
-def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Puts make(real) in place of owner.name, where there is one. torch.compile leaves it out of its graphs."""
-    real = getattr(owner, name, None)
-    if real is None or hasattr(real, "dpscale_hook"):
-        return
-    hook: Any = functools.wraps(real)(make(real))
-    hook.dpscale_hook = True
-    leave_out_of_graphs(hook)
-    setattr(owner, name, hook)
+def put(places: Places) -> None:
+    """Puts hooks where there is something to hook. torch.compile leaves them out of its graphs."""
+    for owner, names, make in places:
+        for name in names.split():
+            real = getattr(owner, name, None)
+            if real is not None and not hasattr(real, "dpscale_hook"):
+                hook: Any = functools.wraps(real)(make(real))
+                hook.dpscale_hook = True
+                leave_out_of_graphs(hook)
+                setattr(owner, name, hook)
 
 
 def leave_out_of_graphs(hook: Any) -> None:
@@ -54,14 +56,11 @@ def leave_out_of_graphs(hook: Any) -> None:
         pass
 
 
+@functools.cache
 def of_script(file: str) -> bool:
     """Whether it is one of the user's files: no library's, and nothing made up as `<string>`."""
-    known = _OF_SCRIPT.get(file)
-    if known is None:
-        path = str(Path(file).resolve())
-        known = not file.startswith("<") and not path.startswith(_LIBRARIES) and "site-packages" not in path
-        _OF_SCRIPT[file] = known
-    return known
+    path = str(Path(file).resolve())
+    return not file.startswith("<") and not path.startswith(_LIBRARIES) and "site-packages" not in path
 
 
 def line_of(frame: FrameType | None) -> Line | None:
@@ -76,6 +75,6 @@ def line_of(frame: FrameType | None) -> Line | None:
     return main
 
 
-def shown(line: Line | None) -> dict[str, Any] | None:
-    """A line as it stands in the file of a process: file, line, code."""
-    return line and {"file": line[0], "line": line[1], "code": linecache.getline(*line).strip()}
+def shown(line: Line | None) -> dict[str, Any]:
+    """A line as it stands in the file of a process; nothing where no line of the script called."""
+    return {"file": line[0], "line": line[1], "code": linecache.getline(*line).strip()} if line else {}

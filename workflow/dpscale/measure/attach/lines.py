@@ -1,4 +1,4 @@
-"""Which line of the script runs: a thread looks at the main thread's stack, and gaps between steps get their line."""
+"""What runs: the line of the script, seen in samples of its stack; kernels and operations of the last steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import time
 from collections import Counter, deque
 from typing import Any
 
+import torch
+
+from .calls import compiled
 from .hooks import NOW, Line, line_of, shown
 
 PAUSE_S = 0.025
-MOST_GAPS = 300
 
 
 class Sampler(threading.Thread):
@@ -20,9 +22,8 @@ class Sampler(threading.Thread):
     def __init__(self, watched: int) -> None:
         super().__init__(name="dpscale", daemon=True)
         self._watched = watched  # the thread that trains
-        self.latest: deque[tuple[int, Line | None, str]] = deque(maxlen=4000)
-        self.steady: Counter[Line] = Counter()
-        self.seen = 0
+        self.latest: deque[tuple[int, Line | None, str]] = deque(maxlen=4000)  # step, line, function
+        self.steady: Counter[Line | None] = Counter()
         self.stopped = False
 
     def run(self) -> None:
@@ -38,48 +39,65 @@ class Sampler(threading.Thread):
         line = line_of(frame)
         self.latest.append((step, line, f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"))
         if steady:
-            self.seen += 1
-            if line:
-                self.steady[line] += 1
+            self.steady[line] += 1
 
     def of_step(self, step: int) -> dict[str, Any]:
-        """The line most often seen in a step, its share of the step's samples, and the function it was in."""
+        """The line most often seen in a step, and the function it was in most often."""
         seen = [(line, inside) for number, line, inside in list(self.latest) if number == step and line]
         if not seen:
-            return {"file": None, "line": None, "code": None, "share": None, "inside": None}
-        (line, count), *_ = Counter(line for line, _ in seen).most_common(1)
+            return {}
+        line = Counter(line for line, _ in seen).most_common(1)[0][0]
         inside = Counter(inside for of, inside in seen if of == line).most_common(1)[0][0]
-        return {**(shown(line) or {}), "share": count / len(seen), "inside": inside}
+        return {**shown(line), "inside": inside}
 
-    def lines(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, Any]]:
         """Where counted steps as they are spend their time, by samples."""
-        return [{**(shown(line) or {}), "share": count / self.seen} for line, count in self.steady.most_common(12)]
+        seen = sum(self.steady.values())
+        return [{**shown(line), "share": count / seen} for line, count in self.steady.most_common(12) if line]
 
 
-class Gaps:
-    """Steps that took over three times the median, with what ran in them."""
+class Profile:
+    """Kernels of a few steps, the last thing that is done: a profiler that ran once slows what the host limits."""
 
-    def __init__(self, sampler: Sampler | None) -> None:
-        self._sampler = sampler
-        self.found: list[dict[str, Any]] = []
-        self.count, self.seconds = 0, 0.0
+    def __init__(self, rank: int) -> None:
+        """Of rank 0 alone."""
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        self._profiler: Any = torch.profiler.profile(activities=activities) if rank == 0 else None
+        if self._profiler:
+            self._profiler.__enter__()
 
-    def note(self, seconds: float, step: int, probe: str, border: str, parts: dict[str, float]) -> None:
-        """`parts`: seconds of the step that are known, by what they were; the longest names it where it is half."""
-        self.count += 1
-        self.seconds += seconds
-        if len(self.found) >= MOST_GAPS:
-            return
-        name = max(parts, key=lambda part: parts[part])
-        what = name if parts[name] >= 0.5 * seconds else "script"
-        line = self._sampler.of_step(step) if self._sampler else {}
-        self.found.append(
-            {
-                "seconds": round(seconds, 5),
-                "after_step": step,
-                "what": what,
-                "probe": probe,
-                "border": border or None,
-                **line,
-            }
+    def end(self, steps: int, step_s: float) -> dict[str, Any] | None:
+        """Busy share of the GPU, of the step as it is without a profiler. None where no kernel was seen."""
+        if self._profiler is None:
+            return None
+        self._profiler.__exit__(None, None, None)
+        spans = sorted(
+            (event.start_ns(), event.start_ns() + event.duration_ns())
+            for event in self._profiler.profiler.kineto_results.events()
+            if "CUDA" in str(event.device_type())
         )
+        if not spans or not step_s:
+            return None
+        busy, until = 0, 0
+        for start, end in spans:
+            busy += max(0, end - max(start, until))
+            until = max(until, end)
+        return {"busy_share": min(1.0, busy / 1e9 / steps / step_s), "kernels_per_step": len(spans) / steps}
+
+
+class Flops:
+    """Operations of one step, counted as torch dispatches them."""
+
+    def __init__(self, _rank: int) -> None:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        # Compiled graphs would be compiled anew.
+        self._mode: Any = None if compiled()[0] else FlopCounterMode(display=False)
+        if self._mode:
+            self._mode.__enter__()
+
+    def end(self, _steps: int, _step_s: float) -> float | None:
+        if self._mode is None:
+            return None
+        self._mode.__exit__(None, None, None)
+        return float(self._mode.get_total_flops()) or None

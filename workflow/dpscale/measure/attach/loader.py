@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -14,8 +14,8 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as of_torch
 
-from .events import EVENTS
-from .hooks import NOW, wrap
+from .calls import EVENTS
+from .hooks import NOW, Hooked, Places
 
 clock = time.perf_counter
 KEPT = 4  # batches that take turns
@@ -31,7 +31,6 @@ class Source:
         self.born = NOW.step
         self.steps = 0  # optimiser steps with a batch of it
         self.last_step = -1
-        self.samples = 0  # handed out in the first epoch
         self.batch: int | None = None
         self.hashes: set[int] = set()
         self.kept: list[tuple[Any, int]] = []
@@ -44,9 +43,9 @@ class Source:
         steps = NOW.step - self.born
         return steps >= 2 and 2 * self.steps >= steps
 
-    def note_samples(self, hashes: list[int]) -> None:
-        self.samples += len(hashes)
-        self.hashes.update(hashes)
+    def note_samples(self, samples: Sequence[Any]) -> None:
+        """Those of the first epoch: their indices, or their bytes."""
+        self.hashes.update(zlib.crc32(one if isinstance(one, bytes) else str(one).encode()) for one in samples)
         if len(self.hashes) > 4 * SKETCH:
             self.hashes = set(sorted(self.hashes)[:SKETCH])
 
@@ -58,12 +57,9 @@ class Source:
         shapes = tuple(tensor.shape for tensor in tensors)
         if shapes not in self.shapes and not EVENTS.search_off:  # cuDNN then searches later
             self.shapes.add(shapes)
-            LOADING.new_shape = True
+            EVENTS.new_shape = True
             if self.batch is None and tensors and tensors[0].dim():
                 self.batch = tensors[0].shape[0]
-
-    def keep(self, batch: Any) -> None:
-        self.kept.append((batch, changes(batch)))
 
     def serve(self) -> Any:
         """A kept batch, in containers of its own. A batch that the script changes in place is kept no longer."""
@@ -75,18 +71,54 @@ class Source:
             return None
         return same_in_new_containers(batch)
 
+    def threads_in_worker(self) -> int | None:
+        """The most threads that a worker has now. None without workers."""
+        workers = getattr(self.iterator and self.iterator(), "_workers", ())
+        counts = [len(list(Path(f"/proc/{worker.pid}/task").glob("*"))) for worker in workers]
+        return max(counts, default=None)
+
+
+class EpochOfLoader:
+    """One pass through a DataLoader, whose iterator is torch's."""
+
+    def __init__(self, source: Source, iterator: Any, start_s: float) -> None:
+        self.source, self.start_s, self.ends = source, start_s, _length(iterator)
+        self.served = 0
+        self.stood_in = False  # kept batches for some of its own
+
+    def next(self, load: Callable[[], Any]) -> Any:
+        """A batch, and what it took. An epoch stays as long as the script expects."""
+        began = clock()
+        source, training = self.source, self.source.trains()
+        if self.served == self.ends and self.ends:
+            self.served += 1
+            if self.stood_in:
+                raise StopIteration
+        batch = None
+        if LOADING.keeping and training and len(source.kept) >= KEPT:
+            batch = source.serve()
+            self.stood_in |= batch is not None
+        if batch is None:
+            batch = load()
+            if LOADING.keeping and training and not LOADING.in_place:
+                source.kept.append((batch, changes(batch)))
+                batch = same_in_new_containers(batch)
+        self.served += 1
+        seconds = clock() - began
+        LOADING.seconds += seconds if training else 0.0
+        LOADING.start_s += self.start_s + seconds if self.served == 1 else 0.0
+        return batch
+
 
 class Loading:
     """What all loaders have done, and whether they are to keep their batches."""
 
     def __init__(self) -> None:
         self.sources: dict[tuple[Any, ...], Source] = {}
+        self.starting: list[Source] = []  # an iterator with workers asks for indices before it is handed over
         self.seconds = 0.0  # in `next`
         self.start_s = 0.0  # to begin epochs, and in their first `next`
-        self.starts: list[float] = []
-        self.keeping = False
-        self.in_place = False
-        self.new_shape = False  # since the last step
+        self.keeping = self.in_place = False
 
     def release(self) -> None:
         self.keeping = False
@@ -99,8 +131,19 @@ class Loading:
 
     def queued(self) -> int:
         """Batches that workers make ahead."""
-        loaders = [source.facts for source in self.of_training()]
-        return max((facts["workers"] * (facts["prefetch_factor"] or 0) for facts in loaders), default=0)
+        return max((source.facts["workers"] * source.facts["ahead"] for source in self.of_training()), default=0)
+
+    def report(self) -> dict[str, Any]:
+        """Of the loader that most steps took a batch of. Nothing without one."""
+        source = next(iter(self.of_training()), None)
+        if source is None:
+            return {"loader": None, "batch": None}
+        told = {name: source.facts[name] for name in ("workers", "batches", "samples", "iterable")}
+        hashes = [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]]
+        return {
+            "loader": {**told, "threads_in_worker": source.threads_in_worker(), "hashes": hashes},
+            "batch": source.batch,
+        }
 
 
 LOADING = Loading()
@@ -133,140 +176,84 @@ def same_in_new_containers(batch: Any) -> Any:
     return copy.copy(batch)
 
 
-def hash_of(sample: Any) -> int:
-    """Of an index, or of the bytes of a sample: 32 bits, well mixed."""
-    return zlib.crc32(sample if isinstance(sample, bytes) else str(sample).encode())
-
-
-def hashes_of(batch: Any) -> list[int]:
-    """Of each sample of the batch's first tensor, by 64 of its numbers."""
+def samples_in(batch: Any) -> list[bytes]:
+    """64 numbers of each sample of the batch's first tensor."""
     first = next((tensor for tensor in tensors_of(batch) if tensor.dim() and not tensor.is_cuda), None)
     if first is None or first.dtype == torch.bfloat16:
         return []
     flat = first.detach().reshape(first.shape[0], -1)
     few = flat[:, :: max(1, flat.shape[1] // 64)].contiguous()
-    return [hash_of(row.numpy().tobytes()) for row in few]
+    return [row.numpy().tobytes() for row in few]
 
 
-def install() -> None:
-    wrap(DataLoader, "__iter__", _iter)
-    wrap(of_torch._BaseDataLoaderIter, "__next__", _next)
-    wrap(of_torch._BaseDataLoaderIter, "_next_index", _next_index)
+def _length(of: Any) -> int | None:
+    try:
+        return len(of)
+    except TypeError:
+        return None
 
 
-def _iter(real: Callable[..., Any]) -> Callable[..., Any]:
+def described(loader: Any) -> dict[str, Any]:
+    """What tells one loader of a script from its others, also where it is made anew for every epoch."""
+    return {
+        "workers": loader.num_workers,
+        "batches": _length(loader),
+        "samples": _length(loader.dataset),
+        "iterable": loader._dataset_kind == of_torch._DatasetKind.Iterable,
+        "ahead": loader.prefetch_factor or 0,
+        "batch_size": loader.batch_size,
+        "sampler": type(loader.sampler).__name__,
+    }
+
+
+def _iter(real: Hooked) -> Hooked:
     def begin(self: Any) -> Any:
         began = clock()
-        found = described(self)
-        source = LOADING.sources.setdefault(tuple(found.values()), Source(found))
+        facts = described(self)
+        source = LOADING.sources.setdefault(tuple(facts.values()), Source(facts))
         source.epochs += 1
-        STARTING.append(source)
+        LOADING.starting.append(source)
         try:
             iterator = real(self)
         finally:
-            STARTING.pop()
-        iterator.dpscale_source = source
+            LOADING.starting.pop()
         source.iterator = ref(iterator)
-        iterator.dpscale_served = 0
-        iterator.dpscale_ends = _length(iterator)
-        iterator.dpscale_began = clock() - began
+        iterator.dpscale_epoch = EpochOfLoader(source, iterator, clock() - began)
         NOW.border = NOW.border or "epoch"
         return iterator
 
     return begin
 
 
-STARTING: list[Source] = []  # an iterator with workers asks for indices before it is handed over
-
-
-def _length(iterator: Any) -> int | None:
-    try:
-        return len(iterator)
-    except TypeError:
-        return None
-
-
-def _next(real: Callable[..., Any]) -> Callable[..., Any]:
+def _next(real: Hooked) -> Hooked:
     def following(self: Any) -> Any:
-        source = getattr(self, "dpscale_source", None)
-        if source is None:
+        epoch = getattr(self, "dpscale_epoch", None)
+        if epoch is None:
             return real(self)
-        began = clock()
-        if self.dpscale_served == self.dpscale_ends and self.dpscale_ends:
-            # Batches of other blocks stood in for some of its own: an epoch stays as long as the script expects.
-            self.dpscale_served += 1
-            if getattr(self, "dpscale_stood_in", False):
-                raise StopIteration
-        batch = None
-        training = source.trains()
-        if LOADING.keeping and len(source.kept) >= KEPT and training:
-            batch = source.serve()
-            self.dpscale_stood_in = batch is not None
-        if batch is None:
-            batch = real(self)
-            if LOADING.keeping and not LOADING.in_place:
-                source.keep(batch)
-                batch = same_in_new_containers(batch)
-        self.dpscale_served += 1
-        seconds = clock() - began
-        LOADING.seconds += seconds if training else 0.0
-        if self.dpscale_served == 1:
-            LOADING.starts.append(self.dpscale_began + seconds)
-            LOADING.start_s += LOADING.starts[-1]
-        if source.epochs == 1 and self._dataset_kind == of_torch._DatasetKind.Iterable and len(source.hashes) < SKETCH:
-            source.note_samples(hashes_of(batch))
+        batch = epoch.next(lambda: real(self))
+        source = epoch.source
+        if source.facts["iterable"] and source.epochs == 1 and len(source.hashes) < SKETCH:
+            source.note_samples(samples_in(batch))
         source.note_batch(batch)
         return batch
 
     return following
 
 
-def _next_index(real: Callable[..., Any]) -> Callable[..., Any]:
+def _next_index(real: Hooked) -> Hooked:
     def hook(self: Any) -> Any:
         index = real(self)
-        source = STARTING[-1] if STARTING else getattr(self, "dpscale_source", None)
-        if source is not None and source.epochs == 1 and self._dataset_kind == of_torch._DatasetKind.Map:
-            source.note_samples([hash_of(one) for one in (index if isinstance(index, (list, tuple)) else [index])])
+        epoch = getattr(self, "dpscale_epoch", None)
+        source = LOADING.starting[-1] if LOADING.starting else epoch and epoch.source
+        if source is not None and source.epochs == 1 and not source.facts["iterable"]:
+            source.note_samples(index if isinstance(index, (list, tuple)) else [index])
         return index
 
     return hook
 
 
-def threads_in_worker(source: Source) -> int | None:
-    """The most threads that a worker has now. None without workers."""
-    workers = getattr(source.iterator and source.iterator(), "_workers", ())
-    counts = [len(list(Path(f"/proc/{worker.pid}/task").glob("*"))) for worker in workers]
-    return max(counts, default=None)
-
-
-def described(loader: Any) -> dict[str, Any]:
-    """What tells one loader of a script from its others, also where it is made anew for every epoch."""
-    dataset = loader.dataset
-    return {
-        "class": type(loader).__name__,
-        "workers": loader.num_workers,
-        "batches": _length(loader),
-        "samples": _length(dataset) if hasattr(dataset, "__len__") else None,
-        "batch_size": loader.batch_size,
-        "pin_memory": bool(loader.pin_memory),
-        "persistent_workers": bool(loader.persistent_workers),
-        "prefetch_factor": loader.prefetch_factor,
-        "sampler": type(loader.sampler).__name__,
-        "iterable": loader._dataset_kind == of_torch._DatasetKind.Iterable,
-    }
-
-
-def facts() -> dict[str, Any] | None:
-    """Of the loader that most steps took a batch of. None without one."""
-    source = next(iter(LOADING.of_training()), None)
-    if source is None:
-        return None
-    return {
-        **source.facts,
-        "epochs_started": source.epochs,
-        "threads_in_worker": threads_in_worker(source),
-        "starts_s": [round(seconds, 5) for seconds in LOADING.starts[:200]],
-        "samples_of_first_epoch": source.samples,
-        "hashes": [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]],
-        "shapes": len(source.shapes),
-    }
+PLACES: Places = (
+    (DataLoader, "__iter__", _iter),
+    (of_torch._BaseDataLoaderIter, "__next__", _next),
+    (of_torch._BaseDataLoaderIter, "_next_index", _next_index),
+)

@@ -1,4 +1,4 @@
-"""The interventions: each says why it is not offered, or is set for a block and undone after it."""
+"""The interventions: each says whether it can change something, and is set for a block and undone after it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
-from .calls import ANSWERS, WAIT
-from .events import EVENTS
+from .calls import ASKED, COLLECTED, EMPTIED, EVENTS, SYNCHRONISED
 from .hooks import NOW
 from .loader import LOADING
 from .network import NETWORK
@@ -35,78 +33,74 @@ class Scene(NamedTuple):
 
 
 class Intervention(NamedTuple):
-    why_not: Callable[[Scene], str | None]
+    fits: Callable[[Scene], Any]  # whether it can change something here
     begin: Callable[[Scene], Undo]
 
 
-def _attributes(*changes: tuple[Any, str, Any]) -> Undo:
-    """Sets attributes of objects, and gives back what sets them as they were."""
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-    for owner, name, value in changes:
+def _set(*changes: tuple[Any, str, Any]) -> Callable[[Any], Undo]:
+    """An intervention that sets attributes of objects, and afterwards sets them as they were."""
+
+    def begin(_scene: Any) -> Undo:
+        before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+        _assign(changes)
+        return lambda: _assign(before)
+
+    return begin
+
+
+def _assign(values: Sequence[tuple[Any, str, Any]]) -> None:
+    for owner, name, value in values:
         setattr(owner, name, value)
 
-    def undo() -> None:
-        for owner, name, value in before:
-            setattr(owner, name, value)
 
-    return undo
+def _all(*begins: Callable[[Any], Undo]) -> Callable[[Any], Undo]:
+    def begin(scene: Any) -> Undo:
+        undoing = [of(scene) for of in begins]
+
+        def undo() -> None:
+            for of_one in undoing:
+                of_one()
+
+        return undo
+
+    return begin
 
 
-def _both(first: Undo, second: Undo) -> Undo:
-    def undo() -> None:
-        first()
-        second()
-
-    return undo
+def _nothing() -> None:
+    pass
 
 
 # Communication
 
 
-def _no_ddp(scene: Scene) -> str | None:
-    if scene.ranks < 2:
-        return "one process"
-    if not NETWORK.ddp:
-        return "no DistributedDataParallel"
-    return "static_graph is on" if any(ddp.static_graph for ddp in NETWORK.ddp) else None
+def _with_ddp(scene: Scene) -> bool:
+    return scene.ranks > 1 and bool(NETWORK.ddp) and not any(ddp.static_graph for ddp in NETWORK.ddp)
 
 
-def _no_buffers(scene: Scene) -> str | None:
-    if why := _no_ddp(scene):
-        return why
-    sent = any(ddp.broadcast_buffers and ddp.modules_buffers for ddp in NETWORK.ddp)
-    return None if sent else "no buffers are sent"
+def _sends_buffers(scene: Scene) -> bool:
+    return _with_ddp(scene) and any(ddp.broadcast_buffers and ddp.modules_buffers for ddp in NETWORK.ddp)
 
 
-def _accumulated(scene: Scene) -> str | None:
-    if why := _no_ddp(scene):
-        return why
-    if len(NETWORK.ddp) > 1 or len(scene.optimisers) > 1:
-        return "several networks or optimisers"
+def _accumulates(scene: Scene) -> bool:
+    """In as many micro-batches in every step, of which more than one is synchronised."""
     backwards, forwards, synchronised = NETWORK.each_step() or (0, 1, 0)
-    if backwards != forwards:
-        return "the number of micro-batches changes"
-    if backwards < 2:
-        return "one micro-batch per step"
-    return None if synchronised > 1 else "micro-batches are not synchronised"
+    is_one = len(NETWORK.ddp) == 1 and len(scene.optimisers) == 1
+    return _with_ddp(scene) and is_one and backwards == forwards and synchronised > 1
 
 
-def _only_last(_scene: Scene) -> Undo:
-    return _attributes((NETWORK, "only_last", (NETWORK.each_step() or (0,))[0]))
+def _only_last(scene: Scene) -> Undo:
+    return _set((NETWORK, "only_last", (NETWORK.each_step() or (0,))[0]))(scene)
 
 
 # Loading
 
 
-def _no_loader(scene: Scene) -> str | None:
+def _loads(scene: Scene) -> bool:
+    """Unless the script changes its batches in place, or loading takes next to no time."""
     used = LOADING.of_training()
-    if not used:
-        return "no DataLoader of torch"
-    if LOADING.in_place:
-        return "the script changes its batches in place"
     in_steps = not any(source.facts["workers"] for source in used)
     quick = scene.ranks < 2 and in_steps and LOADING.seconds < LITTLE_LOADING * scene.seconds
-    return "loading takes next to no time" if quick else None
+    return bool(used) and not LOADING.in_place and not quick
 
 
 def _keep(_scene: Scene) -> Undo:
@@ -114,60 +108,38 @@ def _keep(_scene: Scene) -> Undo:
     return LOADING.release
 
 
-# Waiting
-
-
-def _no_gpu(scene: Scene) -> str | None:
-    return None if scene.on_gpu else "no CUDA GPU is used"
-
-
-def _no_waits(scene: Scene) -> str | None:
-    return _no_gpu(scene) or (None if WAIT.asked else "no number is asked for")
-
-
-def _no_emptying(_scene: Scene) -> str | None:
-    return None if 10 * ANSWERS.emptied >= NOW.step else "the allocator is not emptied in steps"
-
-
-def _no_gc(scene: Scene) -> str | None:
-    return None if EVENTS.gc_s > LITTLE_GC * scene.seconds else "garbage collection takes next to no time"
+# Garbage, and switches
 
 
 def _gc_off(_scene: Scene) -> Undo:
     on = gc.isenabled()
     gc.disable()
-    flag = _attributes((EVENTS, "gc_off", True))
-    return _both(flag, gc.enable if on else flag)
-
-
-# Switches
+    return gc.enable if on else _nothing
 
 
 def _anomaly_off(_scene: Scene) -> Undo:
-    was_on, EVENTS.anomaly_off = torch.is_anomaly_enabled(), True
+    was_on, checks = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    EVENTS.anomaly_off = True
     torch.set_anomaly_enabled(False)
 
     def undo() -> None:
         EVENTS.anomaly_off = False
-        torch.set_anomaly_enabled(was_on)
+        torch.set_anomaly_enabled(was_on, checks)
 
     return undo
 
 
-def _not_deterministic(_scene: Scene) -> str | None:
-    on = torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
-    return None if on else "deterministic algorithms are off"
+def _is_deterministic(_scene: Scene) -> bool:
+    return torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
 
 
 def _deterministic_off(_scene: Scene) -> Undo:
     was_on, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(False)
-    cudnn = _attributes((torch.backends.cudnn, "deterministic", False))
-    return _both(lambda: torch.use_deterministic_algorithms(was_on, warn_only=warns), cudnn)
+    return lambda: torch.use_deterministic_algorithms(was_on, warn_only=warns)
 
 
-def _no_benchmark(scene: Scene) -> str | None:
-    return _no_gpu(scene) or (None if torch.backends.cudnn.benchmark else "cudnn.benchmark is off")
+# Precision
 
 
 def dtypes(optimisers: Sequence[Any]) -> dict[str, float]:
@@ -184,24 +156,13 @@ def parameters(optimisers: Sequence[Any]) -> list[Any]:
     return list(unique.values())
 
 
-def _no_float32(scene: Scene) -> str | None:
-    if why := _no_gpu(scene):
-        return why
-    if torch.cuda.get_device_capability() < (8, 0):
-        return "this GPU has no such units"
+def _in_float32(scene: Scene) -> bool:
+    """On a GPU that has units for less."""
+    if not scene.on_gpu or torch.cuda.get_device_capability() < (8, 0):
+        return False
     types = dtypes(scene.optimisers)
-    widest = max(types, key=lambda name: types[name])
-    if widest != "float32":
-        return f"the network computes in {widest}"
-    return "autocast is on" if EVENTS.autocasts or torch.is_autocast_enabled() else None
-
-
-def _no_tf32(scene: Scene) -> str | None:
-    return _no_float32(scene) or ("TF32 is on" if torch.backends.cuda.matmul.allow_tf32 else None)
-
-
-def _tf32(_scene: Scene) -> Undo:
-    return _attributes((torch.backends.cuda.matmul, "allow_tf32", True), (torch.backends.cudnn, "allow_tf32", True))
+    is_widest = max(types, key=lambda name: types[name]) == "float32"
+    return is_widest and not EVENTS.autocast and not torch.is_autocast_enabled()
 
 
 def _autocast(_scene: Scene) -> Undo:
@@ -223,26 +184,31 @@ def _autocast(_scene: Scene) -> Undo:
 # The optimiser
 
 
-def _not_fused(scene: Scene) -> str | None:
-    if len(parameters(scene.optimisers)) < FEW_TENSORS:
-        return "the optimiser has few tensors"
-    for optimiser in scene.optimisers:
-        if type(optimiser) not in FUSED:
-            return f"{type(optimiser).__name__} is not one of {', '.join(kind.__name__ for kind in FUSED)}"
-        if any(
-            group.get("fused") or group.get("capturable") or group.get("differentiable")
-            for group in optimiser.param_groups
-        ):
-            return "the optimiser is fused, capturable or differentiable"
-    if any(not p.is_floating_point() or p.is_cuda != scene.on_gpu or p.is_sparse for p in parameters(scene.optimisers)):
-        return "parameters on several devices"
-    return None
+def _not_fused(scene: Scene) -> bool:
+    """Many plain tensors on one kind of device, under optimisers that can be."""
+    tensors = parameters(scene.optimisers)
+    groups = [group for optimiser in scene.optimisers for group in optimiser.param_groups]
+    return (
+        len(tensors) >= FEW_TENSORS
+        and all(type(optimiser) in FUSED for optimiser in scene.optimisers)
+        and not any(group.get(name) for group in groups for name in ("fused", "capturable", "differentiable"))
+        and all(p.is_floating_point() and p.is_cuda == scene.on_gpu and not p.is_sparse for p in tensors)
+    )
 
 
 def _fused(scene: Scene) -> Undo:
-    undo = _groups(scene, fused=True, foreach=False)
+    groups = [group for optimiser in scene.optimisers for group in optimiser.param_groups]
+    before = [{name: group.get(name) for name in ("fused", "foreach")} for group in groups]
+    for group in groups:
+        group.update(fused=True, foreach=False)
     _counts_of_steps(scene, on_gpu=scene.on_gpu)
-    return _both(undo, lambda: _counts_of_steps(scene, on_gpu=False))
+
+    def undo() -> None:
+        for group, values in zip(groups, before):  # noqa: B905, for Python 3.9
+            group.update(values)
+        _counts_of_steps(scene, on_gpu=False)
+
+    return undo
 
 
 def _counts_of_steps(scene: Scene, on_gpu: bool) -> None:
@@ -253,100 +219,70 @@ def _counts_of_steps(scene: Scene, on_gpu: bool) -> None:
                 state["step"] = state["step"].to(parameter.device if on_gpu else "cpu")
 
 
-def _groups(scene: Scene, **changes: Any) -> Undo:
-    before = [
-        (group, {name: group.get(name) for name in changes}) for of in scene.optimisers for group in of.param_groups
-    ]
-    for group, _ in before:
-        group.update(changes)
-
-    def undo() -> None:
-        for group, values in before:
-            group.update(values)
-
-    return undo
-
-
-def _no_foreach(scene: Scene) -> str | None:
-    if why := _no_gpu(scene):
-        return why
-    groups = [group for optimiser in scene.optimisers for group in optimiser.param_groups]
-    if any("foreach" not in group or group.get("fused") for group in groups):
-        return "the optimiser has no foreach, or is fused"
-    return None if any(group["foreach"] is False for group in groups) else "foreach is not switched off"
-
-
-def _nothing(_scene: Scene) -> Undo:
-    return lambda: None
-
-
-def _no_allreduce(_scene: Scene) -> Undo:
-    return _attributes((NETWORK, "no_allreduce", True))
-
+_no_allreduce = _set((NETWORK, "no_allreduce", True))
+_cuda, _cudnn = torch.backends.cuda, torch.backends.cudnn
 
 PROBES: dict[str, Intervention] = {
-    "no_allreduce": Intervention(_no_ddp, _no_allreduce),
-    "no_buffers": Intervention(_no_buffers, lambda _: _attributes((NETWORK, "no_buffers", True))),
-    "batch_kept": Intervention(_no_loader, _keep),
+    "no_allreduce": Intervention(_with_ddp, _no_allreduce),
+    "no_buffers": Intervention(_sends_buffers, _set((NETWORK, "no_buffers", True))),
+    "batch_kept": Intervention(_loads, _keep),
     "batch_kept_no_allreduce": Intervention(
-        lambda scene: _no_ddp(scene) or _no_loader(scene), lambda scene: _both(_keep(scene), _no_allreduce(scene))
+        lambda scene: _with_ddp(scene) and _loads(scene), _all(_keep, _no_allreduce)
     ),
-    "accumulated": Intervention(_accumulated, _only_last),
-    "no_waiting": Intervention(_no_waits, lambda _: _attributes((ANSWERS, "at_once", True))),
-    "no_emptying": Intervention(_no_emptying, lambda _: _attributes((ANSWERS, "no_emptying", True))),
-    "gc_off": Intervention(_no_gc, _gc_off),
-    "anomaly_off": Intervention(lambda _: None if EVENTS.anomaly else "anomaly mode is off", _anomaly_off),
-    "deterministic_off": Intervention(_not_deterministic, _deterministic_off),
+    "accumulated": Intervention(_accumulates, _only_last),
+    "no_waiting": Intervention(
+        lambda scene: scene.on_gpu and ASKED.count + SYNCHRONISED.count,
+        _set((ASKED, "left_out", True), (SYNCHRONISED, "left_out", True)),
+    ),
+    "no_emptying": Intervention(lambda _: 10 * EMPTIED.count >= NOW.step, _set((EMPTIED, "left_out", True))),
+    "gc_off": Intervention(
+        lambda scene: EVENTS.gc_s > LITTLE_GC * scene.seconds, _all(_gc_off, _set((COLLECTED, "left_out", True)))
+    ),
+    "anomaly_off": Intervention(lambda _: EVENTS.anomaly, _anomaly_off),
+    "deterministic_off": Intervention(
+        _is_deterministic, _all(_deterministic_off, _set((_cudnn, "deterministic", False)))
+    ),
     "cudnn_benchmark_off": Intervention(
-        _no_benchmark,
-        lambda _: _attributes((torch.backends.cudnn, "benchmark", False), (EVENTS, "search_off", True)),
+        lambda scene: scene.on_gpu and _cudnn.benchmark,
+        _set((_cudnn, "benchmark", False), (EVENTS, "search_off", True)),
     ),
-    "precision": Intervention(_no_tf32, _tf32),
-    "autocast_bfloat16": Intervention(_no_float32, _autocast),
+    "precision": Intervention(
+        lambda scene: _in_float32(scene) and not _cuda.matmul.allow_tf32,
+        _set((_cuda.matmul, "allow_tf32", True), (_cudnn, "allow_tf32", True)),
+    ),
+    "autocast_bfloat16": Intervention(_in_float32, _autocast),
     "fused_optimiser": Intervention(_not_fused, _fused),
-    "foreach_optimiser": Intervention(_no_foreach, lambda scene: _groups(scene, foreach=True)),
-    "unused_off": Intervention(lambda scene: _no_ddp(scene) or "cannot be switched while a script runs", _nothing),
 }
 
 
-def offered(scene: Scene) -> tuple[list[str], dict[str, str]]:
-    """Names of the probes that can change something here, and the reasons of the others."""
-    reasons = {name: _reason(probe, scene) for name, probe in PROBES.items()}
-    return [name for name, why in reasons.items() if not why], {name: why for name, why in reasons.items() if why}
+def offered(scene: Scene) -> list[str]:
+    """Names of the probes that can change something here."""
+    return [name for name, probe in PROBES.items() if _fits(probe, scene)]
 
 
-def _reason(probe: Intervention, scene: Scene) -> str | None:
+def _fits(probe: Intervention, scene: Scene) -> bool:
     try:
-        return probe.why_not(scene)
-    except Exception as error:  # a version of torch that says it in another way
-        return f"could not be asked: {error}"
+        return bool(probe.fits(scene))
+    except Exception:  # a version of torch that says it in another way
+        return False
 
 
 def begin(name: str, scene: Scene) -> Undo:
     """Sets an intervention. What it gives back undoes it. One that this process has not is none."""
-    return PROBES[name].begin(scene) if name in PROBES else _nothing(scene)
+    return PROBES[name].begin(scene) if name in PROBES else _nothing
 
 
 def hindrance(scene: Scene) -> str | None:
     """Why this script is only watched."""
     kinds = {type(p).__name__ for p in parameters(scene.optimisers)}
-    if kinds & {"DTensor", "FlatParameter"}:
-        return "fsdp"
     if {"torch.distributed.fsdp", "deepspeed"} & sys.modules.keys():
-        kinds = {type(thing).__name__ for thing in gc.get_objects()}
-        if found := kinds & {"FullyShardedDataParallel", "DeepSpeedEngine"}:
-            return "fsdp" if "FullyShardedDataParallel" in found else "deepspeed"
+        kinds |= {type(thing).__name__ for thing in gc.get_objects()}
+    if kinds & {"DTensor", "FlatParameter", "FullyShardedDataParallel"}:
+        return "fsdp"
+    if "DeepSpeedEngine" in kinds:
+        return "deepspeed"
     if any(getattr(ddp, "_comm_hooks", None) for ddp in NETWORK.ddp):
         return "communication hook"
     if any(ddp._join_config.enable or getattr(ddp, "_use_python_reducer", False) for ddp in NETWORK.ddp):
         return "uneven inputs are joined, or compiled autograd reduces"
     return None
-
-
-def strategy(ranks: int) -> str:
-    """What the processes do together: ddp, dp, other or single."""
-    if any(isinstance(network, DistributedDataParallel) for network in NETWORK.ddp):
-        return "ddp"
-    if any(len(network.device_ids) > 1 for network in NETWORK.dp):
-        return "dp"
-    return "other" if ranks > 1 else "single"

@@ -34,7 +34,6 @@ SWITCHES = (
     "cudnn_benchmark_off",
     "deterministic_off",
     "fused_optimiser",
-    "foreach_optimiser",
 )
 LEAST_STEPS, MOST_STEPS = 4, 2000
 # Of so many rounds an interval bears one that was disturbed; of fewer than the least nothing is told.
@@ -103,11 +102,11 @@ def plan(run: Any) -> Iterator[Turn]:
     seconds = 60.0 * run.job["minutes"]
     yield Turn("warm-up", 0, "as_it_is", 0, LEAST_STEPS)
     while clock() - run.began < min(3.0, 0.15 * seconds):
-        yield Turn("warm-up", 0, "as_it_is", 0, steps_of(run.pace_s, 0.2))
+        yield Turn("warm-up", 0, "as_it_is", 0, steps_of(run.clock.pace_s, 0.2))
     done = yield from rounds(run, run.offer(seconds), seconds)
     if not run.pace:
         yield Turn("profiling", done, "flops", 0, 1)
-        if run.on_gpu:
+        if run.optimisers.on_gpu:
             yield Turn("profiling", done, "profile", 0, 3)
     yield Turn("ended", done, "", 0, 0)
 
@@ -117,9 +116,9 @@ def rounds(run: Any, probes: Sequence[str], seconds: float) -> Generator[Turn, N
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
     while not number or clock() + 0.7 * longest < until:
         began = clock()
-        skipped_s = SKIPPED * run.pace_s
-        steps = steps_of(run.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)) - skipped_s)
-        expected = number + rounds_in(until - began, run.pace_s, steps, len(probes))
+        skipped_s = SKIPPED * run.clock.pace_s
+        steps = steps_of(run.clock.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)) - skipped_s)
+        expected = number + rounds_in(until - began, run.clock.pace_s, steps, len(probes))
         for name in order(probes, run.job.get("seed", 0), number):
             if clock() > until + (0.3 if number else 1.0) * seconds:
                 return number

@@ -1,0 +1,157 @@
+"""The steps of a script: which call of an optimiser ends one, how long each took, and which were pauses."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+from typing import Any
+from weakref import ref
+
+from . import calls
+from .calls import EVENTS, SAVED
+from .hooks import NOW
+from .loader import LOADING
+from .network import NETWORK
+from .probes import parameters
+from .schedule import Turn
+
+clock = time.perf_counter
+LONG = 3.0  # times the median: a pause
+MOST_GAPS = 300
+
+
+class Optimisers:
+    """Those of the script. The main one ends a step: of several that with the fewest calls, so that a step has all."""
+
+    def __init__(self, first: Any) -> None:
+        self.main = id(first)
+        self.refs = {self.main: ref(first)}
+        self.calls = {self.main: 1}
+        self.on_gpu = any(parameter.is_cuda for parameter in parameters([first]))
+
+    def ends_step(self, optimiser: Any, learning: bool) -> bool:
+        """Whether this call does. While `learning`, all that are called get known."""
+        key = id(optimiser)
+        if learning:
+            self.calls[key] = self.calls.get(key, 0) + 1
+            self.refs.setdefault(key, ref(optimiser))
+        if key != self.main and self.refs[self.main]() is None:  # a script that makes itself a new one
+            self.main, self.refs, self.calls = key, {key: ref(optimiser)}, {key: 1}
+            return False
+        return key == self.main
+
+    def choose(self) -> None:
+        """The main one, of those that are called often enough."""
+        counts = {key: self.calls[key] for key, of in self.refs.items() if of() is not None}
+        often = max(counts.values())
+        main = min((key for key in counts if counts[key] >= 0.1 * often), key=lambda key: counts[key])
+        if main != self.main:
+            self.main = main
+            NETWORK.per_step.clear()
+
+    def living(self) -> list[Any]:
+        """Those that are still there, the main one first."""
+        keys = sorted(self.refs, key=lambda key: key != self.main)
+        return [optimiser for optimiser in (self.refs[key]() for key in keys) if optimiser is not None]
+
+    def synchronise(self) -> None:
+        if self.on_gpu:
+            for device in {parameter.device for parameter in parameters(self.living())}:
+                calls.real_synchronize(device)
+
+
+class StepClock:
+    """Seconds of steps: of the turn that runs, and of all as they are."""
+
+    def __init__(self, on_gpu: bool, sampler: Any) -> None:
+        self.on_gpu, self.sampler = on_gpu, sampler
+        self.since = clock()
+        self.usual: deque[float] = deque(maxlen=2000)  # steps as they are
+        self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
+        self.recent: deque[tuple[float, int]] = deque(maxlen=6)  # seconds and steps of them
+        self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
+        self.gaps: list[dict[str, Any]] = []
+        self.known = known()
+        self.begin(0)
+
+    def begin(self, steps: int) -> None:
+        """A turn, or the part of it that counts."""
+        self.left = steps
+        self.times: list[float] = []
+        self.borders: list[int] = []
+        self.loading = [LOADING.seconds]
+        # Of a GPU: the work that is queued, since a step that waits for it is no pause; and pauses beyond that.
+        self.ahead_s = self.excess_s = 0.0
+        self.since = clock()
+
+    def stepped(self, turn: Turn, may_be_pause: bool) -> None:
+        now = clock()
+        seconds, self.since = now - self.since, now
+        self.left -= 1
+        NOW.step += 1
+        self.times.append(seconds)
+        self.loading.append(LOADING.seconds)
+        if NOW.border:
+            self.borders.append(len(self.times) - 1)
+        if self.sampler:
+            NETWORK.stepped()
+            EVENTS.stepped(seconds)
+            before, self.known = self.known, known()
+            if turn.phase == "timing":
+                parts = {name: self.known[name] - before[name] for name in before}
+                self._note_pause(seconds, parts, may_be_pause)
+        NOW.border = ""
+
+    def _note_pause(self, seconds: float, parts: dict[str, float], may_be_pause: bool) -> None:
+        is_pause = may_be_pause and seconds - self.ahead_s > self.limit
+        if is_pause:
+            self._note_gap(seconds - self.ahead_s, parts)
+        if self.on_gpu:
+            if is_pause:
+                self.excess_s += max(0.0, seconds - self.ahead_s - self.pace_s)
+            self.ahead_s = max(0.0, self.ahead_s + self.pace_s - seconds)
+
+    def _note_gap(self, seconds: float, parts: dict[str, float]) -> None:
+        """`parts`: seconds of the step that are known, by what they were; the longest names it where it is half."""
+        name = max(parts, key=lambda part: parts[part])
+        what = name if parts[name] >= 0.5 * seconds else "script"
+        if len(self.gaps) < MOST_GAPS:
+            line = self.sampler.of_step(NOW.step - 1)
+            gap = {"seconds": round(seconds, 5), "after_step": NOW.step - 1, "what": what, "border": NOW.border or None}
+            self.gaps.append({**gap, **line})
+
+    def end_as_it_is(self, seconds: float, warm_up: bool) -> None:
+        """Of a turn without an intervention; in the warm-up its steps tell the pace alone."""
+        if not warm_up:
+            self.usual.extend(self.times)
+            self.counted_steps += len(self.times)
+            self.counted_s += seconds
+        self.recent.append((seconds, len(self.times)))
+        self.pace_s = sum(of for of, _ in self.recent) / sum(steps for _, steps in self.recent)
+        self.limit = LONG * max(self.pace_s, statistics.median(self.usual or self.times))
+
+    def block(self, turn: Turn, seconds: float) -> dict[str, Any]:
+        """Steps at borders (an epoch begins, validation, a checkpoint) are left out, unless most steps are such. Of a
+        GPU, whose steps the host's clock does not tell, what pauses took is left out."""
+        few = 2 * len(self.borders) < len(self.times) and not self.on_gpu
+        left_out = self.borders if few else []
+        counted = [number for number in range(len(self.times)) if number not in left_out]
+        return {
+            "round": turn.round,
+            "probe": turn.probe,
+            "steps": len(counted),
+            "seconds": seconds - self.excess_s - sum(self.times[number] for number in left_out),
+            "loading_s": sum(self.loading[number + 1] - self.loading[number] for number in counted),
+            "step_s": [round(self.times[number], 6) for number in counted],
+        }
+
+
+def known() -> dict[str, float]:
+    """Seconds so far of what a pause can be."""
+    return {
+        "gc": EVENTS.gc_s,
+        "loader start": LOADING.start_s,
+        "checkpoint": SAVED.seconds,
+        "compile": calls.compiled()[1],
+    }
