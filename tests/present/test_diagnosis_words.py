@@ -63,7 +63,7 @@ def test_what_was_tried_without_a_cause_has_a_place_of_its_own() -> None:
 
 def test_smaller_costs_stand_in_one_place_with_their_notes() -> None:
     line = {"file": "/mine.py", "line": 7, "code": "loss.item()"}
-    _, shown, _ = made(steps_ms={"no_waiting": 9.9}, waits=[{"line": line}])
+    _, shown, _ = made(steps_ms={"no_waiting": 9.9}, waits=[line])
     assert "Smaller, or not told from nothing:" in shown
     assert re.search(r"hidden synchronisation: 0\.50\d* ms .*\(/mine.py, line 7: loss.item\(\)\)", shown)
 
