@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import isnan, nan
+from math import nan
 from typing import Any
 
 import pytest
 
 import h200_study
-from dpscale.analyse.tables import build_tables, complete
+from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from dpscale.records.collect import Collected
-from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.tables import Tables
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 from record_factory import network_facts
@@ -85,35 +84,6 @@ def test_the_parts_of_a_step_sum_up_to_it(tables: Tables) -> None:
         assert found.difference == pytest.approx(1 / 1.001 - 1, rel=1e-3), "by the host's clock it is 0.1 % longer"
         parts = (found.compute_s, found.communication_s, found.copy_s, found.idle_s)
         assert sum(parts) == pytest.approx(found.parts_s) and min(parts) >= 0
-
-
-def estimated(profiler: str = "ok", /, **seconds: float) -> CommunicationRow:
-    """With what follows from these estimates, known to 10 %."""
-    entries: dict[str, Any] = {"profiler": profiler, "batch_per_gpu": 32}
-    for name, value in seconds.items():
-        entries |= {name: value, f"{name}_low": value - abs(value) / 10, f"{name}_high": value + abs(value) / 10}
-    return complete(Tables(communication=[CommunicationRow.read(entries)])).communication[0]
-
-
-def test_estimates_are_compared_where_they_are_above_zero() -> None:
-    apart = estimated(communication_step_s=8.0, isolated_step_s=0.5, ablation_step_s=-1.0).estimates_apart
-    assert apart == pytest.approx(16)
-    assert isnan(estimated(ablation_step_s=-1.0).estimates_apart)
-
-
-@pytest.mark.parametrize(("profiler", "apart"), [("distorts", 1), ("ok", 10)])
-def test_estimates_of_a_profiler_that_distorts_are_not_compared(profiler: str, apart: float) -> None:
-    assert estimated(profiler, isolated_step_s=0.5, profiler_step_s=5.0).estimates_apart == pytest.approx(apart)
-
-
-def test_waiting_and_profiling_are_differences() -> None:
-    seconds = {"communication_step_s": 9.0, "profiler_step_s": 4.0, "profiler_least_step_s": 1.0}
-    row = estimated(**seconds, profiled_step_s=12.0, training_step_s=10.0)
-    assert (row.beyond_profiler_s, row.waiting_step_s) == pytest.approx((5, 3))
-    assert row.profiler_slows_by == pytest.approx(0.2)
-    distorted = estimated("distorts", **seconds)
-    assert isnan(distorted.beyond_profiler_s)
-    assert isnan(distorted.waiting_step_s)
 
 
 def test_mfu_is_work_over_peak(tables: Tables) -> None:

@@ -10,7 +10,7 @@ from dpscale.analyse.answer.counts import counts_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row
 from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.ladder import ladders
-from dpscale.analyse.communication.measured import Measurements, communication_row, completed_communication
+from dpscale.analyse.communication.measured import Measurements, communication_row
 from dpscale.analyse.communication.steps import completed_steps, steps_rows
 from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
@@ -20,7 +20,6 @@ from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
 from dpscale.analyse.timing.servers import on_servers
 from dpscale.analyse.timing.times import (
-    completed_speedup,
     completed_times,
     speedup_row,
     strong_series,
@@ -28,7 +27,7 @@ from dpscale.analyse.timing.times import (
     weak_series,
     with_headline,
 )
-from dpscale.analyse.training.epochs import curve_rows, evidence_rows, order_rows, training_rows
+from dpscale.analyse.training.epochs import curve_rows, evidence_rows, training_rows
 from dpscale.analyse.training.frontier import frontier_rows
 from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import summary_rows
@@ -94,8 +93,8 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
     tables = replace(
         tables,
         times=[completed_times(row) for row in tables.times],
-        speedup=[completed_speedup(row) for row in tables.speedup],
-        communication=[completed_communication(row) for row in tables.communication],
+        speedup=[with_headline(row) for row in tables.speedup],
+        communication=[with_headline(row) for row in tables.communication],
         bandwidth=[with_headline(row) for row in tables.bandwidth],
         steps=[completed_steps(row) for row in tables.steps],
         variants=[with_headline(row) for row in tables.variants],
@@ -106,7 +105,6 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
         scopes=list(scopes_rows(tables.times, tables.speedup, tables.runs)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
-        training_order=list(order_rows(tables.training_evidence)),
         origins=list(origins_rows(tables.records)),
         absences=absences_rows(tables.times),
     )

@@ -1,7 +1,7 @@
 """Communication: inferred, measured, and where a step's time goes."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB_PER_S, KIB, MB, MICROSECONDS, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, column
+from dpscale.tables.column import GB_PER_S, KIB, MB, MICROSECONDS, MILLISECONDS, PERCENT, SECONDS, column
 from dpscale.tables.quantities import (
     BANDWIDTH,
     BANDWIDTH_AT_LEAST,
@@ -70,12 +70,6 @@ class CommunicationRow(Place):
     training_step_s: Figure = column("Step, here", "The step beside which E2 was timed.", MILLISECONDS).on("estimates")
     profiled_step_s: Figure = column("Step, profiled", "The step while it was profiled.", MILLISECONDS).on("estimates")
     profiler: str = PROFILER.on("estimates")
-    estimates_apart: float = column(
-        "Estimates apart", "Largest over smallest of the estimates above zero with their intervals.", MULTIPLES
-    )
-    beyond_profiler_s: float = column("E1 less E3", "What E1 counts and E3 does not.", MILLISECONDS)
-    waiting_step_s: float = column("Waiting", "E3 less E3 of least waiting.", MILLISECONDS)
-    profiler_slows_by: float = column("Profiling adds", "Profiled step over the step, less 1.", PERCENT)
 
 
 class BandwidthRow(Place):

@@ -155,10 +155,6 @@ PROFILER = column(
     " out; `artefact`: it shows more exposed communication than there is room for, and is bounded.",
 )
 DATASET_SHA256 = column("Images, SHA-256", "Checksum of the decoded images.")
-ALTERNATIVE_SPEEDUP = column(
-    "Alternative speedup", "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).", MULTIPLES
-)
-
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (
     "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",

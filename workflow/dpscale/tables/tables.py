@@ -27,7 +27,6 @@ from dpscale.tables.training import (
     FrontierRow,
     TrainingCurvesRow,
     TrainingEvidenceRow,
-    TrainingOrderRow,
     TrainingRow,
     TrainingSummaryRow,
     TwinsRow,
@@ -74,7 +73,6 @@ class Tables:
     scopes: Sequence[ScopesRow] = ()
     strategy_pairs: Sequence[StrategyPairsRow] = ()
     training_curves: Sequence[TrainingCurvesRow] = ()
-    training_order: Sequence[TrainingOrderRow] = ()
     origins: Sequence[OriginsRow] = ()
     absences: Sequence[AbsencesRow] = ()
     answer: Sequence[AnswerRow] = ()

@@ -1,7 +1,7 @@
 """Times, speedups, and what they rest on."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, UTC, column
+from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, SECONDS, UTC, column
 from dpscale.tables.quantities import (
     BATCH,
     BLOCKS,
@@ -76,7 +76,6 @@ class TimesRow(Place):
     flop_per_image: float = column("FLOP of an image", "Forward and backward.")
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
     mfu: Figure = MFU.on("times")
-    interval_width: float = column("Width of the interval", "High less low of the epoch time, over it.", PERCENT)
     nodes: int | None = NODES
 
 
@@ -102,9 +101,6 @@ class SpeedupRow(Place):
     speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES, over="blocks").on(
         "speedup"
     )
-    steps_disagree_by: float = column(
-        "Epochs against steps", "Speedup over the speedup from steps, less 1, without its sign.", PERCENT
-    )
     nodes: int | None = NODES
 
 
@@ -125,7 +121,6 @@ class ScopesRow(EnvironmentPoint):
     end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).on(
         "scopes"
     )
-    speedup_ratio: float = column("Speedup hidden", "Compute over end-to-end.", MULTIPLES)
 
 
 class StrategyPairsRow(Row):

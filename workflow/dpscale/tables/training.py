@@ -16,7 +16,6 @@ from dpscale.tables.quantities import (
     SEEN_BEFORE,
     SET_EPOCH,
     STATUS,
-    STRATEGY,
     SYNC_BATCH_NORM,
     TEST_ACCURACY,
     TEST_LOSS,
@@ -24,7 +23,7 @@ from dpscale.tables.quantities import (
     TRAINING_ACCURACY,
     TRAINING_LOSS,
 )
-from dpscale.tables.row import ArmPoint, Row
+from dpscale.tables.row import ArmPoint
 
 
 class TrainingRow(ArmPoint):
@@ -87,7 +86,6 @@ class TrainingSummaryRow(ArmPoint):
     test_accuracy_spread: float = column(
         "Its standard deviation over seeds", "Of the test accuracy.", POINTS, digits=2
     ).on("training_summary")
-    training_accuracy_difference: Figure = column("Training accuracy less the baseline's", "Of means.", POINTS)
     test_accuracy_difference: Figure = column("Less the baseline's", "Of mean test accuracies.", POINTS).on(
         "training_summary"
     )
@@ -96,7 +94,6 @@ class TrainingSummaryRow(ArmPoint):
     test_accuracy_gain: Figure = column("Less that without remedies", "Of mean test accuracies.", POINTS).on(
         "training_summary"
     )
-    training_loss_change: Figure = column("Training loss less that without remedies", "Of means.")
     recovered: Figure = column(
         "Lost accuracy recovered",
         "The gain, over what the same arm without remedies lost against the baseline.",
@@ -135,19 +132,6 @@ class TrainingEvidenceRow(ArmPoint):
     statistics_difference: float = column(
         "Running means apart, standard deviations", "Largest difference of running means between workers.", digits=3
     ).on("training_evidence")
-
-
-class TrainingOrderRow(Row):
-    """Orders of samples with and without ``set_epoch``: how many repeat the epoch before, and the mean shares of
-    images.
-    """
-
-    strategy: str = STRATEGY
-    set_epoch: bool | None = SET_EPOCH
-    orders: int | None = column("Orders", "Of workers and epochs but the first.")
-    repeated: int | None = column("Repeated", "Orders that are that of the epoch before.")
-    seen_before: float = SEEN_BEFORE.but(definition="Mean over orders.")
-    same_place: float = SAME_PLACE.but(definition="Mean over orders.")
 
 
 class FrontierRow(ArmPoint):

@@ -3,12 +3,10 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
 
 from dpscale.analyse.communication.collectives import Links, links_of
 from dpscale.analyse.communication.estimators import from_steps, isolated_step_s, profiler_state
 from dpscale.analyse.timing.points import Comparison
-from dpscale.analyse.timing.times import with_headline
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
@@ -16,18 +14,6 @@ from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.strategies.strategy import Facts
 from dpscale.tables.communication import CommunicationRow
-from dpscale.vocabulary.states import DISTORTED
-
-# The estimates of a step's communication that are held against each other.
-ESTIMATES = (
-    "communication_step_s",
-    "ablation_step_s",
-    "profiler_step_s",
-    "profiler_exposed_step_s",
-    "profiler_least_step_s",
-    "logger_exposed_step_s",
-    "isolated_step_s",
-)
 
 Place = tuple[Configuration, str]  # and the letter of the environment
 
@@ -87,23 +73,3 @@ def _isolated_step_s(compared: Comparison, measured: Measurements) -> Figure:
     return isolated_step_s(
         configuration.strategy, configuration.gpus, configuration.batch_per_gpu, measured.network, links
     )
-
-
-def completed_communication(row: CommunicationRow) -> CommunicationRow:
-    """With what the estimates say together."""
-    above_zero = [estimate.value for estimate in comparable(row).values() if estimate.is_above(0)]
-    profiler_s = nan if row.profiler == DISTORTED else row.profiler_step_s.value
-    return replace(
-        with_headline(row),
-        estimates_apart=max(above_zero) / min(above_zero) if above_zero else nan,
-        beyond_profiler_s=row.communication_step_s.value - profiler_s,
-        waiting_step_s=profiler_s - row.profiler_least_step_s.value,
-        profiler_slows_by=row.profiled_step_s.value / row.training_step_s.value - 1,
-    )
-
-
-def comparable(row: CommunicationRow) -> dict[str, Figure]:
-    """The estimates of communication that are held against each other, by column: not the profiler's, where that
-    distorts the step."""
-    names = (name for name in ESTIMATES if not (row.profiler == DISTORTED and name.startswith("profiler")))
-    return {name: getattr(row, name) for name in names}

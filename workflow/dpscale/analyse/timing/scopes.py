@@ -39,7 +39,6 @@ def scopes_rows(
             loading_ratio=longer,
             speedup=speedup,
             end_to_end_speedup=loaded_speedup,
-            speedup_ratio=speedup.value / loaded_speedup.value,
         )
 
 

@@ -131,17 +131,4 @@ def with_headline(row: Headlined) -> Headlined:
 
 def completed_times(row: TimesRow) -> TimesRow:
     """With what follows from its figures."""
-    epoch = row.epoch_s
-    return replace(
-        with_headline(row),
-        gpu_s=multiplied(epoch, row.gpus),
-        interval_width=(epoch.high - epoch.low) / epoch.value if epoch.has_interval else nan,
-    )
-
-
-def completed_speedup(row: SpeedupRow) -> SpeedupRow:
-    """The same."""
-    return replace(
-        with_headline(row),
-        steps_disagree_by=abs(row.speedup.value / row.speedup_from_steps.value - 1),
-    )
+    return replace(with_headline(row), gpu_s=multiplied(row.epoch_s, row.gpus))

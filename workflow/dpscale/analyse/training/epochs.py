@@ -10,7 +10,6 @@ from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.tables.training import (
     TrainingCurvesRow,
     TrainingEvidenceRow,
-    TrainingOrderRow,
     TrainingRow,
     TrainingSummaryRow,
 )
@@ -81,20 +80,3 @@ def _over_seeds(values: Sequence[float]) -> Figure:
     """The mean between the least and the most: no interval, and drawn as a band."""
     known = [value for value in values if isfinite(value)]
     return Figure.of(fmean(known), min(known), max(known)) if known else UNKNOWN
-
-
-def order_rows(evidence: Iterable[TrainingEvidenceRow]) -> Iterator[TrainingOrderRow]:
-    """How many orders of samples are that of the epoch before, with and without set_epoch."""
-    groups: dict[tuple[str, bool | None], list[TrainingEvidenceRow]] = {}
-    for row in evidence:
-        if isfinite(row.same_place) and isfinite(row.seen_before):
-            groups.setdefault((row.strategy, row.set_epoch), []).append(row)
-    for (strategy, set_epoch), orders in groups.items():
-        yield TrainingOrderRow(
-            strategy=strategy,
-            set_epoch=set_epoch,
-            orders=len(orders),
-            repeated=sum(row.same_place == 1 for row in orders),
-            seen_before=fmean(row.seen_before for row in orders),
-            same_place=fmean(row.same_place for row in orders),
-        )

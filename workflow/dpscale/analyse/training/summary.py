@@ -125,7 +125,6 @@ def _compared(
         row = replace(
             row,
             compared_with=baseline.arm,
-            training_accuracy_difference=result.difference_from(baseline, "training_accuracy"),
             test_accuracy_difference=result.difference_from(baseline, "test_accuracy"),
         )
     if plain:
@@ -133,7 +132,6 @@ def _compared(
             row,
             without_remedies=plain.arm,
             test_accuracy_gain=result.difference_from(plain, "test_accuracy"),
-            training_loss_change=result.difference_from(plain, "training_loss"),
         )
     if baseline and plain and baseline.arm != plain.arm:
         recovered = _recovered(result, plain, baseline)
