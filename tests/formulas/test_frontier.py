@@ -35,11 +35,6 @@ def test_by_hand() -> None:
     assert beaten([trade(1, 3, 0.1, 0.6), trade(2, 2, 0.1, 0.6)]) == [False, False]
 
 
-def test_without_intervals_nothing_is_sure() -> None:
-    assert beaten([Trade(Figure(1), Figure(3)), trade(2, 2)]) == [False, False]
-    assert beaten([trade(1, 3), Trade(Figure(2), Figure(2))]) == [False, False]
-
-
 @given(trades)
 def test_what_is_not_best_is_beaten_by_a_best_one_and_what_is_best_is_never_surely_beaten(found: list[Trade]) -> None:
     top = [one for one in found if is_pareto_best(one, found)]

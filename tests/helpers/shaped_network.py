@@ -4,8 +4,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 # Of the bytes that the token bucket counts, a full frame of 1514 carries these of a message: Ethernet, IPv4 and TCP
@@ -91,22 +91,6 @@ class ShapedNetwork:
     def _shape(self, where: Sequence[str], link: str) -> None:
         rate = ["rate", f"{self.rate_mbit}mbit", "burst", str(BURST_BYTES), "latency", "50ms"]
         _run(*where, "tc", "qdisc", "add", "dev", link, "root", "tbf", *rate)
-
-
-@contextmanager
-def slow_loopback(rate_mbit: int) -> Iterator[str]:
-    """The name of a namespace that has a loopback alone, which carries `rate_mbit` in both directions together."""
-    name = f"dplo{os.getpid() % 10**6}"
-    inside = ["ip", "netns", "exec", name]
-    try:
-        _run("ip", "netns", "add", name)
-        _run(*inside, "ip", "link", "set", "lo", "up")
-        rate = ["rate", f"{rate_mbit}mbit", "burst", str(BURST_BYTES), "latency", "50ms"]
-        _run(*inside, "tc", "qdisc", "add", "dev", "lo", "root", "tbf", *rate)
-        yield name
-    finally:
-        with suppress(subprocess.CalledProcessError):  # it was not made
-            _run("ip", "netns", "del", name)
 
 
 def _remove_what_the_killed_left() -> None:

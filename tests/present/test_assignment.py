@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import pytest
 from page_tables import (
     GPU,
     SEVERAL,
     environment_row,
     h200,
-    key,
     tables,
     times_row,
 )
@@ -46,14 +44,6 @@ def test_a_word_stands_where_there_is_no_number() -> None:
     assert rows_of(found["table-2"], "ddp")["128"][0] == "1.437"
     rows = rows_of(found["table-3"], "ddp")
     assert rows["128"][:2] == ["≥ 5.57", "not resolvable"]
-
-
-@pytest.mark.parametrize("strategy", ["dp", "ddp"])
-def test_only_of_data_parallel_it_is_said_that_it_runs_no_allreduce(strategy: str) -> None:
-    times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy=strategy, gpus=2, batch=32)]
-    row = {**key(strategy=strategy, gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s": None}
-    caption = by_id(times=times, bandwidth=[row])["table-3"].caption
-    assert ("DataParallel" in caption) == (strategy == "dp")
 
 
 def test_environments_have_tables_of_their_own() -> None:

@@ -1,6 +1,5 @@
 """What explains the tables to hand in: sentences, and rows that make them false or other."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -134,21 +133,3 @@ def test_a_sentence_is_there_only_where_the_rows_make_it_true(
     found = room(data)
     assert [part for part in there if part not in found] == []
     assert [part for part in absent if part in found] == []
-
-
-def numbers(found: str, part: str) -> list[float]:
-    """The numbers of the sentence with this part, in their order."""
-    (sentence,) = (each for each in re.split(r"(?<=\.) ", found) if part in each)
-    return [float(number.replace(",", "")) for number in re.findall(r"(?<![\w(])[\d,]*\d(?:\.\d+)?", sentence)]
-
-
-def test_formulas_are_true_of_the_digits_that_they_print() -> None:
-    alone, together, quotient = numbers(speedup(DATA), "an efficiency")[-4:-1]
-    assert alone / together == pytest.approx(quotient, abs=0.01)
-    assert quotient == pytest.approx(at("speedup", WEAK).speedup.value, abs=0.005)
-    together, alone, gpus, rest = numbers(communication(DATA), "of the epoch.")[-5:-1]
-    assert together - alone / gpus == pytest.approx(rest, rel=5e-3)
-    assert rest == pytest.approx(at("communication", LAST).communication_s.value, rel=5e-3)
-    megabytes, steps, seconds, gigabytes = numbers(bandwidth(DATA), " MB × ")[-4:]
-    assert megabytes * steps / seconds / 1e3 == pytest.approx(gigabytes, rel=5e-3)
-    assert megabytes == pytest.approx(at("bandwidth", LAST).allreduce_bytes_per_step / 1e6, rel=1e-3)

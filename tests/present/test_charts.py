@@ -136,18 +136,6 @@ def test_a_ladder_goes_from_one_alone_to_the_whole_step() -> None:
     assert [bool(filled) for *_, filled in drawn] == [True, True, False, True], "what takes time away is an outline"
 
 
-def test_the_heading_names_the_baseline_of_the_best_arm_and_its_panel_shows_it() -> None:
-    """A tuned arm's is the tuned baseline, which does not end best itself."""
-    ends = {"base": 0.7, "base-tuned": 0.8, "plain": 0.4, "tuned": 0.6}
-    rows = [row for arm, end in ends.items() for row in curve(arm, end)]
-    rows += curve("other", 0.3, batch=2_048)
-    chart = of_accuracy(*rows, plain="base", tuned="base-tuned")
-    assert headings(chart)[0] == "Test accuracy: tuned ends best, at 60.0 %; the baseline base-tuned at 80.0 %"
-    assert places(chart) == ["Global batch 2,048", "Global batch 8,192"]
-    drawn = [{*ends, "other"} & set(texts(picture.svg)) for picture in chart.pictures]
-    assert drawn == [set(ends), {"base", "other"}]
-
-
 def test_curves_have_bands_and_the_target() -> None:
     rows = [row for seed in (1, 2) for row in curve("large", 0.2, seed / 10, seed=seed)]
     (picture,) = of_accuracy(*rows, *BASELINE).pictures

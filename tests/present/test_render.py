@@ -5,7 +5,6 @@ import io
 import re
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
@@ -15,7 +14,6 @@ from page_tables import (
     ARMS,
     absent_row,
     arm_row,
-    audited,
     bare_page,
     empty,
     environment_row,
@@ -29,12 +27,10 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
 from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.tables import with_names
 from html_reader import assert_sound, read, visible
-from recorded import recorded_tables
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -202,14 +198,3 @@ def test_contents_name_every_section_in_order(page: str) -> None:
         "verdict", "speedup", "times", "communication", "bandwidth", "steps", "training", "forecast", "limits",
         "environment", "appendices",
     ]  # fmt: skip
-
-
-def test_a_page_with_everything_says_of_nothing_that_it_is_missing(root: Path) -> None:
-    """The sentences in place of what there is not, as the template has them."""
-    template = Path(page_module.__file__).parents[1] / "template/page.html.j2"
-    in_place = [text.strip() for text in re.findall(r"{% else %}\n<p>([^<{]{12,})", template.read_text())]
-    assert len(in_place) > 6
-    data = replace(audited(root, h200()), ladder=recorded_tables(root, "recorded-h200-2").ladder)
-    full = render(study(training={"arms": ARMS}), data)
-    assert [text for text in in_place if text in full] == []
-    assert len([text for text in in_place if text in bare_page()]) > 5

@@ -77,15 +77,6 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
     assert moved == 2 * GRADIENT_BYTES + 38_560 + images_bytes
 
 
-def test_the_parts_of_a_step_sum_up_to_it(tables: Tables) -> None:
-    assert len(tables.steps) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
-    for found in tables.steps:
-        assert found.parts_s == pytest.approx(step_s(found.strategy, found.gpus, found.batch_per_gpu))
-        assert found.difference == pytest.approx(1 / 1.001 - 1, rel=1e-3), "by the host's clock it is 0.1 % longer"
-        parts = (found.compute_s, found.communication_s, found.copy_s, found.idle_s)
-        assert sum(parts) == pytest.approx(found.parts_s) and min(parts) >= 0
-
-
 def test_mfu_is_work_over_peak(tables: Tables) -> None:
     found = one(tables.times, **DDP_4)
     assert found.mfu.value == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
@@ -109,18 +100,6 @@ def test_without_some_records_the_other_figures_stand(tables: Tables, kind: type
 
 def flat(rows: Iterable[Any]) -> list[dict[str, Any]]:
     return [row.flat() for row in rows]
-
-
-def test_out_of_memory_is_a_result_without_estimates() -> None:
-    data = collected(STUDY)
-    for cell, record in data.records.items():
-        if isinstance(cell, CommunicationCell):
-            record |= {"status": "oom", "steps": None, "ddp_logger": None, "profile": None}
-            record["oom"] = {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"}
-    built = build_tables(STUDY, data)
-    assert not any(row.training_step_s.is_known for row in built.communication)
-    assert not built.steps
-    assert not built.missing
 
 
 def test_a_profiler_that_changes_the_step_gives_no_bandwidth() -> None:

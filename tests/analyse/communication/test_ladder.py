@@ -116,16 +116,6 @@ def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> N
     assert not links.seconds(("broadcast", 1)).is_known
 
 
-def test_timings_that_were_not_held_do_not_count_beside_those_that_were() -> None:
-    found = collectives()
-    for result in found["collectives"]:
-        result["seconds"], result["held"] = [1.0, 2.0, 3.0], [False, True, True]
-    assert {estimate.value for estimate in links_of([found], "").collectives.values()} == {2.5}
-    for result in found["collectives"]:
-        result["held"] = [False, False, False]
-    assert {estimate.value for estimate in links_of([found], "").collectives.values()} == {2.0}
-
-
 def test_the_slowest_rank_of_steps_without_exchange_is_named() -> None:
     records = [record(run=run) for run in (1, 2)]
     for one in records:

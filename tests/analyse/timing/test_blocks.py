@@ -149,15 +149,6 @@ def test_runs_that_share_a_baseline_are_one_block() -> None:
     assert row.epoch_s.value == pytest.approx(DDP_S * 1.02)
 
 
-def test_on_a_cpu_runs_of_one_host_are_paired() -> None:
-    study = Study({**VALUES, "device": "cpu", "strategies": ["single", "ddp"]})
-    records: Records = {}
-    for cell in cells(study):
-        seconds = (ALONE_S if cell.configuration.strategy == "single" else DDP_S) * (1 + 0.01 * cell.run)
-        records[cell] = on_gpus(timing_record(cell, study.settings, [seconds] * 2), host=f"laptop-{cell.run}")
-    assert speedup(tables_of(records, study)).blocks == 3
-
-
 @pytest.mark.parametrize(
     ("runs", "kind", "reason"),
     [(1, "one run", "one block"), (2, "interval", ""), (3, "interval", "")],
@@ -173,17 +164,3 @@ def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     assert reason in bandwidth.reason
     assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing"
     assert one(tables.counts, what="communication takes time").of == (kind == "interval")
-
-
-def test_an_outlier_is_told_and_stays_in() -> None:
-    study = Study({**VALUES, "runs": 6})
-    records = measured(study=study)
-    for cell, record in records.items():
-        if cell.configuration.strategy == "ddp" and cell.run == 6:
-            record["scopes"]["compute"]["epoch_s"] = [2.5, 2.5]
-    tables = tables_of(records, study)
-    times = one(tables.times, **DDP)
-    assert times.runs == 6
-    assert times.epoch_s.high > 1.5
-    runs = picked(tables.runs, strategy="ddp")
-    assert [(run.is_outlier, run.server) for run in runs] == [(number == 6, number) for number in range(1, 7)]

@@ -7,13 +7,12 @@ import pytest
 
 from dpscale.analyse.tables import complete
 from dpscale.plan.cells import TimingCell
-from dpscale.plan.study import Study
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
-from record_factory import older_timing_record, watched
+from record_factory import watched
 from rows import one, picked
-from timed_study import DDP, VALUES, measured, place_of
+from timed_study import DDP, measured, place_of
 
 LOG = "12:00:00 warm-up epoch 1\nError: stopped after 5 s\n"
 
@@ -62,28 +61,6 @@ def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path:
     assert (row.slowed_s, row.slowed_by, row.throttle_reasons) == (1.5, "power", "software power cap")
     assert row.other_processes == 2
     assert row.stolen_share == pytest.approx(0.4 / 8)
-
-
-def test_a_quiet_clock_and_one_that_nobody_watched_are_told_apart(tmp_path: Path) -> None:
-    row = seen(tmp_path / "quiet")
-    assert (row.slowed_s, row.slowed_by, row.stolen_share, row.other_processes) == (0, "", 0, 0)
-    unknown = {"clock_event_reasons": None, "slowed_s": None}
-    row = seen(tmp_path / "blind", gpus=[{**watched(1)["gpus"][0], **unknown}] * 2, host=None)
-    assert row.slowed_s == 0, "the first epoch was watched"
-
-
-@pytest.mark.parametrize(("is_older", "told"), [(False, ""), (True, "software power cap")])
-def test_clocks_held_down_after_the_clock_speak_only_for_epochs_that_nobody_watched(
-    tmp_path: Path, is_older: bool, told: str
-) -> None:
-    def held_down(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
-        if is_older:
-            record = older_timing_record(cell, Study(VALUES).settings, [5.0, 5.05])
-        readings = record["sensors"]["before"]
-        record["sensors"]["after"] = [{**reading, "throttle_reasons": ["software power cap"]} for reading in readings]
-        return record
-
-    assert {row.throttle_reasons for row in measured(tmp_path, change=held_down).records} == {told}
 
 
 def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:

@@ -13,7 +13,7 @@ from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import RunsRow, SpeedupRow, TimesRow
-from record_factory import older_timing_record, timing_record
+from record_factory import timing_record
 from rows import one, picked
 from timed_study import DDP, THREE_RUNS, VALUES, measured, place_of, tables_of
 
@@ -88,26 +88,6 @@ def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> N
         found = one(tables.times, **DDP)
         assert found.runs == runs
         assert found.reason.startswith(reason)
-
-
-@pytest.mark.parametrize(("strategy", "processes"), [("single", 3), ("dp", 3), ("ddp", 6)])
-def test_loader_processes_of_older_records_follow_from_their_settings(
-    tmp_path: Path, strategy: str, processes: int
-) -> None:
-    values = {**VALUES, "scopes": ["compute", "end_to_end"], "runs": 1, "dataset": {"loader_workers": 3}}
-    settings = Study(values).settings
-    tables = measured(tmp_path, values, change=lambda cell, _: older_timing_record(cell, settings, [5.0, 5.05]))
-    found = {row.scope: row.loader_processes for row in picked(tables.times, strategy=strategy, batch_per_gpu=32)}
-    assert found == {"compute": 0, "end_to_end": processes}
-
-
-def test_full_steps_decide_which_epochs_are_headlines(tmp_path: Path) -> None:
-    tables = measured(tmp_path, {**VALUES, "dataset": {"images": 1280}})
-    for rows in (tables.times, tables.speedup, tables.communication, tables.bandwidth):
-        found = {
-            row.batch_per_gpu: (row.full_steps_per_epoch, row.is_headline) for row in rows if row.strategy == "ddp"
-        }
-        assert (found[32], found[128]) == ((20, True), (5, False))
 
 
 AT: dict[str, Any] = {"gpus": 4, "batch_per_gpu": 32, "global_batch": 128, "environment": "A"}

@@ -96,25 +96,6 @@ def test_arms_of_one_place_are_compared_seed_by_seed(tables: Tables) -> None:
     assert half == pytest.approx(4.3027 * 0.01 / math.sqrt(3), rel=1e-4)
 
 
-@pytest.mark.parametrize(("large", "warm", "are_pairs"), [(8, 6, True), (8, 3, False)])
-def test_most_seeds_must_be_there_for_pairs(large: int, warm: int, are_pairs: bool) -> None:
-    """6 of 8 seeds make 6 pairs, which differ by 0.1 and little around that. 3 of 8 make none: five seeds left out
-    would cost more than pairs gain."""
-    seeds = {"large": large, "warm": warm}
-    wanted = Study(
-        {"study": "s", "training": {"arms": {name: {**ARMS[name], "seeds": n} for name, n in seeds.items()}}}
-    )
-    found = {
-        cell: training_record(
-            cell, [0.4 + 0.05 * (cell.seed % 4) + (cell.arm == "warm") * (0.1 + 0.001 * (cell.seed % 3))]
-        )
-        for cell in plan(wanted).training
-    }
-    row = arm(tables_of(found, wanted), "warm")
-    width = row.test_accuracy_gain.high - row.test_accuracy_gain.low
-    assert (width < 0.003 and is_near(row.test_accuracy_gain, 0.101)) if are_pairs else width > 0.1
-
-
 def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> None:
     row, large = arm(tables, "warm"), arm(tables, "large")
     assert (row.remedies, row.without_remedies) == ("optimiser lars, warmup_epochs 1", "large")

@@ -138,15 +138,6 @@ def test_what_saves_nothing_never_pays_and_what_no_interval_tells_is_undecided(
     assert row.saved_s.holds(0) == (changes == {"graph": 7.999})
 
 
-def test_rows_are_where_variants_are_measured_and_the_fastest_is_named_per_place(
-    table: dict[Place, VariantsRow],
-) -> None:
-    assert {place: row.is_fastest for place, row in table.items()} == {
-        ("base", 1, 32): False, ("base", 2, 32): False, ("base", 1, 128): False, ("graph", 1, 32): True,
-        ("graph", 2, 32): True, ("half", 1, 32): False, ("half", 1, 128): True,
-    }  # fmt: skip
-
-
 FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7e6}
 
 
