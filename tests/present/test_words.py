@@ -7,7 +7,7 @@ import pytest
 from page_tables import GPU
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import brief, estimate, measured, plain
+from dpscale.present.text.numbers import estimate, measured, plain
 from dpscale.present.text.words import listed
 from dpscale.tables.column import MILLISECONDS, MULTIPLES
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
@@ -31,7 +31,7 @@ def test_a_number_has_four_digits(value: float | None, shown: str) -> None:
         (2.13, 2.129, 2.1312, "2.130 [2.129, 2.131]"),
         (0.0045, -0.45, 0.45, "0.004 [−0.450, 0.450]"),
         (125, 20, 420, "125 [20, 420]"),
-        (2.13, nan, nan, "2.130 [no interval]"),
+        (2.13, nan, nan, "2.130"),
         (2.13, 2.13, 2.13, "2.130 [2.130, 2.130]"),
         (nan, nan, nan, "–"),
         # A difference of nothing has the decimals of its interval; what is above zero is not shown as zero.
@@ -48,7 +48,7 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
     ("figure", "shown", "short"),
     [
         (Figure.of(3.92395, 3.92380, 3.92410), "3.92× [3.92, 3.92]", "3.92 [3.92, 3.92]"),
-        (Figure(3.92395, kind="one run"), "3.92× [no interval: one run]", "3.92"),
+        (Figure(3.92395, kind="one run"), "3.92×", "3.92"),
         # What is not one is not shown as one.
         (Figure.of(1.16, 1.002, 1.35), "1.160× [1.002, 1.350]", "1.160 [1.002, 1.350]"),
         (Figure.of(1.16, 0.71, 0.9996), "1.1600× [0.7100, 0.9996]", "1.1600 [0.7100, 0.9996]"),
@@ -58,7 +58,7 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
 )
 def test_multiples(figure: Figure, shown: str, short: str) -> None:
     assert estimate(figure, MULTIPLES, with_unit=True) == shown
-    assert brief(figure, MULTIPLES) == short
+    assert estimate(figure, MULTIPLES) == short
 
 
 def test_numbers_with_their_units() -> None:

@@ -10,7 +10,7 @@ from dpscale.present.charts.chart import Chart, chart_of_waterfalls
 from dpscale.present.charts.timing import NO_HEADLINE
 from dpscale.present.charts.waterfall import Stage, Waterfall
 from dpscale.present.findings.finding import smallest
-from dpscale.present.text.numbers import brief, measured
+from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms, headline, in_order, ok
 from dpscale.present.text.words import scope as scope_in_words
 from dpscale.strategies.known import BASELINE
@@ -47,7 +47,7 @@ def _by_batch(rows: Variants) -> list[list[VariantsRow]]:
 
 
 def _stage(row: VariantsRow) -> Stage:
-    faster = f", {brief(row.faster, FASTER.unit)} times" if row.faster.is_known else ""
+    faster = f", {estimate(row.faster, FASTER.unit)} times" if row.faster.is_known else ""
     colour = _BASE_COLOUR if row.variant == BASE else _FASTEST_COLOUR if row.is_fastest else _COLOUR
     return Stage(f"{row.variant}: {_epoch(row)}{faster}", 0.0, row.epoch_s.value, colour)
 

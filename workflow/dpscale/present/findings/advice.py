@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dpscale.analyse.answer import advice
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import brief, measured
+from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms
 from dpscale.tables.answer import AdviceRow
 from dpscale.tables.column import PERCENT, SECONDS
@@ -41,7 +41,7 @@ def _saving(row: AdviceRow, terms: Terms) -> str:
 
 
 def _share(figure: Figure) -> str:
-    told = brief(figure, PERCENT, with_unit=True, digits=2)
+    told = estimate(figure, PERCENT, with_unit=True, digits=2)
     return told if figure.has_interval else f"about {told}"
 
 

@@ -9,7 +9,7 @@ from dpscale.analyse.answer.answer import TO_DO, Answer, is_none_faster, price_o
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
-from dpscale.present.text.numbers import brief, ends_of, percent, plain, value_of
+from dpscale.present.text.numbers import ends_of, estimate, percent, plain, value_of
 from dpscale.present.text.words import Terms, capitalised, in_parts, joined, plural
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
@@ -212,9 +212,9 @@ def _table(rows: Sequence[AnswerRow], terms: Terms, per_gpu_hour: float | None) 
         [
             f"{row.gpus:,}",
             _figure(row.epoch_s, SECONDS),
-            brief(row.speedup, MULTIPLES),
+            estimate(row.speedup, MULTIPLES),
             _figure(row.efficiency, PERCENT),
-            brief(row.gpu_s_over_one, MULTIPLES),
+            estimate(row.gpu_s_over_one, MULTIPLES),
             row.worth or "–",
         ]
         for row in rows
@@ -244,11 +244,11 @@ def reason(row: CausesRow, efficiency: Figure, terms: Terms) -> str:
 
 
 def _figure(figure: Figure, unit: Unit) -> str:
-    return brief(figure, unit, digits=_DIGITS)
+    return estimate(figure, unit, digits=_DIGITS)
 
 
 def _with_unit(figure: Figure, unit: Unit) -> str:
-    return brief(figure, unit, with_unit=True, digits=_DIGITS)
+    return estimate(figure, unit, with_unit=True, digits=_DIGITS)
 
 
 def text(screen: FirstScreen) -> str:

@@ -11,7 +11,7 @@ from dpscale.analyse.answer.claims import COMMUNICATION, PROFILER_LEFT_OUT, SLOW
 from dpscale.analyse.answer.series import END_TO_END
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.present.findings.finding import among, largest, smallest, where
-from dpscale.present.text.numbers import brief, estimate, percent, plain
+from dpscale.present.text.numbers import estimate, percent, plain
 from dpscale.present.text.words import Terms, headline, in_order, ok
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.communication import CommunicationRow
@@ -65,7 +65,7 @@ def strong_scaling(tables: Tables, terms: Terms) -> str | None:
     row = in_order(sorted(strong, key=lambda row: (row.global_batch, row.gpus)))[-1]
     return (
         f"With the global batch held at {row.global_batch:,} (strong scaling), {terms.count(row.gpus)} with "
-        f"{row.strategy} are {brief(row.speedup, MULTIPLES)} times as fast as 1."
+        f"{row.strategy} are {estimate(row.speedup, MULTIPLES)} times as fast as 1."
     )
 
 

@@ -9,11 +9,6 @@ ABSENT = "–"
 MINUS = "−"
 
 
-def is_known(value: float | None) -> bool:
-    """Whether there is a number. An infinite one is none either."""
-    return value is not None and math.isfinite(value)
-
-
 def plain(value: float | None, digits: int = 4) -> str:
     """A number with `digits` significant digits and thousands separated, or a dash where there is none."""
     if value is None or not math.isfinite(value):
@@ -49,12 +44,15 @@ def percent(value: float, digits: int = 3) -> str:
     return measured(abs(value), PERCENT, digits)
 
 
-def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str:
-    """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval.
+def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
+    """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval; without one the value alone.
 
-    With the decimals that two significant digits of the interval's width have, at most four of the value.
+    With the decimals that two significant digits of the interval's width have, at most `digits` of the value.
     """
-    return f"{value_of(figure, unit, with_unit)} [{bounds_of(figure, unit)}]" if figure.is_known else ABSENT
+    if not figure.is_known:
+        return ABSENT
+    value, ends = value_of(figure, unit, with_unit, digits), ends_of(figure, unit, digits)
+    return f"{value} [{ends}]" if ends else value
 
 
 def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
@@ -63,23 +61,9 @@ def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits
     return f"{value}{_symbol(unit, value)}" if with_unit else value
 
 
-def bounds_of(figure: Figure, unit: Unit = PLAIN) -> str:
-    """`2.866, 2.874` of an estimate; in words where there are none."""
-    ends = ends_of(figure, unit)
-    if not ends:
-        return "no interval: one run" if figure.kind == "one run" else "no interval"
-    return ends
-
-
 def ends_of(figure: Figure, unit: Unit = PLAIN, digits: int = 4) -> str:
     """`2.866, 2.874`; "" where there are none."""
     return ", ".join(_parts(figure, unit, digits)[1:])
-
-
-def brief(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
-    """The same where there is little room: without an interval the number. The value has so many digits at most."""
-    value, ends = value_of(figure, unit, with_unit, digits), ends_of(figure, unit, digits)
-    return f"{value} [{ends}]" if ends else value
 
 
 def _parts(figure: Figure, unit: Unit, digits: int) -> list[str]:
