@@ -38,8 +38,9 @@ EVENTS = (
 FLOAT64_SLOWER = 2.0
 # A GPU that is busy for a smaller part of a step waits for its launches.
 BUSY_GPU = 0.6
-# An exchange that is no faster than that, in GB/s, has a slow link, whatever of it was hidden.
-SLOW_EXCHANGE = {"cuda": 4.0, "cpu": 0.05}
+# An exchange that is no faster than that, in GB/s, has a slow link, whatever of it was hidden. Of fewer bytes it is as
+# long as a call takes.
+SLOW_EXCHANGE, FEWEST_BYTES = {"cuda": 4.0, "cpu": 0.05}, 1e6
 # A GPU that idles while cuDNN searches, in a larger part of the steps than that, does not wait for launches.
 OFTEN = 0.1
 # Samples that ranks have in common, of those that they can have, from which on the work is not divided.
@@ -234,7 +235,7 @@ def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     evidence = [*times(probes, probes.in_memory, "own_pace"), Evidence("gradient_bytes", exact(size), MB)]
     evidence.append(Evidence("exchanged", exact(rate), GB_PER_S))
     off, notes = seen.variables(SWITCHED_OFF), seen.variables(INTERFACES)
-    name = "interface" if notes else "slow_link" if 0 < rate < SLOW_EXCHANGE[device] else "heavy_gradients"
+    name = "interface" if notes else "slow_link" if size > FEWEST_BYTES and rate < SLOW_EXCHANGE[device] else "heavy_gradients"
     if device == "cuda" and seen.part("backend") == "gloo":
         name = "gloo_with_cuda"
     elif "nccl" in (seen.part("backend") or "") and off:  # also cpu:gloo,cuda:nccl

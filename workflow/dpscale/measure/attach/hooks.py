@@ -15,7 +15,7 @@ Hooked = Callable[..., Any]
 # Where a hook is put: the module or class, the names of functions in it, and what makes a hook of the real one.
 Places = Sequence[tuple[Any, str, Callable[[Hooked], Hooked]]]
 
-_HERE = str(Path(__file__).resolve().parent)
+_HERE = str(Path(__file__).resolve().parents[2])  # all of dpscale, in whose own loop a workload's file trains
 _LIBRARIES = tuple({_HERE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
 
 
@@ -69,7 +69,7 @@ def line_of(frame: FrameType | None) -> Line | None:
     while frame is not None:
         if of_script(frame.f_code.co_filename):
             return frame.f_code.co_filename, frame.f_lineno
-        if frame.f_globals.get("__name__") == "__main__":
+        if frame.f_globals.get("__name__") == "__main__" and not frame.f_code.co_filename.startswith(_HERE):
             main = frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return main

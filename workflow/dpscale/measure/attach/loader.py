@@ -72,10 +72,10 @@ class Source:
         return same_in_new_containers(batch)
 
     def threads_in_worker(self) -> int | None:
-        """The most threads that a worker has now. None without workers."""
+        """The most threads that compute in a worker now: two more only send its batches. None without workers."""
         workers = getattr(self.iterator and self.iterator(), "_workers", ())
         counts = [len(list(Path(f"/proc/{worker.pid}/task").glob("*"))) for worker in workers]
-        return max(counts, default=None)
+        return max(1, max(counts) - 2) if counts else None
 
 
 class EpochOfLoader:

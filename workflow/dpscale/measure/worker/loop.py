@@ -31,7 +31,8 @@ class LoopWorker(StepWorker):
         step = self.step_of(*self.build())
         with suppress(SystemExit):
             while True:
-                let_gloo_settle()
+                if self.settings.loader_workers:  # they are forked
+                    let_gloo_settle()
                 for batch in epochs:
                     step(batch)
 
