@@ -235,7 +235,13 @@ def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     evidence = [*times(probes, probes.in_memory, "own_pace"), Evidence("gradient_bytes", exact(size), MB)]
     evidence.append(Evidence("exchanged", exact(rate), GB_PER_S))
     off, notes = seen.variables(SWITCHED_OFF), seen.variables(INTERFACES)
-    name = "interface" if notes else "slow_link" if size > FEWEST_BYTES and rate < SLOW_EXCHANGE[device] else "heavy_gradients"
+    name = (
+        "interface"
+        if notes
+        else "slow_link"
+        if size > FEWEST_BYTES and rate < SLOW_EXCHANGE[device]
+        else "heavy_gradients"
+    )
     if device == "cuda" and seen.part("backend") == "gloo":
         name = "gloo_with_cuda"
     elif "nccl" in (seen.part("backend") or "") and off:  # also cpu:gloo,cuda:nccl
