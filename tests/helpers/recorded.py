@@ -1,12 +1,16 @@
 """The studies that are on record, through the same tables as any study's."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.formulas.figure import Figure
 from dpscale.plan.study import Study
 from dpscale.present.study.page import render
+from dpscale.present.text import numbers
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
 
@@ -29,11 +33,31 @@ def recorded_tables(root: Path, results: str, config: str = "") -> Tables:
     return build_tables(study, found)
 
 
-@cache
 def recorded_page(root: Path, results: str, config: str = "") -> str:
-    """The page of the same study, rendered once per process."""
+    """The page of the same study."""
+    return written_page(root, results, config)[0]
+
+
+@cache
+def written_page(root: Path, results: str, config: str = "") -> tuple[str, Sequence[float]]:
+    """The same page, rendered once per process, and the numbers that were written into it before they were rounded."""
     study = Study.read(root / f"config/{config or results}.yaml")
-    return render(study.values, recorded_tables(root, results, config))
+    with watched() as found:
+        return render(study.values, recorded_tables(root, results, config)), found
+
+
+@contextmanager
+def watched() -> Iterator[list[float]]:
+    """All numbers that are written, without their signs."""
+    found: list[float] = []
+    round_off = numbers.fixed
+
+    def watch(number: float, decimals: int) -> str:
+        found.append(abs(float(number)))
+        return round_off(number, decimals)
+
+    with patch.object(numbers, "fixed", watch):
+        yield found
 
 
 def in_documents(figure: Figure, digits: int) -> str:

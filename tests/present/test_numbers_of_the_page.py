@@ -22,12 +22,10 @@ from dpscale.analyse.timing.times import WORTH
 from dpscale.audit.page import render_studies
 from dpscale.plan.study import Study
 from dpscale.present.study import page as page_module
-from dpscale.present.study.page import render
-from dpscale.present.text import numbers as numbers_module
 from dpscale.tables.column import KIB, MIB, PERCENT, PLAIN
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.public_best import public_best
-from recorded import recorded_tables
+from recorded import recorded_tables, watched, written_page
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -138,21 +136,13 @@ class Written:
 
 
 @pytest.fixture(scope="module")
-def shown(recorded: tuple[Study, Tables]) -> Written:
-    """The recorded study's page, rendered while all that writes numbers is watched."""
-    found: list[float] = []
-    round_off = numbers_module.fixed
-
-    def watched(number: float, decimals: int) -> str:
-        found.append(abs(float(number)))
-        return round_off(number, decimals)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers_module, "fixed", watched)
-        page = render(recorded[0].values, recorded[1])
+def shown(root: Path, recorded: tuple[Study, Tables]) -> Written:
+    """The recorded study's page and that of other people's figures."""
+    page, found = written_page(root, recorded[0]["study"])
+    with watched() as of_others:
         page += render_studies(recorded[0].values, recorded[1], "page.html")
     text = " ".join("".join(Text(page).found).replace("\u00a0", " ").split())
-    return Written(OF_THE_PAGE.sub(" ", text), found)
+    return Written(OF_THE_PAGE.sub(" ", text), [*found, *of_others])
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,12 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 @pytest.fixture(scope="module", params=RECORDED)
 def handin(root: Path, request: pytest.FixtureRequest) -> Report:
-    study = Study.read(root / f"config/{RECORDED[request.param]}.yaml")
-    tables = recorded_tables(root, request.param, RECORDED[request.param])
+    return handin_of(root, request.param)
+
+
+def handin_of(root: Path, results: str) -> Report:
+    study = Study.read(root / f"config/{RECORDED[results]}.yaml")
+    tables = recorded_tables(root, results, RECORDED[results])
     return report(study.values, tables, Terms.of(study.values, tables))
 
 
@@ -53,6 +57,10 @@ def log_of(folder: Path) -> str:
 def test_latex_sets_it_without_a_warning(handin: Report, tmp_path: Path) -> None:
     write(handin, tmp_path)
     assert re.findall(r"^.*(?:Warning|Overfull|Underfull).*$", log_of(tmp_path), re.MULTILINE) == []
+
+
+def test_a_table_that_is_too_wide_is_found(root: Path, tmp_path: Path) -> None:
+    write(handin_of(root, "recorded"), tmp_path)
     file = tmp_path / "report.tex"
     file.write_text(file.read_text().replace(r"\begin{tabular}{l", r"\begin{tabular}{l@{\hspace{300pt}}", 1))
-    assert "Overfull" in log_of(tmp_path), "a table that is too wide is found"
+    assert "Overfull" in log_of(tmp_path)
