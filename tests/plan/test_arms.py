@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from dpscale.errors import StudyError
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import differences
-from dpscale.records.versions import VERSIONS
 from dpscale.scheduler import cluster
 from dpscale.schemas.settings import TrainingSettings
 
@@ -44,21 +42,6 @@ def test_what_an_arm_leaves_out_is_the_studys() -> None:
     assert (arms["b"].learning_rate, arms["b"].weight_decay) == (0.1, 0.0005)
     assert arms["c"].momentum == 0
     assert {arm.precision for arm in arms.values()} == {"bfloat16"}
-
-
-def test_an_arms_record_depends_on_that_arm_alone() -> None:
-    before = study({"a": SMALL, "b": LARGE})
-    (cell, *_) = plan(before).training
-    version = VERSIONS["training"].current
-    record = {"measurement_version": version, "cell": cell.coordinates, "settings": cell.settings.to_json()}
-    assert differences(record, cell, before.settings) == []
-    for changed in (
-        study({"a": SMALL, "b": {**LARGE, "epochs": 9}, "c": SMALL}, {"seeds": 9, "target_accuracy": 0.5}),
-        study({"a": SMALL}, {"baseline": "a"}, scopes=["compute"], epochs={"timed": 9}),
-    ):
-        assert differences(record, plan(changed).training[0], changed.settings) == []
-    other = study({"a": {**SMALL, "label_smoothing": 0.1}})
-    assert differences(record, plan(other).training[0], other.settings) == ["label_smoothing is 0, the study says 0.1"]
 
 
 @given(

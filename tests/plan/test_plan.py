@@ -76,18 +76,6 @@ def test_cells_are_unique_can_be_measured_here_and_run_1_of_all_comes_before_run
             assert configuration.gpus <= study["gpus_available"]
 
 
-@given(studies)
-def test_the_plan_does_not_depend_on_the_order_of_the_lists(values: dict[str, Any]) -> None:
-    lists = {key: value[::-1] for key, value in values.items() if isinstance(value, list)}
-    assert plan(Study({**values, **lists})) == plan(Study(values))
-
-
-@given(studies)
-def test_a_grown_grid_keeps_every_cell(values: dict[str, Any]) -> None:
-    grown = {**values, "runs": values["runs"] + 1, "gpus": [*values["gpus"], 6]}
-    assert set(plan(Study(values)).timing) <= set(plan(Study(grown)).timing)
-
-
 @given(st.integers(1, 500), st.integers(2, 8), st.integers(1, 50_000))
 def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start: int, factor: int, images: int) -> None:
     series = batches_per_gpu({"start": start, "factor": factor, "until": "oom"}, images)
@@ -95,12 +83,6 @@ def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start: i
     assert all(b == a * factor for a, b in pairwise(series))
     assert series[-1] > images
     assert all(batch <= images for batch in series[:-1])
-
-
-def test_weak_and_strong_series_share_points() -> None:
-    study = Study({"study": "s", "batch_per_gpu": [32, 128], "strong_scaling_global_batch": [128], "runs": 1})
-    ddp = {(c.gpus, c.batch_per_gpu) for c in plan(study).configurations if c.strategy == "ddp"}
-    assert ddp == {(2, 32), (2, 64), (2, 128), (4, 32), (4, 128)}
 
 
 @pytest.mark.parametrize(
@@ -220,14 +202,6 @@ def test_more_gpus_than_a_node_has_are_spread_over_several() -> None:
     assert (refused.configuration.strategy, refused.configuration.gpus) == ("dp", 8)
     assert refused.state == "not available"
     assert "needs all its GPUs on one node" in refused.reason
-
-
-def test_only_cells_on_several_nodes_name_them() -> None:
-    cells = {cell.gpus: cell for cell in plan(Study({**NODES_OF_4, "strategies": ["single", "ddp"]})).timing}
-    assert cells[8].coordinates == {"strategy": "ddp", "gpus": 8, "batch_per_gpu": 32, "nodes": 2, "run": 1}
-    assert "nodes" not in cells[4].coordinates
-    assert "nodes" not in repr(cells[8])
-    assert cells[8].path == "cells/ddp/gpus-8/batch-32/run-1.json"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dpscale.plan.study import Study
 from dpscale.plan.workload_file import checksum, of_its_file
 from dpscale.records.collect import differences
 from dpscale.scheduler import cluster
-from dpscale.schemas.settings import NetworkSettings, TimingSettings
+from dpscale.schemas.settings import NetworkSettings
 
 # Running it would fail.
 TEXT = "raise SystemExit('a plan runs no file')\n"
@@ -53,14 +53,6 @@ def test_a_complete_study_needs_the_file_no_more(file: Path) -> None:
     file.unlink()
     assert Study(json.loads(complete.to_json())).values == complete.values
     assert complete.changed(runs=1).settings == complete.settings
-
-
-def test_records_from_before_workloads_are_of_the_built_in_one() -> None:
-    settings = TimingSettings()
-    older = {name: value for name, value in settings.to_json().items() if not name.startswith("workload")}
-    assert TimingSettings.from_json(older) == settings
-    assert settings.same_network(older)
-    assert not settings.same_network({**older, "workload": "mine.py", "workload_sha256": "0" * 64})
 
 
 @pytest.mark.parametrize(

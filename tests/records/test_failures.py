@@ -190,13 +190,6 @@ def test_what_is_private_is_in_neither_reason_nor_log(monkeypatch: pytest.Monkey
     assert not re.search("alice|bob|hunter2", failure.log)
 
 
-def test_results_elsewhere_are_named_without_their_user() -> None:
-    log = Path("home/alice/results/logs").absolute() / CELL.path
-    write(log.with_suffix(".log"), "Error: stopped after 5 s\n")
-    failure = failure_of(log.parents[len(Path(CELL.path).parts)])
-    assert failure.log == f"[home]/results/logs/{Path(CELL.path).with_suffix('.log')}:\nError: stopped after 5 s"
-
-
 @pytest.mark.parametrize(
     ("said", "state"),
     [

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from command_line import dpscale
 from dpscale.errors import RecordError
 from stub_cell import measure_stub
 
@@ -29,10 +28,3 @@ def test_a_record_on_a_full_disk(folder: Path) -> None:
     with pytest.raises(RecordError, match=r"record\.json: cannot be written: No space left on device"):
         measure_stub(folder / "record.json")
     assert [path.name for path in folder.iterdir()] == ["filler"]
-
-
-def test_a_dataset_on_a_full_disk(folder: Path) -> None:
-    done = dpscale("dataset", "--source", "synthetic", "--images", 5000, "--out", folder)
-    assert done.returncode == 1
-    assert "No space left on device. Free space or fix permissions" in done.stderr.splitlines()[-1]
-    assert not list(folder.iterdir())

@@ -6,17 +6,14 @@ That Snakemake then runs just that: workflow/test_reruns.py.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from dpscale.plan.plan import plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
-from dpscale.records import collect
 from dpscale.records.files import write_record
 from dpscale.records.outdated import find_outdated
-from dpscale.records.versions import VERSIONS, Version
 from project import STUDY
 from record_factory import any_record, network_facts, write
 
@@ -128,18 +125,6 @@ def test_a_record_that_is_damaged_or_of_other_settings_is_named(results: Path) -
     assert set(found.rejected_records) == {damaged, foreign}
     assert any(reason.startswith(f"{damaged}: is damaged") for reason in found.reasons)
     assert f"{foreign}: width is 8, the study says 4" in found.reasons
-
-
-@pytest.mark.parametrize(
-    ("kind", "rule"),
-    [("timing", "time"), ("communication", "communication"), ("collectives", "collectives"), ("training", "train")],
-)
-def test_the_version_of_the_clocked_code_counts(
-    results: Path, monkeypatch: pytest.MonkeyPatch, kind: str, rule: str
-) -> None:
-    raised = Version(VERSIONS[kind].current + 1, frozenset({VERSIONS[kind].current}))
-    monkeypatch.setattr(collect, "VERSIONS", MappingProxyType({**VERSIONS, kind: raised}))
-    assert made_again(results) == {rule: ALL[rule]}
 
 
 @pytest.mark.parametrize("written", ["./data", "data/", "data"])

@@ -1,9 +1,7 @@
 """How far a study is, what the rest of it will cost, and what `dpscale plan` prints of it."""
 
 import json
-from collections import defaultdict
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -14,9 +12,8 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records import collect
 from dpscale.records.collect import CellState
-from dpscale.records.cost import SAME, UNKNOWN, Costs, gpu_seconds
+from dpscale.records.cost import SAME, UNKNOWN, Costs
 from dpscale.records.plan_lines import cell_lines, summary
-from dpscale.records.versions import VERSIONS, Version
 from record_factory import any_record, write
 
 VALUES: dict[str, Any] = {
@@ -54,10 +51,6 @@ def costs_of(results: Path, study: Study = STUDY, recorded: list[Path] | None = 
     return Costs(study, states_of(results, study), recorded or [])
 
 
-def state_of(cell: AnyCell, results: Path) -> CellState:
-    return next(known for known in states_of(results) if known.cell == cell)
-
-
 CELL = timing("ddp", 2, 32)
 LOG = f"logs/{CELL.path.removesuffix('.json')}.log"
 
@@ -85,16 +78,6 @@ def test_the_state_of_a_cell_is_what_its_files_say(tmp_path: Path, file: str, co
     assert ("precision is bfloat16" in states[CELL].reason) == ("bfloat16" in str(content))
     assert states[CELL].is_to_be_measured == (state != "done")
     assert states[CollectivesCell(2, 1)].state == "missing", "it needs no dataset"
-
-
-def test_a_record_of_an_older_version_is_to_be_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = timing("ddp", 2, 32)
-    write(tmp_path, cell, {**record_of(cell), "measurement_version": 1})
-    monkeypatch.setattr(collect, "VERSIONS", {**VERSIONS, "timing": Version(7, still_readable=frozenset({1}))})
-    found = state_of(cell, tmp_path)
-    assert (found.state, found.reason) == ("older version", "measured by version 1, this dpscale measures 7")
-    assert found.is_to_be_measured
-    assert costs_of(tmp_path).of(cell).basis == UNKNOWN, "it had other epochs"
 
 
 @pytest.mark.parametrize(
@@ -135,40 +118,6 @@ def test_what_it_takes_in_epochs_grows_with_them(tmp_path: Path, values: dict[st
     study = Study({**VALUES, **values})
     cost = costs_of(tmp_path / "none", study, [tmp_path / "recorded-x"]).of(timing("ddp", 4, 32))
     assert cost.gpu_s == pytest.approx(4 * (20 + 10 * epochs))
-
-
-def recorded(root: Path, name: str) -> tuple[Study, list[tuple[AnyCell, float]]]:
-    """A recorded study, and the GPU-seconds of its timing cells."""
-    study = Study.read(root / f"config/{name}.yaml").on_any_machine()
-    states = collect.states_of(plan(study).all_cells, study.settings, root / "results" / name)
-    timed = [known for known in states if known.cell.kind == "timing"]
-    return study, [(known.cell, gpu_seconds(known.cell, known.record)) for known in timed if known.record is not None]
-
-
-@pytest.mark.parametrize(
-    ("name", "other"), [("recorded-h200-4", "recorded-h100-2"), ("recorded-h100-2", "recorded-h200-4")]
-)
-def test_the_estimate_for_a_recorded_study_is_near_what_it_took(root: Path, name: str, other: str) -> None:
-    """By a study on another GPU."""
-    study, took = recorded(root, name)
-    costs = Costs(study, [], [root / "results" / other])
-    took_s, estimated_s = sum(gpu_s for _, gpu_s in took), sum(costs.of(cell).gpu_s or 0.0 for cell, _ in took)
-    assert took_s / 1.5 < estimated_s < 1.5 * took_s
-
-
-def test_the_method_says_what_baselines_cost(root: Path, method: str) -> None:
-    took_s: list[dict[Configuration, list[float]]] = []
-    for name in ("recorded", "recorded-h200-4"):
-        of_run = defaultdict(list)
-        for cell, gpu_s in recorded(root, name)[1]:
-            if isinstance(cell, TimingCell):
-                of_run[cell.configuration].append(gpu_s)
-        took_s.append(of_run)
-    shared = took_s[0].keys() & took_s[1].keys()
-    before, after = (sum(fmean(study[place]) for place in shared) for study in took_s)
-    said = " ".join(method.split())
-    assert f"of the {len(shared)} configurations that `results/recorded` and `results/recorded-h200-4` have" in said
-    assert f"a run took {before:,.0f} GPU-seconds under version 1, without it, and takes {after:,.0f} with it" in said
 
 
 def test_a_job_that_ran_out_of_memory_says_nothing_of_others(tmp_path: Path) -> None:

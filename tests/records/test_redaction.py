@@ -117,11 +117,6 @@ def test_lines_stay_lines(text: str) -> None:
     assert redacted(text, home="/p/q/alice").count("\n") == text.count("\n")
 
 
-@given(st.from_regex(r"[0-9a-f]{7,64}", fullmatch=True))
-def test_hashes_stay(digest: str) -> None:
-    assert redacted(f"commit {digest}: GPU-{digest}", home="/p/q/alice") == f"commit {digest}: GPU-{digest}"
-
-
 @pytest.mark.parametrize("piece", ["a", "a-", "/a", "token", "a.b+", "'/", "~a", "://a:", "--x ", "eyJ", "sk-proj-"])
 def test_a_very_long_line_takes_no_time(piece: str) -> None:
     started = time.perf_counter()

@@ -60,14 +60,6 @@ def test_a_cell_runs_from_the_start_of_its_log_for_as_long_as_its_time_allows(
     assert [line[24:] for line in lines] == [ONE_SAID] * running
 
 
-def test_a_cell_that_failed_is_counted_and_named(tmp_path: Path) -> None:
-    start(tmp_path, ONE, says="Error: no such GPU\n")
-    watched = Progress(STUDY, tmp_path, [])
-    assert "0 done, 0 running, 1 failed, 4 queued" in watched.standing()
-    log = (tmp_path / "logs" / ONE.path).with_suffix(".log")
-    assert list(watched.under_way()) == [f"{ONE_SAID}: failed: no such GPU; log: {log}"]
-
-
 def test_what_was_spent_and_what_is_left_follow_from_the_records(tmp_path: Path) -> None:
     """A record on two GPUs took a minute; so will the other cells of its kind. Of a training nothing is known."""
     assert ONE.gpus == 2

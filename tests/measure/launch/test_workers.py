@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.errors import DpscaleError, MeasurementError
+from dpscale.errors import MeasurementError
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.parent import PRELOADED
 from dpscale.records.files import read_record
@@ -82,12 +82,6 @@ def test_forked_workers_end_with_their_launcher(tmp_path: Path, kin: int) -> Non
     launcher.kill()
     launcher.wait()
     wait_for(lambda: not alive(workers))
-
-
-def test_a_results_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "cells").write_text("a file where the folder should be")
-    with pytest.raises(DpscaleError, match="cannot be written"):
-        measure_stub(tmp_path / "cells" / "r.json")
 
 
 @contextmanager

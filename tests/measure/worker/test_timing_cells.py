@@ -203,22 +203,6 @@ def timing_worker(dataset: Path, folder: Path) -> TimingWorker:
     return TimingWorker({**job, "settings": study.settings.to_json(), "baseline_at_global_batch": False}, 0)
 
 
-def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path) -> None:
-    """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is far above."""
-    out = tmp_path / "r.json"
-    wide = [argument if argument != "4" else "512" for argument in arguments(dataset, out, "single", 1)]
-    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))"
-    program = f"{limited}; from dpscale.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", program, *wide], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    record = read_record("timing", out)
-    assert record["status"] == "oom"
-    assert "can't allocate memory" in record["oom"]["message"]
-    assert record["scopes"] == {}
-    assert f"out of memory in {record['oom']['phase']}" in done.stdout
-    assert record["oom"]["phase"].endswith("setup")
-
-
 @pytest.mark.parametrize(
     ("cell", "message"),
     [

@@ -1,8 +1,6 @@
 """A user's file measured by real workers on the CPU: what the record says, and the one line that a fault is told in."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,24 +68,6 @@ def test_where_memory_is_short_fewer_batches_are_used_in_turn(tmp_path: Path) ->
     assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in log
 
 
-@pytest.mark.parametrize(("memory", "times"), [("", 1), ("--batch-memory-gb 0.0000006", 2)])
-def test_both_halves_of_the_baseline_share_their_batches(tmp_path: Path, memory: str, times: int) -> None:
-    """Each rank looks at one sample first. The baseline has all samples, twice where memory is short: 600 bytes hold
-    those of the baseline, but not those of the rank beside them, which is half of them."""
-    text = f"""
-def counted(self, index):
-    with open({str(tmp_path / "taken")!r}, "a") as file:
-        file.write(".")
-    return {{"x": torch.zeros(4), "y": 0}}
-
-Vectors.__getitem__ = counted
-"""
-    more = f"--baseline in_job --scopes compute {memory}"
-    record, _ = timed(written(tmp_path, text), tmp_path, gpus=2, more=more)
-    assert set(record["alone"][0]["scopes"]["compute"]) == {"before", "after"}
-    assert len((tmp_path / "taken").read_text()) == 2 + times * SAMPLES + SAMPLES
-
-
 def test_more_samples_than_there_are(tmp_path: Path) -> None:
     line, _ = refusal(tmp_path, "def dataset(): return [(torch.zeros(4), 0)] * 7\n")
     assert line == f": its dataset has 7 samples, an epoch is to have {SAMPLES}: set dataset.images to at most 7"
@@ -122,23 +102,6 @@ def test_a_fused_optimiser_beside_one_of_its_own(tmp_path: Path) -> None:
     text = "def optimiser(parameters): return torch.optim.Adam(parameters)\n"
     line, _ = refusal(tmp_path, text, more="--fused-optimiser true")
     assert line.startswith(": has an optimiser of its own: ask for a fused one there")
-
-
-def test_an_exception_in_a_process_of_the_loader(tmp_path: Path) -> None:
-    """Its programs are started anew: what has threads of gloo must not fork a loader."""
-    text = """
-def fails(self, index):
-    if index == 11:
-        raise ValueError("no sample 11")
-    return {"x": torch.zeros(4), "y": 0}
-
-Vectors.__getitem__ = fails
-"""
-    words = cell(written(tmp_path, text), tmp_path / "record.json", more="--loader-workers 1 --scopes end_to_end")
-    done = subprocess.run([sys.executable, "-m", "dpscale", *words], capture_output=True, text=True)
-    line, log = line_of_refusal(tmp_path, done.returncode, done.stderr)
-    assert re.match(r", line \d+, in fails: ValueError: no sample 11. Its traceback is in the log above$", line)
-    assert 'raise ValueError("no sample 11")' in log
 
 
 def test_parameters_that_ddp_waits_for_in_vain(tmp_path: Path) -> None:

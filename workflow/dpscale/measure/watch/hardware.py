@@ -116,17 +116,6 @@ def _driver() -> str | None:
     return ask(pynvml.nvmlSystemGetDriverVersion) if is_there() else None
 
 
-def quota_cores() -> float | None:
-    """Cores whose time the control group of this process may use (cgroup v2, cpu.max); None without a limit."""
-    try:
-        groups = Path("/proc/self/cgroup").read_text().splitlines()
-        own = next(line.split("::", 1)[1] for line in groups if "::" in line)
-        quota, period = (Path("/sys/fs/cgroup") / own.lstrip("/") / "cpu.max").read_text().split()
-    except (OSError, StopIteration, ValueError):
-        return None
-    return None if quota == "max" else int(quota) / int(period)
-
-
 def _link(a: int, b: int) -> dict[str, Any]:
     """The link between GPUs `a` and `b`: NVLink where one is up to the other GPU or to a switch, otherwise PCIe."""
     # NVML and torch number GPUs differently, so the UUID is asked for.

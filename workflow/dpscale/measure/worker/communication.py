@@ -1,6 +1,7 @@
 """One worker of a communication cell."""
 
 import gzip
+import json
 import math
 import shutil
 import time
@@ -15,9 +16,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
+from torch.profiler import ProfilerActivity, profile
 
 from dpscale.measure.ranks import gather, gather_objects, slowest
-from dpscale.measure.watch.profiling import traced
 from dpscale.measure.watch.trace import device_times, read_kernels
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
@@ -175,11 +176,14 @@ class CommunicationWorker(StepWorker):
             training.step(batch)
 
         path = self.folder / f"trace-{self.rank}.json"
-        result, trace = traced(lambda: self._time_block(timer, replace(training, step=step), steps), path)
+        # Only the work of the devices and what launched it: to record every operator of the host would slow it down.
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            result = self._time_block(timer, replace(training, step=step), steps)
+        profiler.export_chrome_trace(str(path))
         if self.traces and number == PROFILED_BLOCKS:
             with path.open("rb") as source, gzip.open(f"{self.traces}.rank-{self.rank}.trace.json.gz", "wb") as target:
                 shutil.copyfileobj(source, target)
-        kernels = read_kernels(trace)
+        kernels = read_kernels(json.loads(path.read_text()))
         end_ns = max((kernel.end_ns for kernel in kernels), default=begun_ns[-1])
         own = []
         for device in self.devices:

@@ -416,18 +416,13 @@ class TrainingWorker(StepWorker):
 
     def _report_epoch(self) -> None:
         last = self.epochs[-1]
-        if self.diverged:
-            self.report(f"epoch {last['epoch']}: diverged, the loss is not finite")
-        elif self.rank == 0:
-            tested = "".join(
-                f", {name} accuracy {last[f'{name}_accuracy']:.4f}"
-                for name in ("test", "validation")
-                if last[f"{name}_accuracy"] is not None
-            )
-            self.report(
-                f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, training loss "
-                f"{last['training_loss']:.4f}, training accuracy {last['training_accuracy']:.4f}{tested}"
-            )
+        told = [
+            f"{name.replace('_', ' ')} {last[name]:.4f}"
+            for name in ("training_loss", "training_accuracy", "test_accuracy", "validation_accuracy")
+            if last[name] is not None
+        ]
+        figures = ", ".join(told) or "diverged, the loss is not finite"
+        self.report(f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, {figures}")
 
 
 def _set_rate(group: dict[str, Any], rate: float) -> None:
