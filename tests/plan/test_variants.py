@@ -1,6 +1,5 @@
 """Variants: named sets of settings that are measured beside the study's own."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +8,6 @@ from dpscale.errors import StudyError
 from dpscale.plan.cells import Configuration, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.outdated import find_outdated
-from record_factory import timing_record, write
 
 GRAPH = {"cuda_graph": True, "batch_per_gpu": [32], "gpus": [1, 2], "runs": 1}
 VALUES: dict[str, Any] = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32, 128], "runs": 2}
@@ -76,22 +73,3 @@ def test_a_variant_that_cannot_be_is_one_line(variants: Any, message: str) -> No
         study(**variants)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_only_what_changed_of_variants_is_measured_again(tmp_path: Path) -> None:
-    before = study(graph=GRAPH, half={"precision": "bfloat16"})
-    for cell in plan(before).timing:
-        write(tmp_path, cell, timing_record(cell, before.settings, [1.0]))
-    for variant in plan(before).variants:
-        write(tmp_path, variant, timing_record(variant, variant.settings, [1.0]))
-
-    def missing(after: Study) -> set[str]:
-        wanted = {cell.path for cell in (*plan(after).timing, *plan(after).variants)}
-        found = {str(Path(path).relative_to(tmp_path)) for path in find_outdated(after, plan(after), tmp_path).paths}
-        return found & wanted
-
-    assert not missing(before)
-    changed = study(graph={**GRAPH, "images_on": "device"}, half={"precision": "bfloat16"})
-    assert missing(changed) == {cell.path for cell in plan(changed).variants if cell.variant == "graph"}
-    more = study(graph=GRAPH, half={"precision": "bfloat16"}, fused={"fused_optimiser": True})
-    assert missing(more) == {cell.path for cell in plan(more).variants if cell.variant == "fused"}

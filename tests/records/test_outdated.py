@@ -80,6 +80,7 @@ def test_a_finished_study_is_finished(results: Path) -> None:
         ({"batch_per_gpu": [32, 64]}, {**STUDY_ALONE, "time": 4, "communication": 1}),
         ({"runs": 3}, {**STUDY_ALONE, "time": 2}),
         ({"communication": {"runs": 2}}, {**STUDY_ALONE, "collectives": 1, "communication": 1}),
+        ({"variants": {"half": {"precision": "bfloat16"}}}, {**STUDY_ALONE, "time_variant": 4}),
         # Nothing of this can change a number that was measured.
         ({"cell_timeout_s": 1234}, STUDY_ALONE),
         ({"communication": {"runs": 1, "keep_traces": True}}, STUDY_ALONE),

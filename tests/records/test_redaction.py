@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.records.redaction import HOME, SECRET, USER, redacted
+from dpscale.records.redaction import HOME, USER, redacted
 
 GITHUB = "ghp_" + "a1B2" * 9
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{2,15}", fullmatch=True)
@@ -95,18 +95,6 @@ def test_no_user_name_is_left_in_a_path(name: str, folder: str, rest: str) -> No
     for line in (f"{folder}/{name}/{rest}", f"at '{folder}/{name}': {rest}", f"x={folder}/{name}:{folder}/{name}"):
         assert f"/{name}" not in redacted(line)
         assert HOME in redacted(line) or USER in redacted(line)
-
-
-@given(
-    secret=WORDS,
-    line=st.sampled_from(
-        ["password={}", "WANDB_API_KEY: {}", "--hf-token {}", '"secret": "{}"', "https://u:{}@host/x", "PASSWD='{}'"]
-    ),
-    more=WORDS,
-)
-def test_no_secret_is_left(secret: str, line: str, more: str) -> None:
-    assert redacted(f"Error: {line.format(secret)} {more}") == f"Error: {redacted(line.format('x'))} {more}"
-    assert SECRET in redacted(line.format(secret))
 
 
 PIECES = ["/home/", "alice", "token", "bearer ", "://", "x9", "\n", *"@=:'\" /~.[]-"]

@@ -18,7 +18,6 @@ from dpscale.measure.launch import nodes as module
 from dpscale.measure.launch.job import require_given
 from dpscale.measure.launch.nodes import (
     ONE_NODE,
-    PORTS,
     NodePlace,
     NodeTeam,
     first_host,
@@ -207,13 +206,6 @@ def test_a_place_that_is_not_whole_is_one_line(
 )
 def test_the_first_host_of_slurms_list(nodes: str, host: str) -> None:
     assert first_host(nodes) == host
-
-
-def test_jobs_in_a_row_have_ports_of_their_own_that_no_connection_gets() -> None:
-    ports = {port_of_job(job) for job in range(10**7, 10**7 + PORTS)}
-    assert len(ports) == PORTS
-    assert min(ports) >= 1024
-    assert max(ports) < 32_768
 
 
 def test_the_interface_of_an_address() -> None:

@@ -106,15 +106,3 @@ def test_the_formulas_are_the_papers(
     found, expected = by_torch(recipe, RATES), by_paper(paper(0.03, spared), RATES)
     for name in SHAPES:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
-
-
-def test_nesterov_looks_ahead() -> None:
-    """v = m*v + g; w = w - rate * (g + m*v), as torch has it."""
-
-    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: Arrays) -> np.ndarray:
-        state["v"] = 0.9 * state["v"] + g if state else g
-        return lr * (g + 0.9 * state["v"])
-
-    found, expected = by_torch(arm(optimiser="nesterov", weight_decay=0), RATES), by_paper(update, RATES)
-    for name in SHAPES:
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, err_msg=name)

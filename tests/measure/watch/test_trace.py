@@ -18,7 +18,6 @@ from dpscale.measure.watch.trace import (
     device_times,
     kind_of,
     read_kernels,
-    union_ns,
 )
 
 NS = 1e-9
@@ -30,14 +29,6 @@ def kernel(start: int, end: int, kind: str = COMPUTE, device: int = 0) -> Kernel
 
 # Some begin before the window of 100 ns, and some end after it.
 spans = st.tuples(st.integers(-20, 90), st.integers(0, 40)).map(lambda span: (span[0], span[0] + span[1]))
-
-
-@given(st.lists(spans, max_size=8))
-@example([(0, 10), (10, 20)])
-@example([(10, 20), (0, 30), (30, 40), (5, 5)])
-def test_union_counts_every_instant_once(intervals: list[tuple[int, int]]) -> None:
-    covered = {instant for start, end in intervals for instant in range(start, end)}
-    assert union_ns(intervals) == len(covered)
 
 
 kinds = st.sampled_from([COMPUTE, COMMUNICATION, COPY])

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DistributedSampler
 
 from dpscale.measure.workload.loading import GatheredEpochs, Room, gathered_epoch, samples_of_epoch
 from dpscale.measure.workload.workload import Workload
@@ -30,13 +29,6 @@ def test_an_epoch_has_every_sample_once_in_an_order_of_its_seed() -> None:
     assert different == 6
     assert epoch() == (batches, 6)
     assert epoch(seed=2) != (batches, 6)
-
-
-@pytest.mark.parametrize("workers", [2, 3])
-def test_shares_are_those_of_distributed_sampler(workers: int) -> None:
-    for rank in range(workers):
-        sampler: Any = DistributedSampler(SAMPLES, workers, rank, seed=1)
-        assert list(chain(*epoch(rank=rank, workers=workers)[0])) == list(sampler)
 
 
 @pytest.mark.parametrize(("fit", "different"), [(0.5, 2), (1, 2), (2.9, 3), (5, 6)])

@@ -29,10 +29,7 @@ def arm_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
             "validation_images",
             f"leaves {arm.training_images} images, no full step of {arm.global_batch}",
         )
-    yield from _schedule_contradictions(arm)
-    yield from _optimiser_contradictions(arm)
-    yield from _growth_contradictions(arm)
-    yield from _preparation_contradictions(arm)
+    yield from _of_recipe(arm)
     if row.is_sharded:
         yield "strategy", f"{arm.strategy} has no arms: checkpoints and test accuracy need whole weights. Use ddp"
     if arm.sync_batch_norm and not row.has_process_per_gpu:
@@ -40,7 +37,7 @@ def arm_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     yield from _idle_keys(arm)
 
 
-def _schedule_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
+def _of_recipe(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     if arm.warmup_epochs > arm.epochs:
         yield "warmup_epochs", f"{arm.warmup_epochs:g} is longer than the training, {arm.epochs} epochs"
     if arm.schedule == "one_cycle" and not 0 < arm.warmup_epochs < arm.epochs:
@@ -49,18 +46,12 @@ def _schedule_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]
         yield "schedule", "step needs step_epochs"
     if any(not arm.warmup_epochs <= epoch < arm.epochs for epoch in arm.step_epochs):
         yield "step_epochs", "must lie after the warm-up and before the end of the training"
-
-
-def _optimiser_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     if arm.optimiser == "lamb" and arm.momentum:
         yield "momentum", "lamb has none: its moments are Adam's"
     if arm.optimiser in ("lars", "lamb") and arm.fused_optimiser:
         yield "fused_optimiser", f"torch has no fused {arm.optimiser}"
     if arm.optimiser == "nesterov" and not arm.momentum:
         yield "momentum", "nesterov needs one above 0"
-
-
-def _growth_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     if any(later <= earlier for earlier, later in pairwise(arm.batch_growth_epochs)):
         yield "batch_growth_epochs", "must be in ascending order"
     if any(epoch >= arm.epochs for epoch in arm.batch_growth_epochs):
@@ -70,9 +61,6 @@ def _growth_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
             "batch_growth_epochs",
             f"grows the global batch to {arm.last_global_batch}, past the dataset's {arm.training_images} images",
         )
-
-
-def _preparation_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     if arm.cuda_graph and not arm.fused_optimiser:
         yield "cuda_graph", "needs fused_optimiser: only there can the learning rate change within a graph"
     if arm.cuda_graph and arm.sync_batch_norm:

@@ -6,7 +6,6 @@ logs are read.
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +57,11 @@ def find_failure(results: Path, cell: AnyCell) -> Failure | None:
     """How the last attempt at `cell` ended. None where there was no attempt, or where it succeeded."""
     log = (results / "logs" / cell.path).with_suffix(".log")
     slurm_log = _slurm_log(results, cell, since=log)
-    own_lines, of_step = _apart(last_lines(log))
+    lines = last_lines(log)
+    # A cell on several nodes is a step of its own: what Slurm says of it stands in the cell's log.
+    own_lines, of_step = (
+        [line for line in lines if bool(_SLURMS_OWN.match(line)) is slurms] for slurms in (False, True)
+    )
     if own_lines and own_lines[-1].startswith(RECORD_WRITTEN):
         own_lines = []  # of an earlier attempt, whose record is gone
     # Where the cell wrote no line, all of Slurm's log is of interest. Otherwise only Slurm's own lines are.
@@ -76,11 +79,6 @@ def find_dataset_failure(results: Path) -> Failure | None:
     if (results / DATASET_MANIFEST).exists() or not lines or lines[-1].startswith(DATASET_MADE):
         return None
     return Failure("failed", f"the dataset was not made: {lines[-1]}", _part(log, lines))
-
-
-def _apart(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Lines of a cell's log that the cell wrote, and those of Slurm: a cell on several nodes is a step of its own."""
-    return [line for line in lines if not _SLURMS_OWN.match(line)], [line for line in lines if _SLURMS_OWN.match(line)]
 
 
 def _part(log: Path, lines: list[str]) -> str:
@@ -122,15 +120,11 @@ def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
     wildcards = "_".join(str(value) for name, value in cell.coordinates.items() if name != "nodes")
     folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
     oldest = since.stat().st_mtime if since.exists() else 0.0
-    for path in _newest_first(folder):
+    for path in sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True):
         text = path.read_text(errors="replace")
         if path.stat().st_mtime >= oldest and (f"{results.name}/{cell.path}" in text or cell.path not in text):
             return path
     return None
-
-
-def _newest_first(folder: Path) -> Iterator[Path]:
-    yield from sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 def last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:

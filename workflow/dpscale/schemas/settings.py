@@ -10,7 +10,8 @@ import shlex
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from dpscale.strategies.known import STRATEGIES
@@ -94,7 +95,7 @@ class NetworkSettings:
     @classmethod
     def of(cls, study: Mapping[str, Any]) -> Self:
         """The settings in a complete (validated, defaults filled in) study mapping."""
-        return cls.from_json({name: _value_at(study, cls.path_of(name)) for name in cls.names()})
+        return cls.from_json({name: reduce(getitem, cls.path_of(name), study) for name in cls.names()})
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -155,7 +156,8 @@ class NetworkSettings:
         return " ".join(
             f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
             for name in self.names()
-            for value in _as_tuple(getattr(self, name))
+            for found in [getattr(self, name)]
+            for value in (found if isinstance(found, tuple) else [found])
         )
 
 
@@ -419,13 +421,8 @@ def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
     return {
         **of_study,
         **{(*ARM, name): schema for name, schema in arm_schemas().items()},
-        **{(*VARIANT, name): schema for name, schema in variant_schemas().items()},
+        **{(*VARIANT, name): _instead_of_the_studys(TimingSettings, name) for name in variant_settings()},
     }
-
-
-def variant_schemas() -> dict[str, dict[str, Any]]:
-    """The JSON Schema of every setting that a variant can have; one that it lacks is the study's."""
-    return {name: _instead_of_the_studys(TimingSettings, name) for name in variant_settings()}
 
 
 def variant_settings() -> list[str]:
@@ -465,15 +462,5 @@ def _without_default(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key != "default"}
 
 
-def _value_at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    for key in path:
-        values = values[key]
-    return values
-
-
 def hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
