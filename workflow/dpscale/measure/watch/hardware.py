@@ -2,9 +2,7 @@
 
 import os
 import platform
-import re
 import socket
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,32 +20,14 @@ def visible_gpus() -> int:
 
 
 def require_gpus(gpus: int) -> None:
-    """Raise MeasurementError where torch sees another number of GPUs than `gpus`, or was not built for one of them."""
+    """Raise MeasurementError where torch sees another number of GPUs than `gpus`."""
     visible = visible_gpus()
     if visible != gpus:
         raise MeasurementError(
-            f"asked for {gpus} GPUs, {visible} visible to {_torch_build()}: see CUDA_VISIBLE_DEVICES, the job's "
-            f"allocation, and whether the driver ({_driver() or 'none found'}) is new enough for this CUDA"
+            f"asked for {gpus} GPUs, {visible} visible to torch {torch.__version__} (CUDA {torch.version.cuda}): see "
+            "CUDA_VISIBLE_DEVICES, the job's allocation, and whether the driver "
+            f"({_driver() or 'none found'}) is new enough for this CUDA"
         )
-    architectures = torch.cuda.get_arch_list() if torch.version.cuda else []  # AMD's have other names
-    for index in range(gpus):
-        properties = torch.cuda.get_device_properties(index)
-        if not runs_on((properties.major, properties.minor), architectures):
-            raise MeasurementError(
-                f"{properties.name} (sm_{properties.major}{properties.minor}) is not supported by {_torch_build()}, "
-                f"built for {' '.join(architectures)}. Install another build of torch, 2.8 or newer: "
-                "docs/cluster.md, Older GPUs"
-            )
-
-
-def runs_on(capability: tuple[int, int], architectures: Sequence[str]) -> bool:
-    """Whether code built for `architectures` (`sm_80`, `compute_90`) runs on a GPU of this compute capability.
-
-    Binary code (sm) runs on its own major version from its minor version on, intermediate code (compute) on all
-    that came later; architecture-specific variants (`sm_90a`) only on their own (CUDA C++ Programming Guide, 3.1.2
-    to 3.1.4). A build that names no architecture is not doubted.
-    """
-    return not architectures or any(_serves(architecture, capability) for architecture in architectures)
 
 
 def software(device: str) -> dict[str, str | None]:
@@ -96,20 +76,6 @@ _TOPOLOGY = {
     pynvml.NVML_TOPOLOGY_NODE: "same NUMA node",
     pynvml.NVML_TOPOLOGY_SYSTEM: "across NUMA nodes",
 }
-
-
-def _serves(architecture: str, capability: tuple[int, int]) -> bool:
-    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)(a?)f?", architecture)
-    if match is None:
-        return False
-    kind, built_for, variant = match[1], (int(match[2]), int(match[3])), match[4]
-    if variant:
-        return built_for == capability
-    return built_for <= capability and (kind == "compute" or built_for[0] == capability[0])
-
-
-def _torch_build() -> str:
-    return f"torch {torch.__version__} (CUDA {torch.version.cuda or 'none'})"
 
 
 def _driver() -> str | None:

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from dpscale.errors import WorkloadError
 from dpscale.measure.workload import files
-from dpscale.measure.workload.batches import Batch, length, tensors
+from dpscale.measure.workload.batches import Batch, length
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import checksum
 
@@ -134,8 +134,6 @@ class _Checked:
             raise self._fault("network", f"returned a {type(network).__name__}: return a torch.nn.Module")
         if not any(parameter.requires_grad for parameter in network.parameters()):
             raise self._fault("network", "has no parameters to train: return a network with some")
-        if elsewhere := {str(parameter.device) for parameter in network.parameters() if parameter.device.type != "cpu"}:
-            raise self._fault("network", f"lies on {elsewhere.pop()}: return it on the CPU, dpscale moves it")
         return network
 
     def dataset(self) -> Dataset[Any]:
@@ -150,10 +148,6 @@ class _Checked:
         batch = (self._functions["collate"] or default_collate)([dataset[0]])
         if not length(batch):
             raise self._fault("dataset", "makes batches without a tensor: dpscale counts samples by the first tensor")
-        if elsewhere := {str(tensor.device) for tensor in tensors(batch) if tensor.device.type != "cpu"}:
-            raise self._fault(
-                "dataset", f"has tensors on {elsewhere.pop()}: return them on the CPU, dpscale copies them"
-            )
         return dataset  # type: ignore[no-any-return]
 
     def optimiser(self, parameters: Any) -> Optimizer:
