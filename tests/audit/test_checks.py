@@ -5,12 +5,10 @@ import pytest
 from dpscale.audit import corrected
 from dpscale.audit.checks import IMPOSSIBLE, doubts
 from dpscale.audit.reading.published import Published, Spot
-from dpscale.audit.search import search
 from dpscale.audit.verdicts import read
 from published_factory import published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
-FOUR_GPUS = {(batch, gpus): f"{batch / 8 + 100 / gpus:.2f}" for batch in (32, 128, 512) for gpus in (1, 2, 4)}
 
 
 def checks(study: Published) -> dict[tuple[str, Spot], str]:
@@ -63,21 +61,6 @@ def test_a_communication_time_around_zero_gives_no_bandwidth() -> None:
 def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other() -> None:
     study = published("32x2 25.00", {"speedup": "32x2 1.60"}, batch_sweep_s={32: "40.00"})
     assert corrected.corrected(read(study))["speedup", Spot(32, 2)] == "T(1,b) was not printed"
-
-
-@pytest.mark.parametrize(("times_n", "is_wrong"), [(True, True), (False, False)])
-def test_a_throughput_is_images_over_time(times_n: bool, is_wrong: bool) -> None:
-    rates = {
-        (batch, gpus): f"{50_000 * (gpus if times_n else 1) / float(time):.2f}"
-        for (batch, gpus), time in FOUR_GPUS.items()
-    }
-    study = published(FOUR_GPUS, {"images_per_s": rates})
-    outcome = search(study, "images_per_s")
-    assert outcome.best and outcome.best.convention.formula == f"{'N * ' if times_n else ''}D / T(N,b)"
-    several = {Spot(*place) for place in FOUR_GPUS if place[1] > 1}
-    assert set(named(study, "throughput is not what it is called")) == (several if is_wrong else set())
-    if is_wrong:
-        assert set(named(study, "throughput").values()) == {"multiplied by the number of GPUs, which count twice then"}
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt
 from dpscale.audit.physics import (
     above_the_peak,
     link_of_utilisation,
-    same_times,
 )
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import search
-from dpscale.vocabulary.chips import chip_named, chips, links
-from dpscale.vocabulary.networks import networks
+from dpscale.vocabulary.chips import chip_named
 from published_factory import published
 
 EPOCH_S = "128x1 17.20, 128x2 9.00"
@@ -91,12 +89,6 @@ def test_utilisation_of_a_link(percent: float, is_none: bool) -> None:
     assert bool(list(link_of_utilisation(of_a40, found))) == is_none
 
 
-def test_times_that_another_study_has() -> None:
-    mine, other = study(id="mine"), study(id="other")
-    assert {doubt.place for doubt in same_times(mine, [mine, other])} == {Spot(128, 1), Spot(128, 2)}
-    assert not list(same_times(mine, [mine, study("17.21", id="other")]))
-
-
 def test_chips_by_the_names_people_write() -> None:
     for name, chip in (
         ("Quadro RTX 8000", "RTX 8000"), ("rtx8000", "RTX 8000"), ("NVIDIA A40", "A40"), ("h100", "H100 SXM"),
@@ -106,15 +98,3 @@ def test_chips_by_the_names_people_write() -> None:
         assert found and found.name == chip
     for name in ("Voodoo 3", "", "RTX", "NVIDIA H20", "NVIDIA H200 NVL", "NVIDIA L40"):
         assert chip_named(name) is None
-
-
-def test_the_tables_of_chips_links_and_networks() -> None:
-    known = {link.name for link in links()}
-    assert {chip.pcie for chip in chips()} <= known
-    for chip in chips():
-        assert chip.most("float16").tflop_s >= chip.most("float32-strict").tflop_s
-        assert chip.links[0].gb_s < chip.memory_gb_s
-        assert chip.source
-    assert all(link.source for link in links())
-    assert len({network.parameters for network in networks()}) == len(networks())
-    assert networks()[0].first == 3 * 64 * 3 * 3

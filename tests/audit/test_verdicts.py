@@ -6,7 +6,6 @@ import pytest
 
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.reading.published import UNSTATED, Published, Spot
-from dpscale.audit.sentences import sentence
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, read
 from published_factory import published, with_table
 
@@ -54,26 +53,6 @@ def test_a_cell_that_its_column_does_not_give(
     verdict = read(study).verdicts[quantity, Spot(*place)]
     assert (verdict.state, verdict.why) == (state, why)
     assert is_faulty(audit(study)) == (state == UNEXPLAINED)
-
-
-def test_a_figure_through_another_printed_one_is_as_good_as_that() -> None:
-    """Bytes over a communication time that nothing gives."""
-    made_up = "32x2 3.17, 128x2 8.21, 512x2 1.93, 32x4 9.11, 128x4 2.77, 512x4 6.05"
-    cells = [cell.split() for cell in made_up.split(", ")]
-    bandwidth = {
-        Spot(*map(int, place.split("x"))): f"{44_695_848 * (2 if place[-1] == '2' else 3) / 2 / float(time) / 1e9:.5e}"
-        for place, time in cells
-    }
-    reading = read(published(EPOCH_S, {"communication_s": made_up, "bandwidth": bandwidth}))
-    verdicts = {verdict.why for (name, _), verdict in reading.verdicts.items() if name == "bandwidth"}
-    assert verdicts == {"it follows from the communication time printed there, which is not explained"}
-
-
-@pytest.mark.parametrize("name", ["speedup", "bandwidth"])
-def test_nothing_can_be_checked_without_times(name: str) -> None:
-    reading = read(published("32x1 15.89", {name: "32x2 0.57, 32x4 0.98"}))
-    assert {verdict.state for verdict in reading.verdicts.values()} == {UNKNOWN}
-    assert sentence(reading, name).startswith(f"The {name} cannot be checked: T(2,b) not printed")
 
 
 def test_a_bandwidth_over_nothing_cannot_be_checked() -> None:

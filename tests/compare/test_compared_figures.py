@@ -10,7 +10,7 @@ from dpscale.compare.figures import NO_DIFFERENCE, SUBJECTS
 from dpscale.compare.rows import ComparedFiguresRow
 from dpscale.plan.cells import AnyCell
 from rows import picked
-from two_studies import out_of_memory, paired, slower, study
+from two_studies import paired, slower
 
 # Whole studies, again and again.
 pytestmark = pytest.mark.slow
@@ -39,18 +39,6 @@ def test_a_study_that_is_k_times_slower_changes_by_k_less_one(factor: float) -> 
     assert outcomes(times) == {"slower" if factor > 1 else "faster"}
     assert [row.change.value for row in speedups] == pytest.approx([0] * len(speedups), abs=1e-9)
     assert outcomes(speedups) == {NO_DIFFERENCE}
-
-
-def test_the_second_study_is_the_one_that_changed() -> None:
-    pair = paired(slower(1.2, "ddp"))
-    place: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 512}
-    (ddp,) = picked(pair.epochs, **place)
-    assert (ddp.study, ddp.outcome) == ("after", "slower")
-    assert (ddp.first.value, ddp.second.value) == pytest.approx((1.18, 1.2 * 1.18))
-    (speedup,) = picked(pair.figures, table="speedup", **place)
-    assert speedup.change.value == pytest.approx(1 / 1.2 - 1)
-    assert speedup.outcome == "lower"
-    assert outcomes(row for row in pair.epochs if row.strategy != "ddp") == {NO_DIFFERENCE}
 
 
 def test_communication_is_compared_by_differences() -> None:
@@ -86,12 +74,3 @@ def test_arms_are_compared_over_seeds() -> None:
     reach = (large.first.high - large.first.low) / math.sqrt(2)  # of two arms that spread alike
     assert large.difference.interval == pytest.approx((0.15 - reach, 0.15 + reach))
     assert (large.outcome, small.outcome) == ("higher", NO_DIFFERENCE)
-
-
-def test_what_one_study_alone_has_is_listed_with_its_state() -> None:
-    lacking = out_of_memory(lambda at: (at.strategy, at.batch_per_gpu) == ("dp", 32))
-    pair = paired(lacking, study(batch_per_gpu=[32, 128]))
-    alone = picked(pair.figures, table="times", quantity="measured_epoch_s", outcome="")
-    assert (len(alone), len(pair.epochs)) == (5 + 2, 8)
-    assert {row.second_status for row in picked(alone, batch_per_gpu=512)} == {"not planned"}
-    assert {row.second_status for row in picked(alone, batch_per_gpu=32)} == {"oom"}

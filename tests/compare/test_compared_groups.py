@@ -6,17 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL
 from dpscale.compare.groups import (
-    BEYOND,
-    FASTER,
     NO_BATCH,
     NO_RUN,
-    ONLY_FIRST,
-    ONLY_SECOND,
     SLOWER,
     UNDECIDED,
     WITHIN,
@@ -76,17 +70,6 @@ def test_a_run_is_one_figure_over_its_batches() -> None:
     assert row.batches_left_out == ""
 
 
-@given(st.floats(0.2, 5))
-def test_times_that_are_k_times_as_long_change_by_k_less_one(factor: float) -> None:
-    row = only_row(PLAIN, times(PLAIN, factor))
-    assert row.change.value == pytest.approx(factor - 1, abs=1e-9)
-    assert row.change.holds(row.change.value)
-    expected = SLOWER if row.change.is_above(0) else FASTER if row.change.is_below(0) else NO_DIFFERENCE
-    assert row.outcome == expected
-    if abs(math.log(factor)) > 0.05:
-        assert row.outcome == (SLOWER if factor > 1 else FASTER)
-
-
 def test_the_same_times_show_no_difference_though_their_interval_may_have_no_width() -> None:
     assert only_row(PLAIN, PLAIN).outcome == NO_DIFFERENCE
     equal: Runs = {32: [0.1] * 3, 512: [0.7] * 3}
@@ -129,29 +112,12 @@ def test_runs_that_never_meet_in_a_batch_are_not_compared(first: Runs, second: R
     assert (row.status, row.beyond_tolerance, row.outcome, row.change.is_known) == (status, UNDECIDED, "", False)
 
 
-def test_a_group_of_one_study_alone_is_named_and_undecided() -> None:
-    found = list(compared_groups(rows(PLAIN), rows(PLAIN, gpus=2), "after", 0.05))
-    assert {row.gpus: row.status for row in found} == {4: ONLY_FIRST, 2: ONLY_SECOND}
-    assert {(row.beyond_tolerance, row.outcome) for row in found} == {(UNDECIDED, "")}
-
-
 def test_scopes_strategies_and_numbers_of_gpus_are_never_pooled() -> None:
     keys = [("ddp", 2, "compute"), ("ddp", 4, "compute"), ("dp", 4, "compute"), ("dp", 4, "end_to_end")]
     first = [row for key in keys for row in rows(PLAIN, *key)]
     second = [row for place, key in enumerate(keys, 1) for row in rows(times(PLAIN, place), *key)]
     found = {(row.strategy, row.gpus, row.scope): row.change.value for row in compared_groups(first, second, "after")}
     assert found == pytest.approx({key: place for place, key in enumerate(keys)})
-
-
-@pytest.mark.parametrize(
-    ("factor", "tolerance", "judged"),
-    [(1.5, 0.05, BEYOND), (1.5, 0.5, UNDECIDED), (1.5, 0.6, WITHIN), (1.0, 0.05, WITHIN), (0.5, 0.0, WITHIN)],
-)
-def test_only_a_whole_interval_beyond_the_tolerance_is_beyond_it(factor: float, tolerance: float, judged: str) -> None:
-    row = only_row(PLAIN, times(PLAIN, factor), tolerance)
-    low, high = row.change.interval
-    assert {BEYOND: low > tolerance, WITHIN: high <= tolerance, UNDECIDED: low <= tolerance < high}[judged]
-    assert (row.beyond_tolerance, row.tolerance) == (judged, tolerance)
 
 
 def test_runs_on_one_server_are_one_unit_unless_there_is_no_other() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from dpscale.compare.comparison import Pair
-from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, SUBJECTS, outcome
-from dpscale.compare.groups import BEYOND, FASTER, NO_BATCH, NO_RUN, ONLY_FIRST, ONLY_SECOND, SLOWER, UNDECIDED, WITHIN
-from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow
-from dpscale.compare.sentences import answers, guard, heading, short, tally
+from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, outcome
+from dpscale.compare.groups import FASTER, NO_BATCH, NO_RUN, ONLY_FIRST, ONLY_SECOND, SLOWER
+from dpscale.compare.rows import ComparedGroupsRow
+from dpscale.compare.sentences import answers, heading, short
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.words import Terms
 
@@ -87,34 +87,3 @@ def test_what_is_not_compared_is_named_with_the_reason(status: str, reason: str)
 def test_in_a_chart_the_interval_is_drawn_where_no_difference_is_shown() -> None:
     assert [short(group) for group in (SLOW, SAME, ONCE)] == ["15.0 % [14.0, 16.0] slower", NO_DIFFERENCE, NO_INTERVAL]
     assert heading([SLOW, FAST, SAME]) == "1 of 3 groups slower, 1 faster"
-
-
-def judged(group: ComparedGroupsRow, beyond: str, **others: Any) -> ComparedGroupsRow:
-    return replace(group, beyond_tolerance=beyond, tolerance=0.05, **others)
-
-
-def test_what_is_slower_than_is_tolerated_is_named_and_what_is_undecided_too() -> None:
-    groups = [judged(SLOW, BEYOND), judged(SLOW, BEYOND, study="last"), judged(FAST, WITHIN), judged(SAME, UNDECIDED)]
-    assert guard(groups, GPU) == [
-        "Slower by more than 5 %: after, ddp on 4 GPUs (compute scope) by 15.0 % [14.0, 16.0]; "
-        "last, ddp on 4 GPUs (compute scope) by 15.0 % [14.0, 16.0].",
-        "Undecided whether slower by more than 5 %, which is no failure: after, dp on 4 GPUs (compute scope).",
-    ]
-    assert guard([judged(FAST, WITHIN)], GPU) == ["Slower by more than 5 %: no group."]
-    assert guard([SLOW], GPU) == [], "nobody asked"
-
-
-def told(change: Figure, **others: Any) -> ComparedFiguresRow:
-    subject = SUBJECTS[0]
-    found = outcome(change, subject.above, subject.below)
-    place = {**PLACE, "quantity": subject.quantities[0], "batch_per_gpu": 32}
-    return ComparedFiguresRow(**{**place, "change": change, "outcome": found, **others})
-
-
-def test_outcomes_are_counted() -> None:
-    rows = [told(change, gpus=gpus) for gpus, change in enumerate((SLOW.change, FAST.change, SAME.change), 2)]
-    rows += [told(Figure(5.0)), told(SLOW.change, quantity="measured_step_s"), told(SLOW.change, outcome="")]
-    counted = "slower in 1, faster in 1, no difference shown in 1, no interval in 1 of 4."
-    assert tally(SUBJECTS[0], rows) == f"Epoch time: {counted}"
-    assert tally(SUBJECTS[0], [told(SAME.change)]) == "Epoch time: no difference shown in 1 of 1."
-    assert tally(SUBJECTS[0], []) == "Epoch time: nothing that both have."

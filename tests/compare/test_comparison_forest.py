@@ -6,8 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dpscale.compare.forest import POOLED, Forest, ForestGroup, chart_of_forests
+from dpscale.compare.forest import POOLED, Forest, ForestGroup, draw
 from dpscale.formulas.figure import Figure
+from dpscale.present.charts.chart import Picture
 from pictures import description, texts
 
 # To draw charts takes longest of all.
@@ -24,7 +25,7 @@ def group(name: str, change: Figure = SURE, batches: Mapping[str, Figure] = NONE
 
 def drawn(*groups: ForestGroup) -> str:
     forest = Forest(heading="Heading", place="place", quantity="q", x_title="Change, %", groups=groups)
-    return chart_of_forests([forest]).pictures[0].svg
+    return Picture.of("changes-1", forest, draw(forest)).svg
 
 
 def test_every_group_is_drawn_and_told_in_words() -> None:

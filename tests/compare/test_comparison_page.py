@@ -32,18 +32,6 @@ def figures_told(comparison: ComparedStudies) -> list[str]:
     return [sentence for sentence, _ in Views(comparison, terms_of(comparison)).figures()]
 
 
-def test_of_the_same_nothing_is_claimed() -> None:
-    found = compared()
-    verdict, *own = summary(found)
-    assert [answer.split(": ")[0] for answer in own] == ["before", "after"]
-    assert verdict.startswith("Between after and before no difference is shown in the compute scope: ")
-    told = figures_told(found)
-    assert {told[0], told[-1]} == {
-        "Epoch time: no difference shown in 15 of 15.", "Test accuracy: no difference shown in 2 of 2.",
-    }  # fmt: skip
-    assert not [word for word in ("higher", "lower", "longer", "shorter") if word in " ".join(told)]
-
-
 @pytest.mark.parametrize(
     ("factor", "strategy", "words"),
     [
@@ -103,13 +91,6 @@ def test_a_warning_says_which_studies_it_is_about_and_what_holds_of_all_is_said_
     assert of_disturbed(clean, replace(clean, name="d")) == []
 
 
-def test_records_that_both_studies_have_are_a_warning() -> None:
-    before, after = side("before", None, SMALL), side("after", slower(1.1), SMALL)
-    found = " ".join(warned(compare([before, replace(after, same_records=7)])))
-    assert "after: 7 records left out. Another study has the same files, and the same file in both is no" in found
-    assert "left out" not in " ".join(warned(compare([before, after])))
-
-
 def test_page_names_both_what_differs_and_what_one_alone_has() -> None:
     def change(cell: AnyCell, record: dict[str, Any]) -> None:
         slower(1.2, "ddp")(cell, record)
@@ -138,13 +119,6 @@ def test_what_is_the_same_and_what_neither_has_are_said_in_a_line() -> None:
     assert "Both were measured on the same kind of GPU with the same software." in text
     for lacking in ("Speedup", "Bus bandwidth alone", "Test accuracy"):
         assert f"{lacking}: nothing that both have." in text
-
-
-def test_the_same_records_give_the_same_bytes() -> None:
-    def made_anew() -> str:
-        return render(compare([side("before", slower(1), SMALL), side("after", slower(1.1), SMALL)]))
-
-    assert made_anew() == made_anew()
 
 
 def test_studies_of_different_batches_have_nothing_in_common() -> None:
@@ -184,12 +158,6 @@ def test_of_three_studies_each_is_held_against_the_first_as_two_studies_are() ->
     assert_sound(page)
     assert len(page.encode()) < 200_000
     assert "<script" not in page
-
-
-def test_there_is_one_row_per_study_with_its_machine() -> None:
-    assert [(row.study, row.device_model, row.gpus) for row in three().studies] == [
-        ("first", "NVIDIA H200", 4), ("h100", "NVIDIA H100", 4), ("last", "NVIDIA H200", 4),
-    ]  # fmt: skip
 
 
 def test_groups_that_one_study_alone_has_are_listed() -> None:

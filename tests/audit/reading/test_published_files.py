@@ -9,40 +9,6 @@ from dpscale.audit.reading.published import Published, Spot, read_all
 from dpscale.errors import PublishedError
 from published_factory import as_printed, written
 
-STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")
-
-
-@pytest.mark.parametrize("name", STUDIES[:4])
-def test_the_studies_are_as_they_were_published(root: Path, name: str) -> None:
-    assert (root / f"config/published/{name}.yaml").read_bytes() == original(root, name).read_bytes()
-
-
-@pytest.mark.parametrize("name", STUDIES[4:])
-def test_studies_have_every_figure_that_was_published(root: Path, name: str) -> None:
-    """What their authors state in words stands under keys beside it."""
-    given = Published.read(original(root, name))
-    study = Published.read(root / f"config/published/{name}.yaml")
-    assert study.epoch_s == given.epoch_s
-    assert study.batch_sweep_s == given.batch_sweep_s
-    for quantity, table in given.quantities.items():
-        assert {place: study.quantities[quantity][place] for place in table} == table
-
-
-def original(root: Path, name: str) -> Path:
-    """The file as it was handed over; the test is skipped where that is not beside this checkout."""
-    path = root.parent / "shared/published" / f"{name}.yaml"
-    if not path.exists():
-        pytest.skip("the originals are not beside this checkout")
-    return path
-
-
-def test_numbers_keep_the_digits_that_were_printed(root: Path) -> None:
-    study = Published.read(root / "config/published/study-a.yaml")
-    assert str(study.quantities["speedup"][Spot(32, 2)]) == "1.40"
-    assert study.batch_sweep_s[Spot(32_768, 1)] == as_printed("9.00")
-    assert study.bandwidth_unit == "GB/s"
-    assert study.parameters_trained == 11_181_642
-
 
 def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml", epoch_s=None)
@@ -54,25 +20,18 @@ def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ("epoch_s: null", '"epoch_s" is a required property'),
         ("epoch_s: {}", "epoch_s: {} has less than 1 property"),
         ("epoch_s: {32: {}}", "epoch_s.32: {} has less than 1 property"),
         ("epoch_s: {64: {1: 1.0}}", "published.speedup.32: epoch_s has no times at batch 32"),
-        ("epoch_s: {32: {1: fast, 2: 1.0}}", 'epoch_s.32.1: "fast" is not of type "number"'),
-        ("epoch_s: {32: {1: null, 2: 1.0}}", 'epoch_s.32.1: "null" is not of type "number"'),
-        ("epoch_s: {32: {1: true, 2: 1.0}}", 'epoch_s.32.1: true is not of type "number"'),
         ("epoch_s: {32: {1: .nan, 2: 1.0}}", 'epoch_s.32.1: ".nan" is not of type "number"'),
         ("epoch_s: {32: {1: -38.0, 2: 1.0}}", "epoch_s.32.1: -38.0 is less than or equal to the minimum of 0"),
-        ("epoch_s: {32: {1: 0.0, 2: 1.0}}", "epoch_s.32.1: 0.0 is less than or equal to the minimum of 0"),
         ("epoch_s: {small: {1: 38.0}}", 'epoch_s: "small" does not match'),
         ("batch_sweep_s: {32: -1}", "batch_sweep_s.32: -1 is less than or equal to the minimum of 0"),
         ("published: {compute_s: {32: {2: -1.5}}}", "published.compute_s.32.2: -1.5 is less than or equal"),
         ("published: {speedups: {}}", "did you mean speedup?"),
         ("published: {bandwidth: {32: {2: 1.0}}}", 'published.bandwidth: "unit" is a required property'),
         ("published: {bandwidth: {unit: parsec}}", 'published.bandwidth.unit: "parsec" is not one of'),
-        ("published: {}", "published: {} has less than 1 property"),
         ("id: ../up", 'id: "../up" does not match'),
-        ("batches: 1", "Additional properties are not allowed ('batches' was unexpected)"),
     ],
 )
 def test_a_bad_file_gives_one_line_with_the_file_and_the_key(tmp_path: Path, changes: str, message: str) -> None:

@@ -1,6 +1,7 @@
 """The command that compares studies. It loads only what it needs."""
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,14 +16,10 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
     """A share that is written in percent: 5% is 0.05. NaN where there is none."""
     if value is None:
         return math.nan
-    number, sign, rest = value.partition("%")
-    try:
-        percent = float(number)
-    except ValueError:
-        percent = math.nan
-    if not sign or rest or not 0 <= percent < math.inf:
+    percent = re.fullmatch(r"(\d+(?:\.\d+)?)%", value)
+    if not percent:
         raise click.BadParameter(f"{value} is no share. Write it in percent, such as 5%", context, parameter)
-    return percent / 100
+    return float(percent.group(1)) / 100
 
 
 @click.command()
@@ -74,8 +71,8 @@ def compare(
 
     Studies that differ in a setting that can change a number are refused, and every such setting is named. Where you
     want to see that difference, name it: --differing precision --differing memory_format. Hardware and software may
-    differ between the studies. The records of one study must come from one environment. A record that stands in two
-    of the studies is left out: the same file in both is no evidence of a difference.
+    differ between the studies. The records of one study must come from one environment. Studies that share a record
+    are refused: the same file in both is no evidence of a difference.
 
     With --fail-slower, exit status 1 says that a strategy on so many GPUs became slower by more than that, over all
     batches, beyond its 95 % interval. Where the interval holds that limit, or there is none, it is undecided: that is
@@ -84,7 +81,7 @@ def compare(
     from dpscale.compare.comparison import compare as compare_sides
     from dpscale.compare.groups import BEYOND
     from dpscale.compare.page import render, summary
-    from dpscale.compare.studies import Named, refuse_other_settings, sides
+    from dpscale.compare.studies import refuse_other_settings, sides
     from dpscale.records.files import write_text
 
     if len(study_files) == 1:
@@ -94,11 +91,8 @@ def compare(
     studies = [read_study(file) for file in study_files]
     refuse_other_settings(studies, may_differ)  # before reading any record
     folders = results or [study.results for study in studies]
-    measured = sides([
-        Named(name, study, read_records(study, folder))
-        for name, study, folder in zip(_names(studies), studies, folders, strict=True)
-    ])  # fmt: skip
-    found = compare_sides(measured, may_differ, tolerance)
+    records = [read_records(study, folder) for study, folder in zip(studies, folders, strict=True)]
+    found = compare_sides(sides(_names(studies), studies, records), may_differ, tolerance)
     if tables_folder:
         for name, text in found.files().items():
             write_text(tables_folder / name, text)

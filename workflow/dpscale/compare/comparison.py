@@ -73,10 +73,15 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
     differing = refuse_other_settings([side.study for side in sides], may_differ)
     for side in sides:
         refuse_several_environments(side)
-    pairs = [_pair(sides[0], side, found, tolerance) for side, found in zip(sides[1:], differing, strict=True)]
+    first, *others = sides
+    pairs = [
+        Pair(
+            first.name,
+            side.name,
+            list(compared_groups(first.tables.runs, side.tables.runs, side.name, tolerance)),
+            list(side_by_side(first, side)),
+            found,
+        )
+        for side, found in zip(others, differing, strict=True)
+    ]
     return ComparedStudies(sides, list(map(study_row, sides)), pairs)
-
-
-def _pair(first: Side, side: Side, differing: Sequence[Differing], tolerance: float) -> Pair:
-    groups = compared_groups(first.tables.runs, side.tables.runs, side.name, tolerance)
-    return Pair(first.name, side.name, list(groups), list(side_by_side(first, side)), differing)

@@ -58,7 +58,10 @@ class Forest(Plot):
 def changes(pairs: Sequence[Pair], terms: Terms) -> Chart:
     """Change of the epoch time in % by strategy and GPUs, pooled over batches and at each batch: a plot per study and
     scope."""
-    return chart_of_forests([forest for pair in pairs for forest in _forests(pair, terms)])
+    forests = [forest for pair in pairs for forest in _forests(pair, terms)]
+    return Chart(
+        [Picture.of(f"changes-{number}", forest, draw(forest)) for number, forest in enumerate(forests, 1)], []
+    )
 
 
 def _forests(pair: Pair, terms: Terms) -> Iterator[Forest]:
@@ -81,13 +84,6 @@ def _group(group: ComparedGroupsRow, pair: Pair, terms: Terms) -> ForestGroup:
     return ForestGroup(f"{terms.group(group)}: {short(group)}", colour(group.strategy), marks)
 
 
-def chart_of_forests(forests: Sequence[Forest]) -> Chart:
-    """A picture for every plot."""
-    return Chart(
-        [Picture.of(f"changes-{number}", forest, _draw(forest)) for number, forest in enumerate(forests, 1)], []
-    )
-
-
 def _axis(forest: Forest) -> Axis:
     """From where to where: room for every mark, for no change, and for intervals within reach."""
     changes = [change for group in forest.groups for change in group.marks.values()]
@@ -100,7 +96,8 @@ def _axis(forest: Forest) -> Axis:
     return low - margin, high + margin
 
 
-def _draw(forest: Forest) -> str:
+def draw(forest: Forest) -> str:
+    """The plot as SVG."""
     axis = _axis(forest)
     texts: list[Entry] = []
     rules: list[Entry] = []

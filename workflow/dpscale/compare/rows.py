@@ -86,15 +86,12 @@ class ComparedFiguresRow(OfStudy):
 
 
 class ComparedStudiesRow(EnvironmentsRow, OfStudy):
-    """What measured a study, by which code and when, and how many records it has: of its own, of another study too, and
-    damaged ones.
-    """
+    """What measured a study, by which code and when, and how many records it has: used, and damaged ones."""
 
     gpus: int | None = column("{Devices} per job, at most", "The most that one record has.")
     gpu_uuids: str = column("Devices by UUID", "The devices themselves.")
     git_commits: str = column("Commits of the code that measured", "All of them, shortened.")
     git_dirty: str = column("Changes beyond the commit", "Whether some record's code had such.")
-    same_records: int | None = column("Same records", "Left out: another study has the same file.")
     not_used: int | None = column("Not used", "Damaged, or of other settings.")
     first_started_at: str = column("First started", "When the first cell started.", UTC)
     last_finished_at: str = column("Last finished", "When the last cell finished.", UTC)

@@ -12,11 +12,11 @@ from dpscale.analyse.tables import build_tables
 from dpscale.analyse.timing.environments import joined
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.errors import ComparisonError
-from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.tables.quantities import SOFTWARE
+from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 
 # What can be the same in two studies.
@@ -25,25 +25,12 @@ PROPERTIES = tuple(name for name in ComparedStudiesRow.columns() if name not in 
 
 
 @dataclass(frozen=True)
-class Named:
-    """A study and its records, under the name that it has beside others."""
-
-    name: str
-    study: Study
-    collected: Collected
-
-
-@dataclass(frozen=True)
 class Side:
-    """A study under the name that it has beside others, and all its tables.
-
-    These are made without its `same_records`, which another of the studies has too.
-    """
+    """A study under the name that it has beside others, and all its tables."""
 
     name: str
     study: Study
     tables: Tables
-    same_records: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,32 +48,17 @@ class Differing:
         return self.setting if self.arm is None else f"{self.setting} of arm {self.arm}"
 
 
-def sides(studies: Sequence[Named]) -> list[Side]:
-    """The studies with their tables, made of the records that no other of them has.
-
-    Raises ComparisonError where a study has no record but those of others.
-    """
-    same: list[set[AnyCell]] = [set() for _ in studies]
-    for (one, first), (other, second) in combinations(enumerate(studies), 2):
-        for cell, record in first.collected.records.items():
-            if record == second.collected.records.get(cell):  # when and where it was measured, and every time
-                same[one].add(cell)
-                same[other].add(cell)
-    for named, cells in zip(studies, same, strict=True):
-        if cells and len(cells) == len(named.collected.records):
+def sides(names: Sequence[str], studies: Sequence[Study], records: Sequence[Collected]) -> list[Side]:
+    """The studies with their tables, under these names. Raises ComparisonError where two of them share a record."""
+    for (one, first), (other, second) in combinations(zip(names, records, strict=True), 2):
+        # When and where it was measured, and every time.
+        same = sum(record == second.records.get(cell) for cell, record in first.records.items())
+        if same:
             raise ComparisonError(
-                f"{named.name}: all of its {len(cells)} records stand in another of the studies too. "
-                "The same file in both studies is no evidence of a difference"
+                f"{other}: {same} of its records stand in {one} too. "
+                "The same file in both studies is no evidence of a difference: give each a folder with its own records"
             )
-    return [_side(named, cells) for named, cells in zip(studies, same, strict=True)]
-
-
-def _side(named: Named, same: set[AnyCell]) -> Side:
-    collected = named.collected
-    own = {cell: record for cell, record in collected.records.items() if cell not in same}
-    rejected = {**collected.rejected, **dict.fromkeys(same, "the same record is in another study")}
-    tables = build_tables(named.study, replace(collected, records=own, rejected=rejected))
-    return Side(named.name, named.study, tables, len(same))
+    return [Side(name, study, build_tables(study, of)) for name, study, of in zip(names, studies, records, strict=True)]
 
 
 def refuse_other_settings(studies: Sequence[Study], may_differ: Collection[str]) -> list[list[Differing]]:
@@ -99,10 +71,10 @@ def refuse_other_settings(studies: Sequence[Study], may_differ: Collection[str])
     refused = [difference for of_one in differing for difference in of_one if difference.setting not in may_differ]
     if not refused:
         return differing
-    values: dict[str, dict[str, None]] = {}
-    for difference in refused:
-        known = values.setdefault(difference.name, {as_written(difference.first): None})
-        known[as_written(difference.second)] = None
+    values = {
+        name: dict.fromkeys(as_written(value) for difference in of for value in (difference.first, difference.second))
+        for name, of in grouped(refused, lambda difference: difference.name).items()
+    }
     named = "; ".join(f"{name} is {' and '.join(found)}" for name, found in values.items())
     options = " ".join(dict.fromkeys(f"--differing {difference.setting}" for difference in refused))
     raise ComparisonError(
@@ -165,6 +137,5 @@ def study_row(side: Side) -> ComparedStudiesRow:
         git_dirty=("yes" if True in dirty else "no") if dirty else "",
         first_started_at=min(filter(None, (record.started_at for record in records)), default=""),
         last_finished_at=max((record.finished_at for record in records), default=""),
-        same_records=side.same_records,
-        not_used=len(side.tables.rejected) - side.same_records,
+        not_used=len(side.tables.rejected),
     )

@@ -22,7 +22,7 @@ _NAMED, _CHARACTERS = 4, 12
 _NOT_SHOWN = ("global_batch", "source", "target")
 # What says when and how much was measured. Many machines have one name: that of the host says nothing of whether they
 # are the same.
-_EXTENT = ("hosts", "records", "same_records", "not_used", "first_started_at", "last_finished_at")
+_EXTENT = ("hosts", "records", "not_used", "first_started_at", "last_finished_at")
 _CAPTIONS = {
     "times": "Epoch and step time of the runs of each study",
     "speedup": "Speedup over 1 {device}",

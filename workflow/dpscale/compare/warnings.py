@@ -6,7 +6,7 @@ from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.studies import Side, as_written
 from dpscale.present.findings.cautions import of_records
-from dpscale.present.text.words import Terms, joined, plural
+from dpscale.present.text.words import Terms, joined
 
 
 def terms_of(comparison: ComparedStudies) -> Terms:
@@ -53,11 +53,6 @@ def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
 
 def _of_study(side: Side, row: ComparedStudiesRow) -> Iterator[str]:
     """What is said of records that were found and left out, and of how the others were measured."""
-    if row.same_records:
-        yield (
-            f"{plural(row.same_records, 'record')} left out. Another study has the same files, and the same file in "
-            "both is no evidence of a difference."
-        )
     if row.not_used:
         yield f"Records found and not used: {row.not_used:,}. They are damaged, or of other settings."
     yield from of_records(side.tables, Terms.of(side.study.values, side.tables))
