@@ -1,4 +1,4 @@
-"""What Snakemake adds to Slurm: twelve small cells through the profile, against the same twelve as plain sbatch jobs.
+"""What Snakemake adds to Slurm: 50 cells that measure nothing, one and ten per job of the profile, against plain jobs.
 
 python bench/slurm_overhead.py [repeats]    On a throwaway Slurm of its own, in turn; needs root and Debian's packages.
 """
@@ -21,33 +21,49 @@ from project import STUDY, Project, wait_for  # noqa: E402
 from slurm_project import SlurmProject  # noqa: E402
 from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
 
-RUNS = 6
-RATIO, CONSTANT_S = 1.3, 15
+CHANGES = {"strategies": ["single"], "gpus": [1], "batch_per_gpu": list(range(1, 11)), "runs": 5}
+PER_JOB = (1, 10)
+# Python runs it when it starts.
+COUNTED = """
+import sys
+if "snakemake" in sys.orig_argv[:3]:
+    with open({path!r}, "a") as starts:
+        starts.write("1")
+"""
 
 
 def main(repeats: int) -> None:
     if reason := missing_requirement():
         sys.exit(f"slurm_overhead: {reason}")
-    study = Study({**STUDY, "runs": RUNS})
+    study = Study({**STUDY, **CHANGES})
     cells = plan(study).timing
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         (folder / "slurm").mkdir()
         with ThrowawaySlurm(folder / "slurm") as slurm:
-            project = SlurmProject.on(slurm, Project.create(ROOT, folder / "source", stubs=()), folder / "project")
+            project = SlurmProject.on(slurm, Project.create(ROOT, folder / "source"), folder / "project")
             project.hurried = False
             project.configure_cluster(rehearsal=True)
-            project.change_study(runs=RUNS)
+            project.change_study(**CHANGES)
             project.run("--until", "dataset", "study")
-            plain_s, profile_s = [], []
+            starts = project.folder / "starts.txt"
+            (project.folder / "workflow/sitecustomize.py").write_text(COUNTED.format(path=str(starts)))
+            plain_s: list[float] = []
+            profile_s: dict[int, list[float]] = {per_job: [] for per_job in PER_JOB}
             for _ in range(repeats):
                 plain_s.append(seconds_of_plain_jobs(project, study, cells))
-                profile_s.append(seconds_of_the_profile(project, cells))
-    limit_s = RATIO * median(plain_s) + CONSTANT_S
+                for per_job, taken_s in profile_s.items():
+                    project.configure_cluster(rehearsal=True, cells_per_job=per_job)
+                    before = len(project.jobs("time"))
+                    starts.write_text("")
+                    taken_s.append(seconds_of_the_profile(project, cells))
+                    jobs, started = len(project.jobs("time")) - before, len(starts.read_text())
+                    print(f"{per_job} per job: {jobs} jobs, Snakemake started {started} times, {taken_s[-1]:.1f} s")
     print(f"{len(cells)} cells, median of {repeats}")
-    print(f"limit: {RATIO} times the plain jobs + {CONSTANT_S} s = {limit_s:.1f} s")
-    print(f"plain sbatch jobs           {median(plain_s):6.1f} s  {[round(seconds, 1) for seconds in plain_s]}")
-    print(f"snakemake --profile slurm   {median(profile_s):6.1f} s  {[round(seconds, 1) for seconds in profile_s]}")
+    print(f"plain sbatch jobs                        {median(plain_s):6.1f} s")
+    for per_job, taken_s in profile_s.items():
+        ratio = median(taken_s) / median(plain_s)
+        print(f"snakemake --profile slurm, {per_job:2} per job    {median(taken_s):6.1f} s  {ratio:5.2f} times")
 
 
 def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[TimingCell, ...]) -> float:
@@ -74,8 +90,8 @@ def job(project: SlurmProject, study: Study, cell: TimingCell) -> list[str]:
         f"--mem={cluster.memory_mb(study.settings, configuration, 1)}",
     ]
     path = f"{Path(sys.executable).parent}:$PATH"
-    environment = f"export PATH={path} PYTHONPATH={shlex.quote(str(project.folder / 'workflow'))}"
-    return [*asked, "--nodes=1", "--output=/dev/null", "--wrap", f"{environment}; {command}"]
+    environment = f"export PATH={path} PYTHONPATH={shlex.quote(project.environment['PYTHONPATH'])}"
+    return [*asked, "--nodes=1", "--comment=plain", "--output=/dev/null", "--wrap", f"{environment}; {command}"]
 
 
 def seconds_of_the_profile(project: SlurmProject, cells: tuple[TimingCell, ...]) -> float:

@@ -62,6 +62,29 @@ def test_slurm_that_goes_away_is_waited_for(busy: ThrowawaySlurm, cell: SlurmPro
     assert read(cell.record())["status"] == "ok"
 
 
+AT_THE_OUTAGE = """\
+#!/bin/sh
+case "$*" in *--test-only*) ;; *) touch submitting; until test -e away; do sleep 0.05; done ;; esac
+exec /usr/bin/sbatch "$@"
+"""
+
+
+def test_slurm_that_goes_away_while_cells_are_submitted_gets_them_later(
+    busy: ThrowawaySlurm, cell: SlurmProject
+) -> None:
+    cell.record().unlink()
+    (cell.folder / "bin/sbatch").write_text(AT_THE_OUTAGE)
+    (cell.folder / "bin/sbatch").chmod(0o755)
+    snakemake = cell.start("--until", "time", "--retries", "0")
+    wait_for((cell.folder / "submitting").exists)
+    with busy.away():
+        (cell.folder / "away").touch()
+        wait_for(lambda: "Slurm does not take jobs now" in cell.log.read_text())
+    assert snakemake.wait(240) == 0, cell.output
+    assert [job["JobState"] for job in cell.jobs("time")] == ["COMPLETED"]
+    assert read(cell.record())["status"] == "ok"
+
+
 def test_a_full_queue_is_waited_for(busy: ThrowawaySlurm, cell: SlurmProject) -> None:
     busy.manage("modify", "user", "root", "set", "MaxSubmitJobs=1")
     try:

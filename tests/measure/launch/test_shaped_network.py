@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -26,7 +25,7 @@ from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
 from dpscale.schemas.settings import CollectivesSettings
 cell, settings = CollectivesCell(2, 1, nodes=2), CollectivesSettings.from_json({"device": "cpu"})
-job = {"gpus": 2, "nodes": 2, "messages": [("allreduce", 2 * 2**20), ("allreduce", 8 * 2**20)]}
+job = {"gpus": 2, "nodes": 2, "messages": [("allreduce", 2 * 2**20), ("allreduce", 8 * 2**20)] * 4}
 run = Run(120, False, Path(sys.argv[3]), NodePlace.of(2, int(sys.argv[1]), sys.argv[2], {}))
 measure("dpscale.measure.worker.collectives", cell, settings, job, 2, 2, run)
 """
@@ -48,7 +47,10 @@ def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: Shap
     command = [sys.executable, "-c", COLLECTIVES]
     started = [network.start(rank, [*command, str(rank), place, str(out)]) for rank in range(2)]
     assert [process.wait(120) for process in started] == [0, 0]
-    timed = {item["bytes"]: median(item["seconds"]) for item in json.loads(out.read_text())["collectives"]}
+    timed: dict[int, float] = {}
+    for item in json.loads(out.read_text())["collectives"]:
+        # The link bounds every repeat. What else runs on this machine only adds time, and leaves one of many alone.
+        timed[item["bytes"]] = min([*item["seconds"], timed.get(item["bytes"], 60)])
     largest = max(timed)
     assert largest / timed[largest] / 1e9 == pytest.approx(network.carried_gb_s, rel=0.1)
     assert 1e-9 / fit(2, timed).seconds_per_byte == pytest.approx(network.carried_gb_s, rel=0.1)
