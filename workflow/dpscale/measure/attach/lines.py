@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from .calls import compiled
 from .hooks import NOW, Line, line_of, shown
 
 PAUSE_S = 0.025
@@ -59,17 +58,12 @@ class Sampler(threading.Thread):
 class Profile:
     """Kernels of a few steps, the last thing that is done: a profiler that ran once slows what the host limits."""
 
-    def __init__(self, rank: int) -> None:
-        """Of rank 0 alone."""
-        activities = [torch.profiler.ProfilerActivity.CUDA]
-        self._profiler: Any = torch.profiler.profile(activities=activities) if rank == 0 else None
-        if self._profiler:
-            self._profiler.__enter__()
+    def __init__(self) -> None:
+        self._profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        self._profiler.__enter__()
 
     def end(self, steps: int, step_s: float) -> dict[str, Any] | None:
         """Busy share of the GPU, of the step as it is without a profiler. None where no kernel was seen."""
-        if self._profiler is None:
-            return None
         self._profiler.__exit__(None, None, None)
         spans = sorted(
             (event.start_ns(), event.start_ns() + event.duration_ns())
@@ -88,16 +82,12 @@ class Profile:
 class Flops:
     """Operations of one step, counted as torch dispatches them."""
 
-    def __init__(self, _rank: int) -> None:
+    def __init__(self) -> None:
         from torch.utils.flop_counter import FlopCounterMode
 
-        # Compiled graphs would be compiled anew.
-        self._mode: Any = None if compiled()[0] else FlopCounterMode(display=False)
-        if self._mode:
-            self._mode.__enter__()
+        self._mode = FlopCounterMode(display=False)
+        self._mode.__enter__()
 
     def end(self, _steps: int, _step_s: float) -> float | None:
-        if self._mode is None:
-            return None
         self._mode.__exit__(None, None, None)
         return float(self._mode.get_total_flops()) or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,41 +15,31 @@ from .schedule import Turn
 PATIENCE_S = 60.0
 
 
-class Alone:
-    """One process, or one that is no rank."""
+class Ranks:
+    """Those of the default process group; of a process that has none, or is alone in it, rank 0 of one.
 
-    rank: int = 0
-    world_size: int = 1
-    backend: str | None = None
-
-    def tell(self, number: int, block: Turn) -> None:
-        pass
-
-    def hear(self, number: int) -> Turn:
-        raise NotImplementedError
-
-    def all_here(self) -> bool:
-        return True
-
-    def leave(self) -> None:
-        pass
-
-
-class Ranks(Alone):
-    """Of an initialised process group. Raises TimeoutError where another rank does not come."""
+    Raises TimeoutError where another rank does not come.
+    """
 
     def __init__(self) -> None:
-        from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+        self.rank, self.world_size = 0, 1
+        self.backend: str | None = None
+        self._store: Any = None
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
-        self.rank, self.world_size, self.backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
-        self._store: Any = PrefixStore("dpscale", _get_default_store())
-        self._store.add("here", 1)
+            self.rank, self.world_size, self.backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
+            self._store = PrefixStore("dpscale", _get_default_store())
+            self._store.add("here", 1)
 
-    def tell(self, number: int, block: Turn) -> None:
-        self._store.set(f"block {number}", json.dumps(block.as_list()))
-
-    def hear(self, number: int) -> Turn:
-        key = f"block {number}"
+    def next(self, number: int, plan: Iterator[Turn]) -> Turn:
+        """The turn of this number: rank 0 takes it out of its plan."""
+        key = f"turn {number}"
+        if self.rank == 0:
+            turn = next(plan)
+            if self._store is not None:
+                self._store.set(key, json.dumps(turn))
+            return turn
         _wait(lambda: self._has(key), PATIENCE_S, 0.001)
         return Turn(*json.loads(self._store.get(key)))
 
@@ -59,11 +49,14 @@ class Ranks(Alone):
 
     def leave(self) -> None:
         """Rank 0 may keep the store: it goes last."""
-        self._store.add("left", 1)
+        if self._store is not None:
+            self._store.add("left", 1)
         if self.rank == 0:
             self._counted("left", 10.0)
 
     def _counted(self, key: str, patience_s: float) -> bool:
+        if self._store is None:
+            return True
         try:
             _wait(lambda: self._store.add(key, 0) >= self.world_size, patience_s, 0.01)
         except TimeoutError:
@@ -87,10 +80,3 @@ def _wait(come: Callable[[], bool], patience_s: float, pause_s: float) -> None:
         if time.monotonic() > until:
             raise TimeoutError("ranks do not step together")
         time.sleep(pause_s)
-
-
-def ranks_here() -> Alone:
-    """Those of the default process group, where there is one with others in it."""
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        return Ranks()
-    return Alone()

@@ -13,16 +13,17 @@ from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from . import calls, hooks, loader, network, probes, ranks, report, schedule
+from . import calls, hooks, loader, network, probes, report, schedule
 from .calls import EVENTS
 from .hooks import NOW
 from .lines import Flops, Profile, Sampler
 from .loader import LOADING
+from .ranks import Ranks
 from .schedule import AS_IT_IS, Turn
 from .steps import Optimisers, StepClock
 
 clock = time.perf_counter
-TOOLS: dict[str, Any] = {"flops": Flops, "profile": Profile}
+TOOLS: dict[str, Any] = {"flops_per_step": Flops, "profile": Profile}
 
 
 class Ended(SystemExit):
@@ -38,10 +39,10 @@ class WatchedRun:
         self.began = clock()
         self.timing_began: float | None = None
         self.optimisers = Optimisers(optimiser)
-        self.ranks = ranks.ranks_here()
+        self.ranks = Ranks()
         self.why: str | None = None  # it is only watched
         self.blocks: list[dict[str, Any]] = []
-        self.found: dict[str, Any] = {"flops": None, "profile": None}
+        self.found: dict[str, Any] = {}  # by tools
         self.processor: Any = None
         self.sampler = None if self.pace else Sampler(threading.get_ident())
         EVENTS.start()
@@ -80,11 +81,7 @@ class WatchedRun:
             return
         self._close()
         self.heard += 1
-        if self.ranks.rank:
-            self.turn = self.ranks.hear(self.heard)
-        else:
-            self.turn = next(self.plan)
-            self.ranks.tell(self.heard, self.turn)
+        self.turn = self.ranks.next(self.heard, self.plan)
         self._open()
 
     def _open(self) -> None:
@@ -96,7 +93,7 @@ class WatchedRun:
         self.ending.tell_progress()
         if turn.phase == "profiling":
             report.write(self.folder, "process", self.report())  # what follows could fail
-            self.tool = TOOLS[turn.probe](self.ranks.rank)
+            self.tool = None if self.ranks.rank else TOOLS[turn.probe]()
         self.undo = probes.begin(turn.probe, self.scene())
         self.counting = False
         self.clock.begin(turn.skip)
@@ -125,9 +122,10 @@ class WatchedRun:
             self.clock.recent.clear()
         if as_it_is or self.turn.phase == "warm-up":
             self.clock.end_as_it_is(seconds, self.turn.phase == "warm-up")
-        if self.turn.phase == "profiling":
+        if self.tool:
             step_s = self.clock.counted_s / max(1, self.clock.counted_steps)
             self.found[self.turn.probe] = self.tool.end(self.turn.steps, step_s)
+            self.tool = None
 
     def _begin_timing(self) -> None:
         self.timing_began = clock()
@@ -174,9 +172,9 @@ class WatchedRun:
         if self.sampler is None:
             return values
         found = report.seen(self.optimisers.living(), self.optimisers.on_gpu, self.ranks.world_size)
-        values.update(found, flops_per_step=self.found["flops"], profile=self.found["profile"])
-        strategy = {"strategy": self.why} if self.why in ("fsdp", "deepspeed") else {}
-        return {**values, **strategy, "gaps": self.clock.gaps, "lines": self.sampler.report()}
+        if self.why in ("fsdp", "deepspeed"):
+            found["strategy"] = self.why
+        return {**values, **found, **self.found, "gaps": self.clock.gaps, "lines": self.sampler.report()}
 
     def _status(self) -> str:
         if self.why:

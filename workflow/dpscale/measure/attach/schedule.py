@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .calls import compiled
 from .loader import LOADING
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")  # two of a kind in each round: how much equal blocks differ
@@ -52,11 +53,7 @@ class Turn(NamedTuple):
     probe: str
     skip: int
     steps: int
-    rounds: int = 0  # expected in all
     left_s: float = 0.0
-
-    def as_list(self) -> list[Any]:
-        return list(self)
 
 
 def order(probes: Sequence[str], seed: int, number: int) -> list[str]:
@@ -92,38 +89,32 @@ def that_fit(probes: Sequence[str], step_s: float, seconds: float) -> list[str]:
     return wanted[: max(2, room)]
 
 
-def rounds_in(seconds: float, step_s: float, steps: int, probes: int) -> int:
-    round_s = (probes + len(AS_IT_IS)) * (steps + SKIPPED + 1) * step_s
-    return max(1, int(seconds / round_s))
-
-
 def plan(run: Any) -> Iterator[Turn]:
     """All blocks of a run (run.WatchedRun), the first of warm-up excepted: they depend on how long its steps take."""
     seconds = 60.0 * run.job["minutes"]
     yield Turn("warm-up", 0, "as_it_is", 0, LEAST_STEPS)
     while clock() - run.began < min(3.0, 0.15 * seconds):
         yield Turn("warm-up", 0, "as_it_is", 0, steps_of(run.clock.pace_s, 0.2))
-    done = yield from rounds(run, run.offer(seconds), seconds)
+    yield from rounds(run, run.offer(seconds), seconds)
     if not run.pace:
-        yield Turn("profiling", done, "flops", 0, 1)
+        if not compiled()[0]:  # graphs would be compiled anew
+            yield Turn("profiling", 0, "flops_per_step", 0, 1)
         if run.optimisers.on_gpu:
-            yield Turn("profiling", done, "profile", 0, 3)
-    yield Turn("ended", done, "", 0, 0)
+            yield Turn("profiling", 0, "profile", 0, 3)
+    yield Turn("ended", 0, "", 0, 0)
 
 
-def rounds(run: Any, probes: Sequence[str], seconds: float) -> Generator[Turn, None, int]:
-    """As many as fit into `seconds`, and the first one if twice as long is enough. Returns their number."""
+def rounds(run: Any, probes: Sequence[str], seconds: float) -> Iterator[Turn]:
+    """As many as fit into `seconds`, and the first one if twice as long is enough."""
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
     while not number or clock() + 0.7 * longest < until:
         began = clock()
         skipped_s = SKIPPED * run.clock.pace_s
         steps = steps_of(run.clock.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)) - skipped_s)
-        expected = number + rounds_in(until - began, run.clock.pace_s, steps, len(probes))
         for name in order(probes, run.job.get("seed", 0), number):
             if clock() > until + (0.3 if number else 1.0) * seconds:
-                return number
+                return
             skip = skipped(name, before, LOADING.queued())
-            yield Turn("timing", number, name, skip, steps, expected, round(until - clock(), 1))
+            yield Turn("timing", number, name, skip, steps, round(until - clock(), 1))
             before = name
         number, longest = number + 1, max(longest, clock() - began)
-    return number
