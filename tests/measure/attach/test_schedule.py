@@ -43,7 +43,7 @@ def test_steps_of_a_block(step_s: float, steps: int) -> None:
     [
         ("gc_off", "as_it_is", 8, 2),
         ("as_it_is", "batch_kept", 8, 10),
-        ("batch_kept_no_allreduce", "batch_kept", 8, 2),
+        ("batch_kept_no_allreduce", "batch_kept", 8, 4),
         ("as_it_is", "batch_kept", 1000, 34),
         ("fused_optimiser", "as_it_is", 0, 5),
         ("as_it_is", "fused_optimiser", 0, 5),

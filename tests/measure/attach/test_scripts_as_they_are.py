@@ -67,7 +67,7 @@ class Slow(torch.autograd.Function):
 
 class Data(TensorDataset):
     def __getitem__(self, i):
-        time.sleep(0.002)
+        time.sleep(0.02 * (i % 10 == 0))  # once a batch
         return super().__getitem__(i)
 
 dist.init_process_group("gloo")
@@ -99,12 +99,12 @@ def straggling(tmp_path_factory: pytest.TempPathFactory) -> Attached:
 
 def test_without_allreduce_each_rank_shows_its_own_pace(straggling: Attached) -> None:
     assert straggling.code == 0, straggling.output
-    assert straggling.pace("no_allreduce", 1) - straggling.pace("no_allreduce", 0) == pytest.approx(0.04, abs=0.015)
-    assert straggling.pace("as_it_is", 0) == pytest.approx(straggling.pace("as_it_is", 1), rel=0.1)
+    assert 0.02 < straggling.pace("no_allreduce", 1) - straggling.pace("no_allreduce", 0) < 0.08
+    assert straggling.pace("as_it_is", 0) == pytest.approx(straggling.pace("as_it_is", 1), rel=0.2)
 
 
 def test_a_kept_batch_is_not_loaded(straggling: Attached) -> None:
-    assert straggling.pace("as_it_is") - straggling.pace("batch_kept") == pytest.approx(0.02, abs=0.012)
+    assert 0.01 < straggling.pace("as_it_is") - straggling.pace("batch_kept") < 0.05
 
 
 def test_collectives_of_the_script_are_counted_with_their_line(straggling: Attached) -> None:

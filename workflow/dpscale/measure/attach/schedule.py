@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .calls import compiled
-from .loader import LOADING
+from .loader import KEPT, LOADING
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")  # two of a kind in each round: how much equal blocks differ
 # What is left out last, where a step takes so long that not everything fits.
@@ -73,10 +73,13 @@ def steps_of(step_s: float, seconds: float) -> int:
 
 
 def skipped(probe: str, before: str, queued: int) -> int:
-    """Steps to throw away: after a block without the loader, also those whose batches (`queued`) stand ready by now."""
-    switches = probe in SWITCHES or before in SWITCHES
-    kept = before.startswith("batch_kept") and not probe.startswith("batch_kept")
-    return max(SKIPPED_AFTER_SWITCHES if switches else SKIPPED, min(queued, 32) + SKIPPED if kept else 0)
+    """Steps to throw away: those of batches that are to be kept; and after a block without the loader, those whose
+    batches (`queued`) stand ready by now."""
+    if probe.startswith("batch_kept"):
+        loading = KEPT
+    else:
+        loading = min(queued, 32) + SKIPPED if before.startswith("batch_kept") else 0
+    return max(SKIPPED_AFTER_SWITCHES if {probe, before} & set(SWITCHES) else SKIPPED, loading)
 
 
 def that_fit(probes: Sequence[str], step_s: float, seconds: float) -> list[str]:
