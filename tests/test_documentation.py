@@ -166,8 +166,6 @@ def constant(package: Path, dotted: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("formulas.statistics.OUTLIER_DEVIATIONS", "more than {:.0f} robust deviations"),
-        ("formulas.statistics.RUNS_FOR_OUTLIERS", "fewer than {} runs nothing is named"),
         ("analyse.timing.blocks.DRIFT_TOLERANCE", "Above {:.0%} ("),
         ("measure.worker.communication.ROUNDS", "for {} rounds"),
         ("measure.worker.communication.BLOCK_S", "in blocks of about {} s"),

@@ -11,14 +11,12 @@ from blocks import apart, together
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import OnServer, ratio
 from dpscale.formulas.statistics import (
-    OUTLIER_DEVIATIONS,
     derive_in_blocks,
     estimate_of_blocks,
     estimate_of_runs,
     mean_with_t_interval,
     paired_difference,
     repeatability,
-    robust_deviations,
     welch_difference,
 )
 
@@ -99,13 +97,6 @@ def test_repeatability_is_the_spread_inside_runs_alone() -> None:
     assert repeatability([[1.0, 1.0], [2.0, 2.0]]) == 0
     assert repeatability([[0.99, 1.01], [1.98, 2.02]]) == pytest.approx(0.01 * math.sqrt(2))
     assert math.isnan(repeatability([[1.0], [2.0]]))
-
-
-def test_a_run_that_is_off_is_told_and_does_not_hide_itself() -> None:
-    values = [1.00, 1.01, 0.99, 1.005, 0.995, 1.5]
-    assert [abs(deviation) > OUTLIER_DEVIATIONS for deviation in robust_deviations(values)] == [False] * 5 + [True]
-    assert all(math.isnan(deviation) for deviation in robust_deviations(values[-4:])), "of four runs nothing is told"
-    assert all(math.isnan(deviation) for deviation in robust_deviations([1.0] * 5 + [2.0])), "there is no scale"
 
 
 @pytest.mark.parametrize(("number", "others"), [(2, 2), (3, 5), (8, 8), (40, 3)])

@@ -116,13 +116,6 @@ def block_row(name: str, drift: float | None = None, **where: Any) -> dict[str, 
     }
 
 
-def run_row(run: int, deviations: float | None, epoch_s: float = 1.0, **where: Any) -> dict[str, Any]:
-    is_outlier = None if deviations is None else abs(deviations) > 8
-    return {
-        **key(**where), "run": run, "epoch_s": epoch_s, "robust_deviations": deviations, "is_outlier": is_outlier,
-    }  # fmt: skip
-
-
 def record_row(run: int = 1, status: str = "ok", **where: Any) -> dict[str, Any]:
     place = key(**where)
     path = f"cells/{place['strategy']}/gpus-{place['gpus']}/batch-{place['batch_per_gpu']}/run-{run}.json"

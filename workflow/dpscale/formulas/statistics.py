@@ -14,13 +14,6 @@ import scipy  # its parts load when they are first used: an audit needs none of 
 
 from dpscale.formulas.figure import INTERVAL, Figure, Floats, Kind, OnServer
 
-# A run is told as an outlier where it is more than so many robust deviations off, and only of so many runs: declared
-# before any data. Of normal runs it names one in 50 samples of six, and one in 150 of ten.
-OUTLIER_DEVIATIONS = 8.0
-RUNS_FOR_OUTLIERS = 5
-# What makes the median absolute deviation of a normal distribution its standard deviation.
-MAD_TO_DEVIATION = 1.4826
-
 # Times and ratios vary in proportion, differences do not.
 Scale = Literal["log", "linear"]
 _SCALES: Mapping[Scale, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -112,19 +105,6 @@ def repeatability(runs: Sequence[Sequence[float]]) -> float:
         return math.nan
     within = sum(float(np.sum(np.square(np.asarray(run) / np.mean(run) - 1))) for run in runs)
     return math.sqrt(within / free)
-
-
-def robust_deviations(values: Sequence[float]) -> list[float]:
-    """How many robust deviations every value lies off the median: 1.4826 median absolute deviations make one.
-
-    NaN for fewer than `RUNS_FOR_OUTLIERS` values, and where most of them are equal: there is no scale then.
-    """
-    unknown = [math.nan] * len(values)
-    if len(values) < RUNS_FOR_OUTLIERS:
-        return unknown
-    from_median = np.asarray(values, dtype=float) - np.median(values)
-    deviation = MAD_TO_DEVIATION * float(np.median(np.abs(from_median)))
-    return unknown if deviation == 0 else [float(value) for value in from_median / deviation]
 
 
 def mean_with_t_interval(values: Sequence[float]) -> Figure:

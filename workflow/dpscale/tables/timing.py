@@ -149,9 +149,7 @@ class StrategyPairsRow(Row):
 
 
 class RunsRow(Place):
-    """Every run of every configuration as it was measured, its server, and how many robust deviations it lies off the
-    median of the runs.
-    """
+    """Every run of every configuration as it was measured, and its server."""
 
     run: int = RUN
     server: int | None = SERVER
@@ -161,12 +159,6 @@ class RunsRow(Place):
     epoch_s: float = EPOCH.but(definition="Median of the run's timed epochs.")
     step_s: float = STEP.but(definition="Median over the run's timed epochs of the median full step.")
     repeatability: float = REPEATABILITY
-    robust_deviations: float = column(
-        "Robust deviations",
-        "Of the epoch time's logarithm off the median of the runs, in 1.4826 median absolute deviations.",
-        digits=2,
-    )
-    is_outlier: bool | None = column("Outlier", "Whether these are more than 8; of 5 runs or more.")
 
 
 class BlocksRow(Place):

@@ -4,21 +4,18 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from dpscale.analyse.timing.blocks import Block, Timed, run_of
+from dpscale.analyse.timing.blocks import Block, Timed
 from dpscale.analyse.timing.points import Comparison, Point
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import Figure, OnServer
-from dpscale.formulas.statistics import OUTLIER_DEVIATIONS, repeatability, robust_deviations
+from dpscale.formulas.statistics import repeatability
 from dpscale.tables.timing import BlocksRow, RunsRow
 
 
 def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
     """A row for every run of every configuration in every scope."""
     for point in points:
-        deviations = _deviations(point.measured_epoch)
         for record in point.measured:
             scope, timed = record["scopes"][point.scope], Timed.of(record["scopes"][point.scope])
-            deviation = deviations[run_of(record)]
             yield RunsRow(
                 **point.place,
                 run=record["cell"]["run"],
@@ -29,14 +26,7 @@ def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
                 epoch_s=timed.epoch_s,
                 step_s=timed.step_s,
                 repeatability=repeatability([scope["epoch_s"]]),
-                robust_deviations=deviation,
-                is_outlier=None if math.isnan(deviation) else abs(deviation) > OUTLIER_DEVIATIONS,
             )
-
-
-def _deviations(epoch: Figure) -> dict[OnServer, float]:
-    """How far every run lies off, by its name: of logarithms, as runs vary in proportion. NaN of too few runs."""
-    return dict(zip(epoch.blocks, robust_deviations([math.log(value) for value in epoch.blocks.values()]), strict=True))
 
 
 def block_rows(series: str, compared: Iterable[Comparison]) -> Iterator[BlocksRow]:
