@@ -78,7 +78,7 @@ def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
         place.mkdir(parents=True)
         _, *command = loop_command({"settings": settings, "step": step}, gpus)
         path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
-        run = run_attached(place, command, minutes=0.08, environment=path, **job)
+        run = run_attached(place, command, minutes=0.12, environment=path, **job)
         assert run.code == 0, run.output
         return run.processes
 
