@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -148,22 +148,32 @@ def test_whoever_knocks_and_is_no_launcher_is_sent_away(
 ) -> None:
     """Such as a program that looks for open ports, as they do on clusters."""
     monkeypatch.setattr(module, "MEET_S", 1.0)
+    answers = []
 
     def knock() -> None:
         with socket.create_connection(("localhost", places[0].port)) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            answers.append(list(iter(lambda: connection.recv(1024), b"")))
 
     knocking = Timer(0.3, knock)
     knocking.start()
     with pytest.raises(MeasurementError, match="1 of 2 nodes"), NodeTeam(places[0], {}, {}):
         pass
     knocking.join()
+    assert answers == [[b'{"meets_at": %d}\n' % places[0].port]]
 
 
-def test_a_port_that_is_in_use_is_said(places: list[NodePlace]) -> None:
-    words = pytest.raises(MeasurementError, match="cannot listen on port")
-    with socket.create_server(("", places[0].port)), words, NodeTeam(places[0], {}, {}):
-        pass
+@pytest.mark.processes
+@pytest.mark.parametrize("in_use", [1, 3])
+def test_where_a_port_is_in_use_they_meet_at_another(in_use: int, tmp_path: Path, places: list[NodePlace]) -> None:
+    with ExitStack() as stack:
+        for port in places[0].ports[:in_use]:
+            stack.enter_context(socket.create_server(("", port)))
+        started = [start_node(tmp_path / "r.json", "finish", place) for place in places[: 2 if in_use < 3 else 1]]
+        if in_use < 3:
+            assert [process.wait(60) for process in started] == [0, 0]
+        else:
+            assert "cannot listen on port" in words_of(started[0])
 
 
 def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:

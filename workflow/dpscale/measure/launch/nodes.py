@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fcntl import ioctl
+from itertools import cycle
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +30,10 @@ OTHERS_SAY_S = 2.0
 PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 5, 5, 4
 # Below the range from which connections get their ports.
 FIRST_PORT, PORTS = 15_000, 15_000
+# Where a port is in use, node 0 takes the one so far from it, and the others look for it there.
+NEXT_PORT = PORTS // 3
+# How long node 0 may take to greet who has come.
+GREET_S = 3.0
 _SIOCGIFADDR = 0x8915  # <linux/sockios.h>
 
 # Variables that differ from node to node in every job.
@@ -45,6 +50,11 @@ class NodePlace:
     rank: int = 0
     host: str = ""
     port: int = 0
+
+    @property
+    def ports(self) -> list[int]:
+        """`port`, and those to meet at where it is in use."""
+        return [self.port, *(port_of_job(self.port - FIRST_PORT + step) for step in (NEXT_PORT, 2 * NEXT_PORT))]
 
     @property
     def rendezvous(self) -> str:
@@ -274,7 +284,7 @@ class NodeTeam:
 
     def _lead(self) -> None:
         """Wait for all others, and let them know where the workers meet."""
-        with self._listen(self.place.port) as door:
+        with self._listen(*self.place.ports) as door:
             until = time.monotonic() + MEET_S
             while len(self._members) < self.place.nodes - 1:
                 door.settimeout(max(until - time.monotonic(), 1e-3))
@@ -298,8 +308,9 @@ class NodeTeam:
         """Take a launcher that has come. Raises MeasurementError where it does not run this very cell."""
         member = Member(-1, connection)
         try:
+            member.send(self._greeting)
             hello = member.receive(OTHERS_SAY_S)
-        except (OtherNodeError, ValueError):
+        except (OtherNodeError, OSError, ValueError):
             hello = None
         if not isinstance(hello, dict) or "identity" not in hello:  # whoever that is, it is no launcher
             connection.close()
@@ -330,24 +341,45 @@ class NodeTeam:
         self.store = f"{leader.connection.getpeername()[0]}:{answer['store_port']}"
         self._interface = interface_of(leader.connection.getsockname()[0])
 
+    @property
+    def _greeting(self) -> Message:
+        """What tells node 0 of this cell from whatever else listens."""
+        return {"meets_at": self.place.port}
+
     def _connect(self) -> Member:
         until = time.monotonic() + MEET_S
-        while True:
+        for port in cycle(self.place.ports):
             try:
-                connection = socket.create_connection((self.place.host, self.place.port), timeout=OTHERS_SAY_S)
-                return Member(0, _watched(connection), self.place.host)
-            except OSError as error:
+                return self._greeted(port)
+            except (OSError, OtherNodeError, ValueError) as error:
                 if time.monotonic() + TRY_AGAIN_S > until:
                     raise MeasurementError(
                         f"{self.name} did not reach node 0 at {self.place.rendezvous} within {MEET_S:g} s: {error}"
                     ) from error
                 time.sleep(TRY_AGAIN_S)
+        raise AssertionError
 
-    def _listen(self, port: int) -> socket.socket:
+    def _greeted(self, port: int) -> Member:
+        """Node 0, at this port. Raises OSError, OtherNodeError or ValueError where it is not there."""
+        connection = _watched(socket.create_connection((self.place.host, port), timeout=GREET_S))
+        leader = Member(0, connection, self.place.host)
         try:
-            return socket.create_server(("", port), backlog=self.place.nodes * 64)
-        except OSError as error:
-            raise MeasurementError(f"{self.name} cannot listen on port {port}: {error.strerror}") from error
+            if leader.receive(GREET_S) == self._greeting:
+                return leader
+            raise ValueError(f"port {port} is in use by another program")
+        except BaseException:
+            connection.close()
+            raise
+
+    def _listen(self, *ports: int) -> socket.socket:
+        """On the first of them that is free."""
+        for port in ports:
+            try:
+                return socket.create_server(("", port), backlog=self.place.nodes * 64)
+            except OSError as error:
+                if port == ports[-1]:
+                    raise MeasurementError(f"{self.name} cannot listen on port {port}: {error.strerror}") from error
+        raise AssertionError
 
 
 ALONE = NodeTeam(ONE_NODE, {}, {})
