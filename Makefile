@@ -46,10 +46,12 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 	@command -v uv > /dev/null || $(PIP) $$(grep -o '^uv==[^ ]*' requirements-dev.txt) || true
 
+# Python compiles a module when it is first loaded: the second core does so while the page of recorded GPUs is made.
 $(READY): requirements.txt pyproject.toml $(CHOSEN) | $(BIN)/python
 	$(if $(filter-out none,$(TORCH)),$(call install,$(TORCH)))
 	$(call install_pins,requirements.txt)
 	$(call install,--no-deps --editable .)
+	@$(BIN)/python -c 'import snakemake.cli, torch._dynamo, torchvision' > /dev/null 2>&1 &
 	@touch $@
 
 $(READY)-dev: requirements-dev.txt $(READY)
@@ -67,23 +69,16 @@ lock: $(READY)-dev  ## Pin requirements anew from pyproject.toml; UPGRADE="--upg
 	$(UV) pip compile pyproject.toml --all-extras --constraint requirements.txt $(UPGRADE) --output-file requirements-dev.txt
 
 report: STUDY := config/config.yaml
-report: SHOW = summary --study $$config
+report: SHOW := summary
 report: $(READY) $(RECORDED)  ## Measure the study that fits this machine, and render its page (laptop: 3 min)
 
 assignment: STUDY := config/assignment.yaml
-assignment: SHOW = handin --study $$config --out handin
+assignment: SHOW := handin --out handin
 assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md (2 GPU-hours on H200s)
 
 report assignment:
-	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
-	config="$(CONFIG)" && \
-	if [ -z "$$config" ]; then \
-	  if [ "$$gpus" -gt 0 ]; then config=$(STUDY); else config=config/laptop.yaml; fi; \
-	fi && \
-	echo "$$gpus CUDA GPUs here; the study is $$config" && \
-	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --logger dpscale \
-	  --configfile $$config --config gpus_available=$$gpus && \
-	$(BIN)/dpscale $(SHOW)$(if $(filter report,$@), && echo "Recorded on GPUs: $(RECORDED)")
+	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) $(SHOW)
+	$(if $(filter report,$@),@echo "Recorded on GPUs: $(RECORDED)")
 
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
 	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)

@@ -27,7 +27,7 @@ FLOORS = (
     ("loaded",),
     ("*.commands", "measure.options"),
     ("cli",),
-    ("__main__",),
+    ("__main__", "run"),
 )
 # Rooms that have nothing to do with each other, but for their commands: what is measured and what is made of it meet in
 # records.

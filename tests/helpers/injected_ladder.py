@@ -13,8 +13,6 @@ from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.strategies.ddp.in_torch import settled
 from dpscale.strategies.in_torch import StepVariant
 
-# Half of what a block takes otherwise: what is injected is far larger than what it has to be told from.
-BLOCK_S = 0.1
 # On a CPU that does other things too, steps differ by milliseconds.
 SLEEP_S = 40e-3
 _CORES = sorted(os.sched_getaffinity(0))
@@ -25,7 +23,6 @@ class InjectedWorker(CommunicationWorker):
 
     def measure(self) -> None:
         os.sched_setaffinity(0, {_CORES[self.rank % len(_CORES)]})
-        communication.BLOCK_S = BLOCK_S
         communication.WITNESS_S = 0.0  # only the rungs are looked at
         super().measure()
 

@@ -17,10 +17,9 @@ from dpscale.records.files import read_record
 Record = dict[str, Any]
 
 
-# More runs, batches, images, longer blocks and large messages would take time, and show nothing else. A message of 16
+# More runs, batches, images and large messages would take time, and show nothing else. A message of 16
 # MiB: measure/worker/test_collectives.py; trainings and variants: measure/worker.
 LESS_CODE = {
-    "worker/communication.py": ("BLOCK_S = 0.2", "BLOCK_S = 0.1"),
     "launch/cells.py": ('"cpu": 16 * 2**20}', '"cpu": 2**20}'),
 }
 

@@ -29,6 +29,7 @@ from dpscale.scheduler.snakemake import (
     preload,
     has_several_nodes,
     prepare_slurm,
+    schedule_when_jobs_end,
 )
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings
 from dpscale.strategies.known import STRATEGIES
@@ -119,6 +120,7 @@ onstart:
     measured = {str(path) for job in jobs for path in job.output}
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         print(f"set aside: {aside}", file=sys.stderr)
+    schedule_when_jobs_end(workflow)
     preload(workflow, sum(job.rule.name in CELL_RULES for job in jobs), STUDY["device"])
     begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
     follow(workflow, Progress(STUDY, RESULTS, sorted(Path("results").glob("recorded*")), begun))

@@ -47,10 +47,15 @@ def gpus_there(environment: Mapping[str, str]) -> int | None:
     return min(there, len([name for name in given.split(",") if name]))
 
 
-if __name__ == "__main__":
+def count_gpus() -> int:
+    """How many GPUs this process can use; it asks torch where nothing else knows."""
     count = gpus_there(os.environ)
     if count is None:
         import torch
 
-        count = torch.cuda.device_count()
-    sys.stdout.write(f"{count}\n")
+        count = int(torch.cuda.device_count())
+    return count
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{count_gpus()}\n")

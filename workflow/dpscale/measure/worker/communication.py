@@ -32,6 +32,7 @@ from dpscale.strategies.known import strategy
 # what a rung leaves behind hit all of them alike.
 ROUNDS = 7
 BLOCK_S = 0.2
+CPU_BLOCK_S = 0.1  # there a study is to be over in minutes
 # At least three: the first step of a block is not counted. In it the device waits for a host that has not run ahead
 # yet, which happens once in a whole epoch.
 BLOCK_STEPS = (3, 50)
@@ -73,7 +74,9 @@ class CommunicationWorker(StepWorker):
         rungs = self.rungs()
         step_s = self._warm_up(timer, rungs)
         self.phase = "timing steps"
-        self.steps = self._time_steps(timer, rungs, fitting(BLOCK_S, step_s, BLOCK_STEPS))
+        self.steps = self._time_steps(
+            timer, rungs, fitting(BLOCK_S if self.on_gpu else CPU_BLOCK_S, step_s, BLOCK_STEPS)
+        )
         training = rungs["training"]
         if isinstance(training.network, DistributedDataParallel):
             self.phase = "asking DDP's logger"

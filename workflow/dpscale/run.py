@@ -1,0 +1,59 @@
+"""`make report` and `make assignment` in one process: count the GPUs, run Snakemake, and show what came out.
+
+`python -m dpscale.run <study or ''> <study on GPUs> <command> <options>` runs the first study; where none is named, the
+second one, or without a GPU the laptop's. Then comes `dpscale <command> --study <study> <options>`.
+"""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from dpscale.measure.watch.nvml import count_gpus
+
+LAPTOP = "config/laptop.yaml"
+
+
+def main(chosen: str, on_gpus: str, command: str, *options: str) -> None:
+    gpus = count_gpus()
+    study = chosen or (on_gpus if gpus else LAPTOP)
+    print(f"{gpus} CUDA GPUs here; the study is {study}", flush=True)
+    load_when_used("pandas")  # the plugin for Slurm imports it, and half a second goes by
+    _snakemake(study, gpus)
+
+    from dpscale.cli import main as dpscale
+
+    dpscale([command, "--study", study, *options])
+
+
+def _snakemake(study: str, gpus: int) -> None:
+    """Ends this process where the run failed."""
+    from snakemake import cli
+
+    how = ["--cores", "all", "--keep-going", "--rerun-incomplete", "--logger", "dpscale"]
+    sys.argv = [cli.__file__, *how, "--configfile", study, "--config", f"gpus_available={gpus}"]
+    try:
+        cli.main()
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def load_when_used(name: str) -> None:
+    """Let a module that somebody imports be loaded when something of it is used first."""
+    later = ModuleType(name)
+    later.__spec__ = find_spec(name)  # Snakemake asks for it
+
+    def first_use(attribute: str) -> Any:
+        sys.modules.pop(name, None)
+        loaded = import_module(name)
+        later.__dict__.update(vars(loaded))
+        return getattr(loaded, attribute)
+
+    later.__getattr__ = first_use  # type: ignore[method-assign]
+    sys.modules[name] = later
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
