@@ -258,6 +258,8 @@ def search(
         places.put(gpus[number % len(gpus)])
     with context.Pool(processes, initializer=take_gpu, initargs=(places,)) as pool:
         pool.map(partial(try_next, dataset=dataset, out=out, until=until), missing, chunksize=1)
+        pool.close()  # each process ends by itself: one that passes over SIGTERM would be waited for without end
+        pool.join()
 
 
 def scored(trial: dict[str, Any]) -> str:

@@ -330,16 +330,17 @@ def diagnose(
     if bool(command) == bool(workload):
         raise click.UsageError("give either a command behind -- or a --workload")
     from dpscale.analyse.diagnosis.script import diagnose_script
-    from dpscale.measure.launch import loop as workload_loop
     from dpscale.measure.launch import script
     from dpscale.present.diagnosis import page as diagnosis
     from dpscale.records.files import write_record, write_text
 
     if workload:
+        from dpscale.measure.launch.loop import loop_command  # it measures here, which a command elsewhere need not
+
         settings = _settings_of(workload) | {
             name: asked.pop(name) for name in ("loader_workers", "device", "precision")
         }
-        command = tuple(workload_loop.loop_command({"settings": settings, "step": asked}, gpus))
+        command = tuple(loop_command({"settings": settings, "step": asked}, gpus))
     try:
         record = script.diagnose_script(
             command, minutes, first_step_within, lambda text: click.echo(f"dpscale: {text}", err=True)
