@@ -32,6 +32,7 @@ class Injected:
     batch_per_gpu: int | None = None
     global_batch: int | None = None
     loader_workers: int = 0
+    minutes: float = 0.12
 
     def __str__(self) -> str:
         return self.cause
@@ -44,7 +45,7 @@ INJECTED = (
     Injected("batch_not_scaled", "small", global_batch=2),
     Injected("heavy_gradients", "wide", batch_per_gpu=2),
     Injected("slow_device", "busy_core", batch_per_gpu=2),
-    Injected("nothing", "healthy", batch_per_gpu=4),
+    Injected("nothing", "healthy", batch_per_gpu=64, minutes=0.25),
 )
 
 
@@ -78,7 +79,7 @@ def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
         place.mkdir(parents=True)
         _, *command = loop_command({"settings": settings, "step": step}, gpus)
         path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
-        run = run_attached(place, command, minutes=0.12, environment=path, **job)
+        run = run_attached(place, command, minutes=injected.minutes, environment=path, **job)
         assert run.code == 0, run.output
         return run.processes
 
