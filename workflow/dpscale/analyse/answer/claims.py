@@ -119,20 +119,18 @@ NOTHING_WRONG = Claim(
 )
 
 
-COMMUNICATION = Claim(
-    "communication takes time",
-    CommunicationRow,
-    lambda row: row.communication_s.is_above(0),
-    lambda row: row.is_headline and row.status == "ok",
-    ["communication_s"],
-)
-MAY_BE_NOTHING = Claim(
-    "communication may take no time",
-    CommunicationRow,
-    lambda row: row.communication_s.holds(0),
-    lambda row: row.is_headline and row.status == "ok",
-    ["communication_s"],
-)
+def _communication(what: str, holds: Callable[[Figure], bool]) -> Claim[CommunicationRow]:
+    return Claim(
+        what,
+        CommunicationRow,
+        lambda row: holds(row.communication_s),
+        lambda row: row.is_headline and row.status == "ok",
+        ["communication_s"],
+    )
+
+
+COMMUNICATION = _communication("communication takes time", lambda time: time.is_above(0))
+MAY_BE_NOTHING = _communication("communication may take no time", lambda time: time.holds(0))
 BELOW_THE_LINKS = Claim(
     "bandwidth is below that of the links",
     BandwidthRow,
