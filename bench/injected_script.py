@@ -3,7 +3,8 @@
     torchrun --nproc-per-node 2 bench/injected_script.py --cause slow_loader
     torchrun --nproc-per-node 2 bench/injected_script.py --cause slow_loader --cured
 
-`--cured` is the same script with the one change that the cause asks for.
+`--cured` is the same script with the one change that the cause asks for. `--round` tells one run of it from another, so
+that several at once are not taken for one script that was started more than once.
 """
 
 import argparse
@@ -30,22 +31,35 @@ def has(*causes: str) -> bool:
     return asked.cause in causes and not asked.cured
 
 
-class Made(Dataset[tuple[torch.Tensor, Any]]):
-    """Vectors of a table, each with a mark of its number; an item of rank 1 can take longer."""
+class Items(Dataset[tuple[torch.Tensor, Any]]):
+    """Vectors of a table, one by one. On a CPU each takes as long as of a slow disk."""
 
-    def __init__(self, samples: int, rank: int):
-        self.samples, self.rank = samples, rank
-        self.table = torch.randn(512, FEATURES, dtype=torch.float64 if has("float64") else torch.float32)
+    def __init__(self, samples: int):
+        self.samples = samples
+        self.table = torch.randn(512, FEATURES)
 
     def __len__(self) -> int:
         return self.samples
 
     def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
-        if (has("slow_loader") and asked.device == "cpu") or (has("loader_of_one_rank") and self.rank == 1):
-            time.sleep(0.0003)
-        x = self.table[number % 512]
-        x[0] = number
-        return x, number % 10
+        if asked.device == "cpu":
+            time.sleep(0.00005)
+        return self.table[number % 512], number % 10
+
+
+class Batches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Whole batches, which cost nothing to load."""
+
+    def __init__(self, batches: int):
+        self.batches = batches
+        self.table = torch.randn(8, asked.batch, FEATURES, dtype=torch.float64 if has("float64") else torch.float32)
+        self.labels = torch.arange(asked.batch) % 10
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.table[number % 8], self.labels
 
 
 class Ready(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -95,7 +109,7 @@ class Network(nn.Module):
         if asked.images:
             layers = [nn.Conv2d(3, 64, 3, stride=2), nn.ReLU(), nn.Conv2d(64, 512, 3, stride=2), nn.ReLU()]
             layers += [nn.Conv2d(512, 512, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)]
-        elif asked.cause in ("many_small_tensors", "small_batch"):
+        elif asked.cause == "many_small_tensors" or has("small_batch"):
             layers = [nn.Linear(FEATURES, 16), *(nn.Linear(16, 16) for _ in range(asked.layers)), nn.Linear(16, 10)]
         else:
             width = asked.width
@@ -125,6 +139,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--split", action="store_true", help="The batch is that of all ranks.")
     parser.add_argument("--images", action="store_true")
+    parser.add_argument("--round")
     return parser.parse_args()
 
 
@@ -132,12 +147,14 @@ def loader_of(rank: int, ranks: int) -> Any:
     if asked.device == "cuda" and not has("slow_loader"):
         return DataLoader(Ready(torch.float64 if has("float64") else torch.float32), batch_size=None)
     short = asked.cause in ("workers_restarted", "few_batches")
-    dataset = Made(asked.batch * ranks * (8 if short else 40), rank)
     workers = {"few_batches": 4, "workers_restarted": 2}.get(asked.cause, 0)
+    batches = ranks * (8 if short else 40)
+    by_item = has("slow_loader") or (has("loader_of_one_rank") and rank == 1)
+    dataset: Any = Items(asked.batch * batches) if by_item else Batches(batches)
     sampler: Any = None if has("work_not_divided") else DistributedSampler(dataset, ranks, rank, shuffle=False)
     return DataLoader(
         dataset,
-        batch_size=asked.batch,
+        batch_size=asked.batch if by_item else None,
         sampler=sampler,
         num_workers=workers,
         persistent_workers=workers > 0 and asked.cured,
@@ -171,7 +188,7 @@ def main() -> None:
         from torch.distributed.optim import ZeroRedundancyOptimizer  # takes seconds to import
 
         optimiser: Any = ZeroRedundancyOptimizer(network.parameters(), torch.optim.Adam, lr=1e-4)
-    elif asked.cause in ("many_small_tensors", "sharding", "small_batch"):
+    elif asked.cause in ("many_small_tensors", "sharding"):
         optimiser = torch.optim.Adam(network.parameters(), lr=1e-4, foreach=False, fused=asked.cured)
     else:
         optimiser = torch.optim.SGD(network.parameters(), lr=1e-4)
@@ -188,7 +205,7 @@ def train(
     kept: list[Any] = []
     if has("garbage_collection"):
         kept = [[number] for number in range(1_000_000)]
-    micro = 4 if asked.cause == "micro_batches" else 1
+    micro = 8 if asked.cause == "micro_batches" else 1
     turn = random.Random(7)
     while step < asked.steps:
         for x, y in loader:
@@ -210,7 +227,7 @@ def train(
                     parameter.norm().item()
                     parameter.abs().max().item()
             if has("scalars") and ranks > 1:
-                for _ in range(20):
+                for _ in range(60):
                     dist.all_reduce(loss.detach().clone())
             if has("logging"):
                 log_histograms(log, plain)
@@ -232,7 +249,8 @@ def train(
 
 def log_histograms(log: Any, network: nn.Module) -> None:
     for name, parameter in network.named_parameters():
-        print(name, torch.histc(parameter.detach().float(), 200).tolist(), file=log)
+        for values in (parameter.detach(), parameter.detach().abs()):
+            print(name, torch.histc(values.float(), 200).tolist(), file=log)
 
 
 def save(network: nn.Module, rank: int) -> None:
