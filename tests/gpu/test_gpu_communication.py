@@ -10,6 +10,7 @@ import torch
 from command_line import run_apart
 from dpscale.analyse.communication.collectives import links_of
 from dpscale.analyse.communication.estimators import from_steps, isolated_step_s
+from dpscale.formulas.figure import OnServer
 from dpscale.records.files import read_record
 
 pytestmark = pytest.mark.gpu(2)
@@ -66,7 +67,7 @@ def test_a_profiled_step_is_accounted_for(
             # Two sums of the same intervals, where all of it is exposed: equal but for their last digit.
             assert 0 < device["exposed_s"] <= device["communication_s"] * (1 + 1e-9)
             assert device["phases"]["step"]["compute_s"] > 0
-    found = from_steps([{**record, "server": 0}])
+    found = from_steps([{**record, "block": OnServer("run 1", 0)}])
     isolated = isolated_step_s(
         strategy, gpus, batch, json.loads((folder / "network.json").read_text()), links_of([collectives], "")
     )

@@ -10,6 +10,7 @@ import yaml
 from clone import Clone
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.timing.times import HEADLINE_STEPS
+from dpscale.formulas.figure import OnServer
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.files import read_record
@@ -114,7 +115,7 @@ def test_steps_take_turns_with_and_without_communication(steps: list[Record]) ->
             # The median step by one clock, the mean step by the other.
             for median_s, mean_s in zip(blocks["step_s"], blocks["block_step_s"], strict=True):
                 assert 0.3 * mean_s < median_s < 1.5 * mean_s
-        found = from_steps([{**record, "server": 0}]).flat()
+        found = from_steps([{**record, "block": OnServer("run 1", 0)}]).flat()
         assert {name for name, value in found.items() if value is not None} == {
             "training_step_s", "ablation_step_s", "no_sync_step_s", "logger_exposed_step_s",
         }  # fmt: skip

@@ -10,7 +10,7 @@ from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.collectives import links_of
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
-from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
 from dpscale.records.files import read_record
 from dpscale.schemas.settings import TimingSettings
@@ -27,7 +27,10 @@ STEP_S, EXPOSED_S = 0.1, 0.01
 
 def record(strategy: str = "ddp", run: int = 1, factor: float = 1.0) -> dict[str, Any]:
     cell = CommunicationCell(Configuration(strategy, 2, 64), run)
-    return {**communication_record(cell, SETTINGS, factor * STEP_S, 0.02, factor * EXPOSED_S, 0.01), "server": run}
+    return {
+        **communication_record(cell, SETTINGS, factor * STEP_S, 0.02, factor * EXPOSED_S, 0.01),
+        "block": OnServer(f"run {run}", run),
+    }
 
 
 def version_1(strategy: str = "ddp") -> dict[str, Any]:
@@ -103,7 +106,10 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
 
 
 def collectives(run: int = 1, factor: float = 1.0) -> dict[str, Any]:
-    return {**collectives_record(CollectivesCell(2, run), SETTINGS, factor * 1e-5, 250.0), "server": run}
+    return {
+        **collectives_record(CollectivesCell(2, run), SETTINGS, factor * 1e-5, 250.0),
+        "block": OnServer(f"run {run}", run),
+    }
 
 
 def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> None:
@@ -129,7 +135,7 @@ def test_the_slowest_rank_of_steps_without_exchange_is_named() -> None:
 
 def test_no_recorded_device_is_slow_and_each_would_be_at_half_its_speed(root: Path) -> None:
     for path in sorted(root.glob("results/recorded*/communication/ddp/**/*.json")):
-        of_run = {**read_record("communication", path), "server": 1}
+        of_run = {**read_record("communication", path), "block": OnServer("run 1", 1)}
         if not rungs_of(of_run):
             continue
         rounds = of_run["steps"]["variants"]["no_op_hook"]

@@ -15,10 +15,10 @@ from dpscale.analyse.communication.steps import completed_steps, steps_rows
 from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
 from dpscale.analyse.timing.points import points_of
-from dpscale.analyse.timing.records import absences_rows, missing_row, origins_rows, record_row
+from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
 from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
-from dpscale.analyse.timing.servers import on_servers
+from dpscale.analyse.timing.servers import placed
 from dpscale.analyse.timing.times import (
     completed_times,
     speedup_row,
@@ -47,17 +47,17 @@ from dpscale.tables.tables import Tables
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
     """All tables of a study; pure."""
-    collected = on_servers(collected)
     letters = environment_letters(collected.records)
-    points = points_of(study, collected, letters)
-    measured = Measurements.of(collected, letters)
+    records = placed(collected.records, letters)
+    missing = missing_rows(study, collected)
+    points = points_of(study, records, missing)
+    measured = Measurements.of(records, collected.network)
     weak = weak_series(points, batches_per_gpu(study["batch_per_gpu"], study.epoch_images))
     strong = strong_series(points, study["strong_scaling_global_batch"])
     inferred = [one.weak for one in points.values() if one.scope == "compute" and one.configuration.gpus > 1]
     communication = [communication_row(compared, measured) for compared in inferred]
-    trained = results_of(study, collected, letters)
-    variants = variants_of(study, collected, letters, points)
-    missing = [cell for cell in plan(study).all_cells if cell not in collected.records]
+    trained = results_of(study, records)
+    variants = variants_of(study, records, missing, points)
     tables = Tables(
         times=[times_row(study, point, collected.network) for point in points.values()],
         speedup=[speedup_row(kind, one) for kind, some in (("weak", weak), ("strong", strong)) for one in some],
@@ -69,7 +69,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         steps=list(steps_rows(measured)),
         collectives=list(collectives_rows(measured.links.values(), measured.network)),
         training=list(training_rows(trained)),
-        training_summary=list(summary_rows(study, collected, trained)),
+        training_summary=list(summary_rows(study, missing.values(), trained)),
         training_evidence=list(evidence_rows(trained)),
         frontier=list(frontier_rows(trained)),
         twins=list(twin_rows(study, trained)),
@@ -77,10 +77,10 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         one_gpu=list(one_gpu_rows(variants)),
         runs=list(run_rows(points.values())),
         blocks=[*block_rows("weak", weak), *block_rows("strong", strong)],
-        environments=list(environment_rows(collected.records, letters)),
-        records=[record_row(cell, record, letters[cell]) for cell, record in collected.records.items()],
+        environments=list(environment_rows(records, letters)),
+        records=[record_row(cell, record) for cell, record in records.items()],
         rejected=[RejectedRow(path=cell.path, reason=reason) for cell, reason in collected.rejected.items()],
-        missing=[missing_row(cell, collected) for cell in missing],
+        missing=list(missing.values()),
         **published_audits.rows(audits)._asdict(),
     )
     held_out, forecast = forecasts(study, collected.network, tables.times, tables.collectives)

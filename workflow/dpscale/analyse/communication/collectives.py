@@ -8,8 +8,6 @@ from functools import cached_property
 from itertools import compress
 from typing import Any
 
-from dpscale.analyse.timing.blocks import run_of
-from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
 from dpscale.formulas.statistics import derive_in_blocks, estimate_of_runs, repeatability
@@ -86,9 +84,9 @@ def links_of(records: Sequence[Record], environment: str) -> Links:
     found: dict[tuple[str, int, int | None, int | None], dict[OnServer, Mapping[str, Any]]] = defaultdict(dict)
     for record in records:
         for result in record["collectives"]:
-            found[result["operation"], result["bytes"], None, None][run_of(record)] = result
+            found[result["operation"], result["bytes"], None, None][record["block"]] = result
         for copy in record["peer_copies"]:
-            found["peer_copy", copy["bytes"], copy["source"], copy["target"]][run_of(record)] = copy
+            found["peer_copy", copy["bytes"], copy["source"], copy["target"]][record["block"]] = copy
     timed = []
     for call, results in found.items():
         held = {run: _held_s(result) for run, result in results.items()}
@@ -117,7 +115,7 @@ def collectives_rows(found: Iterable[Links], network: Facts | None) -> Iterator[
                 message_bytes=size,
                 environment=links.environment,
                 runs=len(timed.runs),
-                servers=len(servers_used(links.records)),
+                servers=len({record["block"].server for record in links.records}),
                 n=sum(map(len, timed.runs)),
                 time_s=seconds,
                 repeatability=repeatability(timed.runs),

@@ -9,7 +9,6 @@ from statistics import fmean, median
 from typing import Any
 
 from dpscale.analyse.communication.collectives import Links
-from dpscale.analyse.timing.blocks import run_of
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
 from dpscale.formulas.statistics import Scale, derive_in_blocks, estimate_of_runs
@@ -36,7 +35,7 @@ def from_steps(records: Sequence[Record]) -> CommunicationRow:
     complete = [record for record in records if record["status"] == "ok"]
 
     def over(values_of: Callable[[Record], list[float]], scale: Scale = "linear") -> Figure:
-        runs = {run_of(record): values for record in complete if (values := values_of(record))}
+        runs = {record["block"]: values for record in complete if (values := values_of(record))}
         return estimate_of_runs(runs, scale) if runs else UNKNOWN
 
     def mean(value: Callable[[Record, Device], float]) -> Figure:

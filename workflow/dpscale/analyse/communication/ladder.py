@@ -16,7 +16,6 @@ from statistics import median
 from typing import Any
 
 from dpscale.analyse.communication.measured import Measurements
-from dpscale.analyse.timing.blocks import run_of
 from dpscale.analyse.timing.points import Points, point_fields
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
 from dpscale.formulas.statistics import estimate_of_blocks, estimate_of_runs, median_of_blocks, repeatability
@@ -56,7 +55,7 @@ def ladder_rows(
     complete = [record for record in records if rungs and rungs_of(record) == rungs]
     if not complete:
         return
-    timings = {rung: {run_of(one): one["steps"]["variants"][rung]["step_s"] for one in complete} for rung in rungs}
+    timings = {rung: {one["block"]: one["steps"]["variants"][rung]["step_s"] for one in complete} for rung in rungs}
     alone = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE])
     ratios = {rung: _ratios(timings[rung], timings[ALONE]) for rung in rungs}
 

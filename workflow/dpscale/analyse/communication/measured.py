@@ -10,7 +10,6 @@ from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
-from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.strategies.strategy import Facts
 from dpscale.tables.communication import CommunicationRow
@@ -27,16 +26,16 @@ class Measurements:
     network: Facts | None
 
     @classmethod
-    def of(cls, collected: Collected, environments: Mapping[AnyCell, str]) -> "Measurements":
+    def of(cls, records: Mapping[AnyCell, Record], network: Facts | None) -> "Measurements":
         steps: dict[Place, list[Record]] = defaultdict(list)
         collectives: dict[tuple[int, str], list[Record]] = defaultdict(list)
-        for cell, record in collected.records.items():
+        for cell, record in records.items():
             if isinstance(cell, CommunicationCell):
-                steps[cell.configuration, environments[cell]].append(record)
+                steps[cell.configuration, record["environment"]].append(record)
             elif isinstance(cell, CollectivesCell):
-                collectives[cell.gpus, environments[cell]].append(record)
-        links = {place: links_of(records, place[1]) for place, records in collectives.items()}
-        return cls(steps, links, collected.network)
+                collectives[cell.gpus, record["environment"]].append(record)
+        links = {place: links_of(swept, place[1]) for place, swept in collectives.items()}
+        return cls(steps, links, network)
 
 
 def communication_row(compared: Comparison, measured: Measurements) -> CommunicationRow:

@@ -11,6 +11,7 @@ from math import nan
 from statistics import fmean, median
 from typing import Any
 
+from dpscale.analyse.timing.environments import places
 from dpscale.formulas.figure import OnServer
 from dpscale.records.files import Record
 
@@ -67,17 +68,6 @@ class Block:
         return abs(self.drift) > DRIFT_TOLERANCE
 
 
-def run_of(record: Record) -> OnServer:
-    """`run 3`, on the server that `servers.on_servers` gave it."""
-    return OnServer(f"run {record['cell']['run']}", record["server"])
-
-
-def places(record: Record) -> list[str]:
-    """What tells where a record was measured: its GPUs' UUIDs in order; the host where there is none."""
-    uuids = [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
-    return [uuid for uuid in uuids if uuid] or [record["hardware"]["host"]]
-
-
 def blocks_of(
     records: Sequence[Record], singles: Sequence[Record], scope: str, batch: int
 ) -> tuple[list[Block], dict[str, str]]:
@@ -93,18 +83,18 @@ def blocks_of(
         if own is None or (own["status"] == "ok" and scope not in own["scopes"]):
             unpaired.append(record)
         elif own["status"] != "ok":
-            without[run_of(record).block] = f"one GPU at batch {batch} ran out of memory in its job"
+            without[record["block"].block] = f"one GPU at batch {batch} ran out of memory in its job"
         else:
             blocks.append(_block_in_job(record, own["scopes"][scope], scope))
     paired, alone = pair(unpaired, singles, scope)
     reason = f"one GPU at batch {batch} was measured on no GPU that it used"
-    return [*blocks, *paired], {**without, **{run_of(record).block: reason for record in alone}}
+    return [*blocks, *paired], {**without, **{record["block"].block: reason for record in alone}}
 
 
 def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
     baseline, parallel = Timed.around(around), Timed.of(record["scopes"][scope])
     drift = (Timed.of(around["after"]).epoch_s - Timed.of(around["before"]).epoch_s) / baseline.epoch_s
-    return Block(run_of(record), IN_JOB, parallel, baseline, drift)
+    return Block(record["block"], IN_JOB, parallel, baseline, drift)
 
 
 def pair(records: Sequence[Record], others: Sequence[Record], scope: str) -> tuple[list[Block], list[Record]]:
@@ -140,7 +130,7 @@ def _nearest(record: Record, others: Sequence[Record]) -> Record:
 def _block_of_cells(other: Record, records: Sequence[Record], scope: str) -> Block:
     runs = sorted(record["cell"]["run"] for record in records)
     return Block(
-        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", other["server"]),
+        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", other["block"].server),
         OWN_CELLS,
         Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
         Timed.of(other["scopes"][scope]),

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Any
 
-from dpscale.analyse.timing.blocks import places
 from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
 from dpscale.records.versions import VERSIONS
@@ -24,6 +23,12 @@ _NCCL = "NCCL_"
 _STEERING = (_NCCL, "NVIDIA_TF32_OVERRIDE")
 
 Description = tuple[str, ...]
+
+
+def places(record: Record) -> list[str]:
+    """What tells where a record was measured: its GPUs' UUIDs in order; the host where there is none."""
+    uuids = [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
+    return [uuid for uuid in uuids if uuid] or [record["hardware"]["host"]]
 
 
 @dataclass

@@ -11,22 +11,18 @@ from functools import cached_property
 from math import nan
 from typing import Any
 
-from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, run_of
+from dpscale.analyse.timing.blocks import Block, Timed, blocks_of
+from dpscale.analyse.timing.records import weightiest
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.row import PlaceFields, PointFields
-
-# Why a cell is missing that was never tried.
-NO_RECORD = "no record yet"
-# States of cells without a record; the first says most.
-STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
+from dpscale.tables.study import MissingRow
 
 
 def point_fields(configuration: Configuration, environment: str) -> PointFields:
@@ -124,7 +120,7 @@ class Point:
 
     def over_runs(self, figure: Callable[[Record], float | None]) -> Figure:
         """The mean over the runs that have this figure above zero, of logarithms."""
-        values = {run_of(record): float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
+        values = {record["block"]: float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
         return estimate_of_blocks(values) if values else UNKNOWN
 
     def beside(self, batch: int) -> "Comparison":
@@ -151,39 +147,37 @@ class Point:
 
 
 Points = Mapping[PointKey, Point]
-Missing = tuple[int, str, str]  # a run without a record, its status, and the reason
 
 
-def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell, str]) -> Points:
+def points_of(study: Study, records: Mapping[AnyCell, Record], missing: Mapping[AnyCell, MissingRow]) -> Points:
     """Every configuration of the study in every scope, and in every environment it was measured in."""
     here = plan(study)
     not_run = {item.configuration: (item.state, item.reason) for item in here.not_run}
-    records: dict[Configuration, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for cell, record in collected.records.items():
+    found: dict[Configuration, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for cell, record in records.items():
         if isinstance(cell, TimingCell):
-            records[cell.configuration][environments[cell]].append(record)
-    missing: dict[Configuration, list[Missing]] = defaultdict(list)
-    for cell in here.timing:
-        if cell not in collected.records:
-            missing[cell.configuration].append((cell.run, *why_missing(cell, collected)))
+            found[cell.configuration][record["environment"]].append(record)
+    without: dict[Configuration, list[MissingRow]] = defaultdict(list)
+    for cell, row in missing.items():
+        if isinstance(cell, TimingCell):
+            without[cell.configuration].append(row)
     points: dict[PointKey, Point] = {}
     scales: dict[ScaleKey, OneGpu] = {}
     for configuration in sorted({*here.configurations, *not_run}):
-        gone = missing[configuration]
+        gone = without[configuration]
         for scope in study["scopes"]:
-            for environment, measured in sorted((records[configuration] or {"": []}).items()):
+            for environment, measured in sorted((found[configuration] or {"": []}).items()):
                 told = _state(scope, measured, gone) if measured else not_run.get(configuration)
-                status, reason = told or weightiest((status, reason) for _, status, reason in gone)
                 key = configuration, scope, environment
-                points[key] = Point(*key, status, reason, measured, points, scales)
+                points[key] = Point(*key, *(told or weightiest(gone)), measured, points, scales)
     scales |= _scales(points.values())
     return points
 
 
-def _state(scope: str, records: Sequence[Record], missing: Sequence[Missing]) -> tuple[str, str]:
+def _state(scope: str, records: Sequence[Record], missing: Sequence[MissingRow]) -> tuple[str, str]:
     """Of what has records, with a word on those of its runs that have none."""
     too_large = [record["oom"] for record in records if scope not in record["scopes"]]
-    reasons = [f"run {run} {status}" for run, status, _ in missing]
+    reasons = [f"run {row.run} {row.status}" for row in missing]
     if len(too_large) == len(records):
         return "oom", "; ".join([f"out of memory in {too_large[0]['phase']}", *reasons])
     if too_large:
@@ -197,8 +191,8 @@ def _scales(points: Iterable[Point]) -> dict[ScaleKey, OneGpu]:
     timed: dict[ScaleKey, dict[OnServer, Timed]] = defaultdict(dict)
     for point in points:
         for record in point.records:
-            run = run_of(record)
-            key = OnServer(f"{point.configuration} {run.block}", run.server)
+            run, server = record["block"]
+            key = OnServer(f"{point.configuration} {run}", server)
             for batch, alone in _alone(record, point.scope):
                 timed[batch, point.scope, point.environment][key] = alone
     return {
@@ -217,21 +211,6 @@ def _alone(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
     for around in record.get("alone") or ():
         if around["status"] == "ok" and scope in around["scopes"]:
             yield around["batch_per_gpu"], Timed.around(around["scopes"][scope])
-
-
-def weightiest(states: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """Of the statuses and reasons of what has no record the one that says most: a failure, before what was never
-    tried."""
-    return min(states, key=lambda state: (STATES_BY_WEIGHT.index(state[0]), state[1] == NO_RECORD))
-
-
-def why_missing(cell: AnyCell, collected: Collected) -> tuple[str, str]:
-    """Status and reason of a cell without a record."""
-    if cell in collected.failures:
-        return collected.failures[cell].state, collected.failures[cell].reason
-    if cell in collected.rejected:
-        return "missing", f"record not used: {collected.rejected[cell]}"
-    return "missing", NO_RECORD
 
 
 class ComparedFields(PlaceFields):

@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from typing import Any
 
 from dpscale.analyse.timing.environments import hosts, joined
-from dpscale.analyse.timing.points import why_missing
 from dpscale.plan.cells import AnyCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
@@ -15,14 +17,30 @@ from dpscale.tables.row import Row, grouped
 from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
 from dpscale.tables.timing import TimesRow
 
+# Why a cell is missing that was never tried.
+NO_RECORD = "no record yet"
+# States of cells without a record; the first says most.
+STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
 
-def missing_row(cell: AnyCell, collected: Collected) -> MissingRow:
-    """A planned cell that has no record."""
-    status, reason = why_missing(cell, collected)
-    log = collected.failures[cell].log if cell in collected.failures else ""
-    return MissingRow(
-        path=cell.path, kind=cell.kind, **_labels(cell, MissingRow), status=status, reason=reason, log=log
-    )
+
+def missing_rows(study: Study, collected: Collected) -> dict[AnyCell, MissingRow]:
+    """The planned cells that have no record, with their state and the reason."""
+    return {cell: _missing(cell, collected) for cell in plan(study).all_cells if cell not in collected.records}
+
+
+def _missing(cell: AnyCell, collected: Collected) -> MissingRow:
+    row = MissingRow(path=cell.path, kind=cell.kind, **_labels(cell, MissingRow), status="missing", reason=NO_RECORD)
+    if failure := collected.failures.get(cell):
+        return replace(row, status=failure.state, reason=failure.reason, log=failure.log)
+    if cell in collected.rejected:
+        return replace(row, reason=f"record not used: {collected.rejected[cell]}")
+    return row
+
+
+def weightiest(missing: Iterable[MissingRow]) -> tuple[str, str]:
+    """Of what has no record the status and reason that say most: a failure, before what was never tried."""
+    row = min(missing, key=lambda row: (STATES_BY_WEIGHT.index(row.status), row.reason == NO_RECORD))
+    return row.status, row.reason
 
 
 def _labels(cell: AnyCell, kind: type[Row]) -> dict[str, Any]:
@@ -30,7 +48,7 @@ def _labels(cell: AnyCell, kind: type[Row]) -> dict[str, Any]:
     return {name: value for name, value in cell.labels.items() if name in kind.columns()}
 
 
-def record_row(cell: AnyCell, record: Record, environment: str) -> RecordsRow:
+def record_row(cell: AnyCell, record: Record) -> RecordsRow:
     """When, where and by which commit it was measured, and what disturbed it."""
     readings = [*record["sensors"]["before"], *(record["sensors"]["after"] or [])]
     epochs = list(_watched(record))
@@ -44,7 +62,7 @@ def record_row(cell: AnyCell, record: Record, environment: str) -> RecordsRow:
         kind=cell.kind,
         **_labels(cell, RecordsRow),
         status=record["status"],
-        environment=environment,
+        environment=record["environment"],
         started_at=record["started_at"],
         finished_at=record["finished_at"],
         gpu_s=gpu_seconds(cell, record),

@@ -19,7 +19,7 @@ def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
             yield RunsRow(
                 **point.place,
                 run=record["cell"]["run"],
-                server=record["server"],
+                server=record["block"].server,
                 host=record["hardware"]["host"],
                 started_at=record["started_at"],
                 n=len(scope["epoch_s"]),

@@ -1,18 +1,23 @@
-"""The servers that records were measured on: the units of every interval."""
+"""Where records were measured: on which server, in which environment. Servers are the units of every interval."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
-from dpscale.analyse.timing.blocks import places
-from dpscale.records.collect import Collected
+from dpscale.analyse.timing.environments import places
+from dpscale.formulas.figure import OnServer
+from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
 
 
-def on_servers(collected: Collected) -> Collected:
-    """The same, where every record says the number of its server."""
-    servers = servers_of(collected.records.values())
-    numbered = {cell: {**record, "server": servers[places(record)[0]]} for cell, record in collected.records.items()}
-    return replace(collected, records=numbered)
+def placed(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> dict[AnyCell, Record]:
+    """The same records, where each says its `environment`, of these letters, and the `block` that it is: its run on the
+    server that it was measured on. The seed of a training is its run."""
+    servers = servers_of(records.values())
+    found = {}
+    for cell, record in records.items():
+        run = record["cell"].get("run", record["cell"].get("seed"))
+        block = OnServer(f"run {run}", servers[places(record)[0]])
+        found[cell] = {**record, "environment": letters[cell], "block": block}
+    return found
 
 
 def servers_of(records: Iterable[Record]) -> dict[str, int]:
@@ -26,8 +31,3 @@ def servers_of(records: Iterable[Record]) -> dict[str, int]:
         servers |= dict.fromkeys(together, together)
     numbers: dict[int, int] = {}
     return {place: numbers.setdefault(id(server), len(numbers) + 1) for place, server in servers.items()}
-
-
-def servers_used(records: Iterable[Record]) -> set[int]:
-    """The servers that these records were measured on."""
-    return {record["server"] for record in records}

@@ -7,7 +7,6 @@ from statistics import median
 from typing import TypeVar
 
 from dpscale.analyse.timing.points import Comparison, Point, Points
-from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import multiplied
 from dpscale.formulas.statistics import repeatability
@@ -42,7 +41,7 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
     results = point.results
     row = replace(
         row,
-        servers=len(servers_used(point.measured)),
+        servers=len({record["block"].server for record in point.measured}),
         epoch_s=point.epoch,
         step_s=point.step,
         measured_epoch_s=point.measured_epoch,

@@ -10,7 +10,6 @@ from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import paired_difference, welch_difference
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
 from dpscale.tables.row import PointFields
@@ -124,13 +123,13 @@ def _as_written(value: Any) -> str:
 Results = Sequence[ArmResults]
 
 
-def results_of(study: Study, collected: Collected, letters: Mapping[AnyCell, str]) -> Results:
+def results_of(study: Study, records: Mapping[AnyCell, Record]) -> Results:
     """What was measured of every arm, in every environment that it was measured in, in the order of the study file. An
     arm that was not measured stands in none, without records."""
     found: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for cell, record in collected.records.items():
+    for cell, record in records.items():
         if isinstance(cell, TrainingCell):
-            found[cell.arm, letters[cell]].append(record)
+            found[cell.arm, record["environment"]].append(record)
     return [
         ArmResults(name, settings, study["training"]["arms"][name], letter, found[name, letter])
         for name, settings in study.arms.items()

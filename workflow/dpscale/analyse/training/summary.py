@@ -1,7 +1,6 @@
 """What every arm comes to after its last epoch, against its baseline and against the same arm without remedies."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 from statistics import fmean, median
@@ -9,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.analyse.timing.points import weightiest, why_missing
+from dpscale.analyse.timing.records import weightiest
 from dpscale.analyse.training.results import OF_SPEED, PLACE, ArmResults, Results
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.recovery import recovered_share
 from dpscale.formulas.statistics import mean_with_t_interval
-from dpscale.plan.cells import TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected
+from dpscale.tables.row import grouped
+from dpscale.tables.study import MissingRow
 from dpscale.tables.training import TrainingSummaryRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE
 
@@ -25,20 +24,17 @@ from dpscale.vocabulary.states import NOT_RESOLVABLE
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 
 
-def summary_rows(study: Study, collected: Collected, results: Results) -> Iterator[TrainingSummaryRow]:
+def summary_rows(study: Study, missing: Iterable[MissingRow], results: Results) -> Iterator[TrainingSummaryRow]:
     """What every arm comes to after its last epoch: a row an environment, or one that says why there is none."""
     not_run = {item.arm: (item.state, item.reason) for item in plan(study).arms_not_run}
-    missing: dict[str, list[TrainingCell]] = defaultdict(list)
-    for cell in plan(study).training:
-        if cell not in collected.records:
-            missing[cell.arm].append(cell)
+    of_arm = grouped(missing, lambda row: row.arm)
     for result in results:
-        states = [why_missing(cell, collected) for cell in missing[result.arm]]
+        gone = of_arm.get(result.arm, [])
         if result.records:
-            seeds = [f"seed {cell.seed} {state}" for cell, (state, _) in zip(missing[result.arm], states, strict=True)]
+            seeds = [f"seed {row.seed} {row.status}" for row in gone]
             yield _measured(study["training"], result, results, seeds)
         else:
-            state, reason = not_run.get(result.arm) or weightiest(states)
+            state, reason = not_run.get(result.arm) or weightiest(gone)
             yield replace(_planned(result), status=state, reason=reason, seeds=0)
 
 

@@ -7,7 +7,7 @@ spread of the second.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
@@ -16,7 +16,8 @@ from dpscale.formulas.figure import Figure, moved, ratio
 from dpscale.formulas.statistics import units_of
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import BASE, Study
-from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.tables.study import MissingRow
 
 T = TypeVar("T")
 
@@ -35,10 +36,12 @@ class Variant:
         return point.epoch.value if point and point.epoch.is_known else inf
 
 
-def variants_of(study: Study, collected: Collected, environments: Mapping[AnyCell, str], base: Points) -> list[Variant]:
+def variants_of(
+    study: Study, records: Mapping[AnyCell, Record], missing: Mapping[AnyCell, MissingRow], base: Points
+) -> list[Variant]:
     """The study's own settings where its variants were measured, then its variants in their order. Empty where it has
     none."""
-    found = [Variant(name, own, _points(name, own, collected, environments)) for name, own in study.variants.items()]
+    found = [Variant(name, own, _points(name, own, records, missing)) for name, own in study.variants.items()]
     places = {_place(point) for variant in found for point in variant.points.values()}
     own_settings = {key: point for key, point in base.items() if _place(point) in places}
     return [Variant(BASE, study, own_settings), *found] if found else []
@@ -67,22 +70,14 @@ def fastest_of(variants: Sequence[Variant]) -> dict[PointKey, Variant]:
     return {key: min(variants, key=lambda variant: variant.epoch_s(key)) for key in keys}
 
 
-def _points(name: str, own: Study, collected: Collected, environments: Mapping[AnyCell, str]) -> Points:
+def _points(name: str, own: Study, records: Mapping[AnyCell, Record], missing: Mapping[AnyCell, MissingRow]) -> Points:
     """The points of a variant, as those of a study of its own."""
-    known = (*collected.records, *collected.rejected, *collected.failures)
-    cells: dict[AnyCell, AnyCell] = {
-        cell: TimingCell(cell.configuration, cell.run)
-        for cell in known
-        if isinstance(cell, VariantCell) and cell.variant == name
-    }
 
     def of_variant(some: Mapping[AnyCell, T]) -> dict[AnyCell, T]:
-        return {cells[cell]: value for cell, value in some.items() if cell in cells}
+        return {
+            TimingCell(cell.configuration, cell.run): value
+            for cell, value in some.items()
+            if isinstance(cell, VariantCell) and cell.variant == name
+        }
 
-    alone = replace(
-        collected,
-        records=of_variant(collected.records),
-        rejected=of_variant(collected.rejected),
-        failures=of_variant(collected.failures),
-    )
-    return points_of(own, alone, of_variant(environments))
+    return points_of(own, of_variant(records), of_variant(missing))
