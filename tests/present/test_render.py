@@ -43,12 +43,12 @@ def page() -> str:
 
 @pytest.fixture(scope="module")
 def on_a_cpu() -> str:
-    """With synthetic images. The causes of runs that were left out are texts of a study on GPUs."""
+    """With synthetic images."""
     records = [replace(row, synthetic=True) for row in h200().records]
-    return render(study(device="cpu"), replace(h200(), records=records, environments=CPU, blocks=[]))
+    return render(study(device="cpu"), replace(h200(), records=records, environments=CPU))
 
 
-def test_missing_cells_show_their_state_and_the_end_of_their_log() -> None:
+def test_missing_cells_are_counted_by_their_reason_and_show_the_end_of_their_log() -> None:
     shared: dict[str, Any] = {"strategy": "ddp", "gpus": 2}
     log = "a.log:\n<b>12:00</b> warm-up epoch 1\nError: stopped after 5 s"
     rows = [
@@ -56,16 +56,18 @@ def test_missing_cells_show_their_state_and_the_end_of_their_log() -> None:
         missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **shared),
         {**missing_row(batch=32, **shared), "variant": "graph"},
         {**missing_row(batch=32, **shared), "kind": "training", "run": None, "arm": "warm", "seed": 3},
+        missing_row(batch=128, **shared),
     ]
     page = render(study(), tables(missing=rows))
     text = visible(page)
-    failed = "ddp on 2 GPUs at batch 64 per GPU, run 2: failed"
-    missing = "ddp on 2 GPUs at batch 32 per GPU, run 1: missing"
+    failed = "1 cell failed , Error: stopped after 5 s: ddp on 2 GPUs at batch 64 per GPU, run 2"
+    point = "ddp on 2 GPUs at batch 32 per GPU, run 1"
+    missing = (
+        f"4 cells missing , no record yet: {point}; variant graph of {point}; training of arm warm, seed 3 and 1 more"
+    )
     assert text.index(failed) < text.index(missing)
-    assert "variant graph of ddp on 2 GPUs at batch 32 per GPU, run 1: missing" in text
     assert "&lt;b&gt;12:00&lt;/b&gt; warm-up epoch 1\nError: stopped after 5 s</pre>" in page
-    assert page.count("End of its log") == 1
-    assert "training of arm warm, seed 3: missing" in text
+    assert page.count("End of the log") == 1
     assert "This page is partial" in text
     assert "Cells without a record" not in visible(bare_page()) and "partial" not in visible(bare_page())
 
@@ -189,6 +191,10 @@ def test_sections_without_data_say_so_in_one_line() -> None:
         assert "<table" not in section
     for line in ("No published study was audited.", "Nothing that was measured"):
         assert line in page
+
+
+def test_a_study_of_one_scope_is_not_said_to_lack_the_other() -> None:
+    assert "both scopes" not in render(study(scopes=["compute"]), empty())
 
 
 def test_contents_name_every_section_in_order(page: str) -> None:

@@ -115,7 +115,7 @@ def test_runs_without_a_baseline_of_their_own_are_set_against_the_cell_on_their_
     assert {block.baseline for block in picked(tables.blocks, status="ok")} == {"own cells"}
 
 
-ELSEWHERE = "one GPU at batch 64 was measured on no GPU that it used"
+ELSEWHERE = "none of its devices was measured alone at batch 64"
 
 
 def with_single_elsewhere(*runs: int) -> Tables:

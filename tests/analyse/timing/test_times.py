@@ -49,7 +49,7 @@ def test_out_of_memory_is_a_state_of_its_own_and_no_other_baseline_is_borrowed(t
     for batch, why in ((128, "oom"), (32, "missing")):
         without = one(tables.speedup, strategy="ddp", batch_per_gpu=batch, scaling="weak")
         assert (without.status, without.speedup.is_known) == ("no baseline", False)
-        assert f"one GPU at batch {batch}: {why}" in without.reason
+        assert f"one device alone at batch {batch}: {why}" in without.reason
 
 
 def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) -> None:

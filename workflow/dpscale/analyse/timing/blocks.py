@@ -83,11 +83,11 @@ def blocks_of(
         if own is None or (own["status"] == "ok" and scope not in own["scopes"]):
             unpaired.append(record)
         elif own["status"] != "ok":
-            without[record["block"].block] = f"one GPU at batch {batch} ran out of memory in its job"
+            without[record["block"].block] = f"one device alone at batch {batch} ran out of memory in its job"
         else:
             blocks.append(_block_in_job(record, own["scopes"][scope], scope))
     paired, alone = pair(unpaired, singles, scope)
-    reason = f"one GPU at batch {batch} was measured on no GPU that it used"
+    reason = f"none of its devices was measured alone at batch {batch}"
     return [*blocks, *paired], {**without, **{record["block"].block: reason for record in alone}}
 
 

@@ -142,8 +142,8 @@ class Point:
         if any(record.get("alone") for record in self.measured) or (baseline and baseline.status == "ok"):
             return "; ".join(f"{run}: {why}" for run, why in without.items())
         if baseline is None:
-            return f"one GPU at batch {batch} was not measured in environment {self.environment}"
-        return f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"
+            return f"one device alone at batch {batch} was not measured in environment {self.environment}"
+        return f"one device alone at batch {batch}: {baseline.status} ({baseline.reason})"
 
 
 Points = Mapping[PointKey, Point]

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
-from dpscale.present.text.words import Terms, in_order, listed, state
+from dpscale.present.text.words import Terms, in_order, listed, plural, state
 from dpscale.tables.study import AbsencesRow, MissingRow
 from dpscale.tables.timing import TimesRow
+
+_CELLS_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -19,13 +22,15 @@ class Absence:
 
 
 @dataclass(frozen=True)
-class MissingCell:
-    """A cell that was planned and has no record: its state, the reason, and the last lines of its log, if any."""
+class MissingCells:
+    """Cells that were planned and have no record: how many are of one state, reason and end of the log, if any, and
+    the first of them."""
 
-    name: str
+    number: str
     state: str
     reason: str
     log: str
+    names: str
 
 
 def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> list[Absence]:
@@ -43,10 +48,17 @@ def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
     return state(row.status), row.reason or "no reason recorded"
 
 
-def missing_cells(missing: Iterable[MissingRow], terms: Terms) -> list[MissingCell]:
-    """Every planned cell without a record, those that failed first."""
-    failed_first = sorted(missing, key=lambda row: row.status)
-    return [MissingCell(_job(row, terms), row.status, row.reason, row.log) for row in failed_first]
+def missing_cells(missing: Iterable[MissingRow], terms: Terms) -> list[MissingCells]:
+    """The planned cells without a record, those that failed first."""
+
+    def why(row: MissingRow) -> tuple[str, str, str]:
+        return row.status, row.reason, row.log
+
+    found = []
+    for reasons, rows in groupby(sorted(missing, key=why), why):
+        names = [_job(row, terms) for row in rows]
+        found.append(MissingCells(plural(len(names), "cell"), *reasons, listed(names, _CELLS_NAMED, "; ")))
+    return found
 
 
 def _job(row: MissingRow, terms: Terms) -> str:
