@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from command_line import run_apart
-from dpscale.analyse.communication.collectives import links_of
-from dpscale.analyse.communication.estimators import from_steps, isolated_step_s
+from dpscale.analyse.communication.collectives import collectives_rows
+from dpscale.analyse.communication.estimators import from_steps
+from dpscale.analyse.communication.isolated import isolated_step_s
 from dpscale.formulas.figure import OnServer
+from dpscale.plan.cells import CollectivesCell, Configuration
 from dpscale.records.files import read_record
 
 pytestmark = pytest.mark.gpu(2)
@@ -67,10 +69,11 @@ def test_a_profiled_step_is_accounted_for(
             # Two sums of the same intervals, where all of it is exposed: equal but for their last digit.
             assert 0 < device["exposed_s"] <= device["communication_s"] * (1 + 1e-9)
             assert device["phases"]["step"]["compute_s"] > 0
-    found = from_steps([{**record, "block": OnServer("run 1", 0)}])
-    isolated = isolated_step_s(
-        strategy, gpus, batch, json.loads((folder / "network.json").read_text()), links_of([collectives], "")
-    )
+    place = {"environment": "A", "block": OnServer("run 1", 0)}
+    found = from_steps([{**record, **place}])
+    facts = json.loads((folder / "network.json").read_text())
+    timed = list(collectives_rows({CollectivesCell(gpus, 1): {**collectives, **place}}, facts))
+    isolated = isolated_step_s(Configuration(strategy, gpus, batch), facts, timed)
     assert isolated.is_known
     print(strategy, batch, found, f"E5 {isolated.value * 1e3:.3f} ms")
     # Nothing communicates faster than alone; copies between GPUs are timed with large ones.

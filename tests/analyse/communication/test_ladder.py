@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
-from dpscale.analyse.communication.collectives import links_of
+from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.estimators import from_steps
+from dpscale.analyse.communication.isolated import message_s
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
@@ -105,21 +106,16 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
     assert from_steps([version_1()]).ablation_step_s.value == pytest.approx(EXPOSED_S)
 
 
-def collectives(run: int = 1, factor: float = 1.0) -> dict[str, Any]:
-    return {
-        **collectives_record(CollectivesCell(2, run), SETTINGS, factor * 1e-5, 250.0),
-        "block": OnServer(f"run {run}", run),
-    }
-
-
 def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> None:
-    links = links_of([collectives()], "")
-    known = links.collectives
-    assert ("broadcast", 100_000) not in known
-    assert links.seconds(("broadcast", 100_000)).value == pytest.approx(1e-5 + 100_000 / 250e9)
-    assert links.seconds(("broadcast", 2**20)) is known["broadcast", 2**20]
-    assert not links.seconds(("broadcast", 2**40)).is_known, "beyond all sizes nothing is known"
-    assert not links.seconds(("broadcast", 1)).is_known
+    cell = CollectivesCell(2, 1)
+    swept = {**collectives_record(cell, SETTINGS, 1e-5, 250.0), "environment": "A", "block": OnServer("run 1", 1)}
+    timed = list(collectives_rows({cell: swept}, None))
+    known = {row.message_bytes: row.time_s for row in timed if row.operation == "broadcast"}
+    assert 100_000 not in known
+    assert message_s(("broadcast", 100_000), timed).value == pytest.approx(1e-5 + 100_000 / 250e9)
+    assert message_s(("broadcast", 2**20), timed) is known[2**20]
+    assert not message_s(("broadcast", 2**40), timed).is_known, "beyond all sizes nothing is known"
+    assert not message_s(("broadcast", 1), timed).is_known
 
 
 def test_the_slowest_rank_of_steps_without_exchange_is_named() -> None:

@@ -9,9 +9,9 @@ from dpscale.analyse.answer.causes_of_study import causes_rows
 from dpscale.analyse.answer.counts import counts_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row
 from dpscale.analyse.communication.collectives import collectives_rows
+from dpscale.analyse.communication.estimators import communication_row
 from dpscale.analyse.communication.ladder import ladders
-from dpscale.analyse.communication.measured import Measurements, communication_row
-from dpscale.analyse.communication.steps import completed_steps, steps_rows
+from dpscale.analyse.communication.steps import completed_steps, steps_of, steps_rows
 from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
 from dpscale.analyse.timing.points import points_of
@@ -46,45 +46,57 @@ from dpscale.tables.tables import Tables
 
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
-    """All tables of a study; pure."""
+    """All tables of a study, stage by stage, each of what those before it made; pure."""
+    network = collected.network
     letters = environment_letters(collected.records)
     records = placed(collected.records, letters)
+    environments = list(environment_rows(records, letters))
     missing = missing_rows(study, collected)
+
+    trained = results_of(study, records)
+    summary = list(summary_rows(study, missing.values(), trained))
+
     points = points_of(study, records, missing)
-    measured = Measurements.of(records, collected.network)
+    variants = variants_of(study, records, missing, points)
     weak = weak_series(points, batches_per_gpu(study["batch_per_gpu"], study.epoch_images))
     strong = strong_series(points, study["strong_scaling_global_batch"])
+    times = [times_row(study, point, network) for point in points.values()]
+
+    steps = steps_of(records)
+    collectives = list(collectives_rows(records, network))
     inferred = [one.weak for one in points.values() if one.scope == "compute" and one.configuration.gpus > 1]
-    communication = [communication_row(compared, measured) for compared in inferred]
-    trained = results_of(study, records)
-    variants = variants_of(study, records, missing, points)
+    communication = [communication_row(compared, steps, network, collectives) for compared in inferred]
+    bandwidth = [
+        bandwidth_row(study, compared, row, network, collectives)
+        for compared, row in zip(inferred, communication, strict=True)
+    ]
+    held_out, forecast = forecasts(study, network, times, collectives)
     tables = Tables(
-        times=[times_row(study, point, collected.network) for point in points.values()],
+        times=times,
         speedup=[speedup_row(kind, one) for kind, some in (("weak", weak), ("strong", strong)) for one in some],
         communication=communication,
-        bandwidth=[
-            bandwidth_row(study, compared, row, measured) for compared, row in zip(inferred, communication, strict=True)
-        ],
-        ladder=list(ladders(measured, points)),
-        steps=list(steps_rows(measured)),
-        collectives=list(collectives_rows(measured.links.values(), measured.network)),
+        bandwidth=bandwidth,
+        ladder=list(ladders(steps, points)),
+        steps=list(steps_rows(steps)),
+        collectives=collectives,
+        held_out=held_out,
+        forecast=forecast,
         training=list(training_rows(trained)),
-        training_summary=list(summary_rows(study, missing.values(), trained)),
+        training_summary=summary,
         training_evidence=list(evidence_rows(trained)),
         frontier=list(frontier_rows(trained)),
         twins=list(twin_rows(study, trained)),
-        variants=list(variant_rows(variants, collected.network)),
+        variants=list(variant_rows(variants, network)),
         one_gpu=list(one_gpu_rows(variants)),
         runs=list(run_rows(points.values())),
         blocks=[*block_rows("weak", weak), *block_rows("strong", strong)],
-        environments=list(environment_rows(records, letters)),
+        environments=environments,
         records=[record_row(cell, record) for cell, record in records.items()],
         rejected=[RejectedRow(path=cell.path, reason=reason) for cell, reason in collected.rejected.items()],
         missing=list(missing.values()),
         **published_audits.rows(audits)._asdict(),
     )
-    held_out, forecast = forecasts(study, collected.network, tables.times, tables.collectives)
-    return complete(replace(tables, held_out=held_out, forecast=forecast), answer_batch(study))
+    return complete(tables, answer_batch(study))
 
 
 def complete(tables: Tables, batch: int = 128) -> Tables:

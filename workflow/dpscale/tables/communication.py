@@ -158,7 +158,7 @@ class CollectivesRow(Row):
 
     operation: str = column("Operation", "The collective, or a copy between two devices.").on("collectives")
     gpus: int = GPUS.on("collectives")
-    message_bytes: int | None = MESSAGE.on("collectives")
+    message_bytes: int = MESSAGE.on("collectives")
     environment: str = ENVIRONMENT
     runs: int | None = RUNS
     servers: int | None = SERVERS

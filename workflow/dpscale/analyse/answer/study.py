@@ -197,7 +197,7 @@ class StudyPlace:
         copies = [row.bus_bandwidth_gb_s.value for row in swept if (row.gpus, row.environment) == here]
         if not self.allreduces or not copies:
             return None
-        bus = max(self.allreduces, key=lambda row: row.message_bytes or 0).bus_bandwidth_gb_s
+        bus = max(self.allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s
         # Of the slowest pair: an allreduce goes through all of them.
         return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
 

@@ -1,21 +1,27 @@
 """Bandwidth: inferred from the communication time, from the profiler's, and measured alone."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import nan
 
-from dpscale.analyse.communication.estimators import bytes_per_image
-from dpscale.analyse.communication.measured import Measurements
+from dpscale.analyse.communication.collectives import between
+from dpscale.analyse.communication.isolated import bytes_per_image
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, ratio
 from dpscale.plan.study import Study
 from dpscale.strategies.known import strategy
-from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.strategies.strategy import Facts
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 
 def bandwidth_row(
-    study: Study, compared: Comparison, estimated: CommunicationRow, measured: Measurements
+    study: Study,
+    compared: Comparison,
+    estimated: CommunicationRow,
+    facts: Facts | None,
+    collectives: Iterable[CollectivesRow],
 ) -> BandwidthRow:
     """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the bytes that
     the strategy sends. Raises StrategyError where it is not known what these are."""
@@ -32,9 +38,9 @@ def bandwidth_row(
         allreduce_bytes_per_step=bytes_per_step,
         steps_per_epoch=steps,
         communication_s=compared.communication,
-        bus_bandwidth_gb_s=_bus_bandwidth(row, measured, network["gradient_bytes"]),
+        bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network["gradient_bytes"]),
         profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
-        root_link_bytes_per_step=_root_link_bytes(row, measured, network["gradient_bytes"]),
+        root_link_bytes_per_step=_root_link_bytes(row, facts, network["gradient_bytes"]),
     )
     inferred = compared.communication
     if not inferred.is_above(0):
@@ -59,21 +65,19 @@ def _by_the_profiler(estimated: CommunicationRow, bytes_per_step: float) -> Figu
     return profiled.map(lambda seconds: scaling.bandwidth_gb_s(bytes_per_step, 1, seconds))
 
 
-def _bus_bandwidth(row: BandwidthRow, measured: Measurements, gradient_bytes: int) -> Figure:
+def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gradient_bytes: int) -> Figure:
     """Of an allreduce of the whole gradient between as many GPUs, alone."""
-    links = measured.links.get((row.gpus, row.environment))
-    seconds = links.collectives.get(("allreduce", gradient_bytes)) if links else None
-    if seconds is None:
-        return UNKNOWN
-    return seconds.map(lambda s: scaling.bus_bandwidth_gb_s("allreduce", row.gpus, gradient_bytes, s))
+    whole = "allreduce", gradient_bytes
+    timed = between(collectives, row.gpus, row.environment)
+    return next((one.bus_bandwidth_gb_s for one in timed if (one.operation, one.message_bytes) == whole), UNKNOWN)
 
 
-def _root_link_bytes(row: BandwidthRow, measured: Measurements, gradient_bytes: int) -> float:
+def _root_link_bytes(row: BandwidthRow, facts: Facts | None, gradient_bytes: int) -> float:
     """What moves through the links of a first GPU that sends images to the others."""
-    if measured.network is None or not strategy(row.strategy).sends_inputs:
+    if facts is None or not strategy(row.strategy).sends_inputs:
         return nan
-    images_bytes = row.batch_per_gpu * sum(bytes_per_image(measured.network))
-    return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, measured.network["buffer_bytes"])
+    images_bytes = row.batch_per_gpu * sum(bytes_per_image(facts))
+    return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, facts["buffer_bytes"])
 
 
 def _why_not_resolvable(inferred: Figure) -> str:

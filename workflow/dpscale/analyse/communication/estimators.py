@@ -1,27 +1,62 @@
-"""Communication of a step estimated independently of subtraction: E2 to E5 of docs/method.md. Times are s per step.
+"""Communication of an epoch and of a step, estimated in five ways: E1 to E5 of docs/method.md. Times are s per step.
 
 A record is a block: it has one figure, the median of its rounds, blocks or repeats, and spread is over records.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import sub
 from statistics import fmean, median
 from typing import Any
 
-from dpscale.analyse.communication.collectives import Links
+from dpscale.analyse.communication.collectives import between
+from dpscale.analyse.communication.isolated import isolated_step_s
+from dpscale.analyse.timing.points import Comparison
+from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
-from dpscale.formulas.statistics import Scale, derive_in_blocks, estimate_of_runs
+from dpscale.formulas.statistics import Scale, estimate_of_runs
+from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import Facts
-from dpscale.tables.communication import CommunicationRow
+from dpscale.tables.communication import CollectivesRow, CommunicationRow
 from dpscale.vocabulary.states import ARTEFACT, DISTORTED
 
 # Where a profiled step is longer than the same step without the profiler by more than this, its shares say nothing.
 DISTORTED_BEYOND = 0.05
 
 Device = Mapping[str, Any]
+# Records of steps, by configuration and environment.
+Steps = Mapping[tuple[Configuration, str], Sequence[Record]]
+
+
+def communication_row(
+    compared: Comparison, steps: Steps, network: Facts | None, collectives: Iterable[CollectivesRow]
+) -> CommunicationRow:
+    """E1 of an epoch, and every estimate of a step that was measured or can be inferred. Compute and communication
+    add up to the epoch."""
+    configuration, environment = compared.point.configuration, compared.point.environment
+    records = steps.get((configuration, environment), ())
+    timed = between(collectives, configuration.gpus, environment)
+    row = replace(
+        from_steps(records),
+        **compared.fields,
+        drift=compared.drift,
+        drifted=compared.drifted,
+        profiler=profiler_state(records),
+        isolated_step_s=isolated_step_s(configuration, network, timed) if network else UNKNOWN,
+    )
+    if not compared.blocks:
+        return row
+    return replace(
+        row,
+        communication_s=compared.communication,
+        communication_step_s=compared.communication_step,
+        epoch_s=compared.epoch.value,
+        compute_s=scaling.compute_s(compared.scale.epoch.value, row.gpus),
+        communication_share=compared.communication.value / compared.epoch.value,
+        step_s=compared.step.value,
+    )
 
 
 def from_steps(records: Sequence[Record]) -> CommunicationRow:
@@ -88,32 +123,6 @@ def _room_s(record: Record, device: Device) -> float:
 def _unprofiled_step_s(record: Record) -> float:
     """The median of a record's whole step."""
     return float(median(_step_s(record, "training")))
-
-
-def isolated_step_s(name: str, gpus: int, batch_per_gpu: int, network: Facts, links: Links) -> Figure:
-    """E5, the floor: a step's messages of the strategy `name`, one after the other, with nothing else running.
-
-    Not known where one was not timed, nor a smaller and a larger one of its operation, between which it is
-    interpolated.
-
-    DDP broadcasts its buffers and reduces its buckets; DataParallel scatters images, broadcasts parameters and buffers,
-    gathers outputs, and reduces gradients, all from or to its first GPU.
-    """
-    row = strategy(name)
-    parts = [links.seconds(message) for message in row.messages_of_step(network)]
-    if row.sends_inputs:
-        sent_bytes, returned_bytes = bytes_per_image(network)
-        for other in range(1, gpus):
-            parts.append(links.copy_seconds(0, other, batch_per_gpu * sent_bytes))
-            parts.append(links.copy_seconds(other, 0, batch_per_gpu * returned_bytes))
-    if not parts or not all(part.is_known for part in parts):
-        return UNKNOWN
-    return derive_in_blocks(lambda *seconds: sum(seconds), *parts)
-
-
-def bytes_per_image(network: Facts) -> tuple[int, int]:
-    """What a network is called with and what it returns, per image; older facts are of the built-in one."""
-    return network.get("input_bytes_per_image", IMAGE_BYTES), network.get("output_bytes_per_image", LOGITS_BYTES)
 
 
 def profiled_step_s(record: Record) -> list[float]:

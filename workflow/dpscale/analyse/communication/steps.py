@@ -1,11 +1,13 @@
-"""Where a profiled step goes on every device: of all profiled blocks the one with the median step."""
+"""Records of steps, and where a profiled step goes on every device: of all blocks the one with the median step."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dpscale.analyse.communication.estimators import profiler_state
-from dpscale.analyse.communication.measured import Measurements
+from dpscale.analyse.communication.estimators import Steps, profiler_state
 from dpscale.analyse.timing.points import point_fields
+from dpscale.plan.cells import AnyCell, CommunicationCell, Configuration
+from dpscale.records.files import Record
 from dpscale.tables.communication import StepsRow
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
@@ -13,9 +15,18 @@ PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
 TRACE_DIGITS = 9
 
 
-def steps_rows(measured: Measurements) -> Iterator[StepsRow]:
+def steps_of(records: Mapping[AnyCell, Record]) -> Steps:
+    """The records that took steps apart, by configuration and environment."""
+    steps: dict[tuple[Configuration, str], list[Record]] = defaultdict(list)
+    for cell, record in records.items():
+        if isinstance(cell, CommunicationCell):
+            steps[cell.configuration, record["environment"]].append(record)
+    return steps
+
+
+def steps_rows(steps: Steps) -> Iterator[StepsRow]:
     """The parts of the step of every device, which add up to `parts_s`."""
-    for (configuration, environment), records in sorted(measured.steps.items()):
+    for (configuration, environment), records in sorted(steps.items()):
         blocks = [block["devices"] for record in records if record["profile"] for block in record["profile"]["blocks"]]
         for devices in zip(*blocks, strict=True):
             middle = sorted(devices, key=lambda device: float(device["step_s"]))[len(devices) // 2]

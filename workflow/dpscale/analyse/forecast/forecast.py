@@ -94,7 +94,7 @@ def _grounds(network: Facts | None, times: Sequence[TimesRow], collectives: Sequ
 def _allreduces(environment: str, collectives: Sequence[CollectivesRow]) -> dict[int, Allreduce]:
     timed: dict[int, dict[int, float]] = defaultdict(dict)
     for row in collectives:
-        if (row.operation, row.environment) == ("allreduce", environment) and row.message_bytes:
+        if (row.operation, row.environment) == ("allreduce", environment):
             timed[row.gpus][row.message_bytes] = row.time_s.value
     return {gpus: fit(gpus, seconds) for gpus, seconds in timed.items() if len(seconds) > 1}
 
