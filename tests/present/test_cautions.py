@@ -16,6 +16,7 @@ from page_tables import (
 from dpscale.present.findings.cautions import first_cautions, other_cautions
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
+from rows import known
 
 AT: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
 SOUND = {"times": [times_row(5.04, **AT)], "records": [record_row(**AT)]}
@@ -31,6 +32,7 @@ def said(given: Tables, **settings: Any) -> list[str]:
 
 
 SLOWED: dict[int, dict[str, Any]] = {2: {"slowed_s": 0.0}, 3: {"slowed_s": 1.25, "slowed_by": "power"}}
+SLOW = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 32, "rung": "together", "slowest": "rank 1 on gn2"}
 
 CASES = {
     "synthetic": (with_record(synthetic=True), "synthetic"),
@@ -41,6 +43,10 @@ CASES = {
             rejected=[{"path": "a.json", "reason": "is damaged"}],
         ),
         "2 cells without a record that can be used (1 failed, 1 rejected).",
+    ),
+    "slow device": (
+        tables(**SOUND, ladder=[{**SLOW, **known("uneven_s", 0.01), **known("step_s", 0.02)}]),
+        "One GPU is slow in 1 of 1 configuration: rank 1 on gn2 needs 10.0 ms more for a step",
     ),
     "environments": (
         tables(**SOUND, environments=[environment_row("A"), environment_row("B")]),

@@ -122,7 +122,7 @@ class LadderRow(EnvironmentPoint):
     ).on("ladder")
     uneven_s: Figure = column(
         "Slowest less fastest {device}",
-        "A step without exchange of the slowest {device}, less the fastest one's in the same rounds.",
+        "A step of the slowest {device} where none waits for another, less the fastest one's in the same rounds.",
         MILLISECONDS,
     )
     slowest: str = column("Slowest {device}", "Its rank, and its node where there are several.")

@@ -25,8 +25,8 @@ from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import ALONE, WHOLE
 from dpscale.tables.communication import LadderRow
 
-# The rung whose ranks all do their own step and wait for nobody.
-NO_EXCHANGE = "no_op_hook"
+# Rungs whose ranks wait for nobody. With a hook that does nothing, they still wait for the buffers of the first one.
+APART = ("together", "no_sync")
 
 
 def rungs_of(record: Record) -> tuple[str, ...]:
@@ -82,17 +82,20 @@ def ladder_rows(
                 share=difference.value / steps[WHOLE].value,
                 beyond_alone_s=mean(_less(ratios[rung], ratios[ALONE])),
             )
-        if rung == NO_EXCHANGE:
+        if rung == APART[0]:
             row = replace(row, **_uneven(complete))
         yield row
 
 
 def _uneven(records: Sequence[Record]) -> dict[str, Any]:
     """The slowest rank of steps in which none waits for another, by its name, and what it takes longer than the
-    fastest one: round by round, of all records."""
+    fastest one: round by round, of all records. Means of steps where a record has them: medians do not see a rank that
+    is stopped now and then."""
     differences, names = [], []
     for record in records:
-        rounds = record["steps"]["variants"][NO_EXCHANGE]["rank_step_s"]
+        variants = record["steps"]["variants"]
+        blocks = [variants[rung] for rung in APART if rung in variants]
+        rounds = [ranks for each in blocks for ranks in each.get("rank_block_step_s", each["rank_step_s"])]
         steps = [median(seconds) for seconds in zip(*rounds, strict=True)]
         slow, fast = steps.index(max(steps)), steps.index(min(steps))
         differences += [ranks[slow] - ranks[fast] for ranks in rounds]

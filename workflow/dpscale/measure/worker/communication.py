@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -134,11 +135,9 @@ class CommunicationWorker(StepWorker):
         return result
 
     def _time_steps(self, timer: EpochTimer, rungs: dict[str, StepVariant], block: int) -> dict[str, Any]:
-        """Median step of every block but its first, of every rank and the slowest rank's, and the block's own time over
-        all of its steps: two clocks."""
-        times: dict[str, dict[str, list[Any]]] = {
-            name: {"step_s": [], "block_step_s": [], "rank_step_s": []} for name in rungs
-        }
+        """Median step of every block but its first, and the block's own time over all of its steps: two clocks, each of
+        every rank and the slowest rank's."""
+        times: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in rungs}
         orders = list(random_orders(list(rungs), self.seed))
         for number, order in enumerate(orders, start=1):
             for name in order:
@@ -148,6 +147,8 @@ class CommunicationWorker(StepWorker):
                 times[name]["rank_step_s"].append(busy)
                 times[name]["step_s"].append(max(step_s for step_s in busy if step_s is not None))
                 times[name]["block_step_s"].append(result["epoch_s"] / block)
+                blocks = zip(busy, result["rank_epoch_s"], strict=True)
+                times[name]["rank_block_step_s"].append([step_s and epoch_s / block for step_s, epoch_s in blocks])
             self.report(f"round {number} of {ROUNDS}: step {times['training']['block_step_s'][-1] * 1e3:.3f} ms")
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": times}
 

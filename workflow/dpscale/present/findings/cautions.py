@@ -8,6 +8,7 @@ from dpscale.analyse.answer.claims import (
     FAILED,
     ON_ONE_SERVER,
     SINGLE_RUN,
+    SLOW_DEVICE,
     SLOWED,
     Outcome,
 )
@@ -15,7 +16,8 @@ from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import Finder, among, largest, where
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, listed, plural
-from dpscale.tables.column import SECONDS
+from dpscale.tables.column import MILLISECONDS, SECONDS
+from dpscale.tables.communication import LadderRow
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, TimesRow
@@ -47,6 +49,16 @@ def _several_environments(tables: Tables, terms: Terms) -> str | None:
         "Set-up says how they differ."
         if terms.several_environments
         else None
+    )
+
+
+@where(SLOW_DEVICE)
+def _slow_device(slow: Outcome[LadderRow], terms: Terms) -> str:
+    worst = largest(slow.holding, lambda row: row.uneven_s.value)
+    return (
+        f"One {terms.device} is slow in {among(slow, 'configuration')}: {worst.slowest} needs "
+        f"{measured(worst.uneven_s.value, MILLISECONDS)} more for a step than the fastest ({terms.point(worst)}). The "
+        "others wait for it: that is no communication. Leave it out and measure these cells again."
     )
 
 
@@ -103,7 +115,7 @@ def _were(outcome: Outcome[TimesRow], noun: str) -> str:
     return f"{among(outcome, noun)} {'was' if outcome.number == 1 else 'were'}"
 
 
-_FIRST = (_synthetic, _missing, _several_environments, _single_run, _on_one_server)
+_FIRST = (_slow_device, _synthetic, _missing, _several_environments, _single_run, _on_one_server)
 _OTHERS = (_older_versions, _drifted, _slowed, _other_processes)
 
 
@@ -118,7 +130,7 @@ def other_cautions(tables: Tables, terms: Terms) -> list[str]:
 
 def of_records(tables: Tables, terms: Terms) -> list[str]:
     """The cautions about how things were measured."""
-    return _said((_single_run, _on_one_server, *_OTHERS), tables, terms)
+    return _said((_slow_device, _single_run, _on_one_server, *_OTHERS), tables, terms)
 
 
 def _said(kinds: Sequence[Finder], tables: Tables, terms: Terms) -> list[str]:
