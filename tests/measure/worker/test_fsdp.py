@@ -11,10 +11,11 @@ from dpscale.measure.launch.cells import measure_communication, time_cell
 from dpscale.measure.launch.job import Run
 from dpscale.measure.model.precision import Autocast
 from dpscale.measure.model.resnet import build_network
+from dpscale.measure.model.units import units
 from dpscale.plan.cells import CommunicationCell, Configuration, TimingCell
 from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.fsdp import STRATEGY
-from dpscale.strategies.fsdp.in_torch import unit_bytes, units
+from dpscale.strategies.fsdp.in_torch import unit_bytes
 from warm_workers import outcome_of_two, warm_workers
 from workload_file import SAMPLES, written
 

@@ -1,0 +1,49 @@
+"""fsdp on real GPUs: it trains as ddp does, sends what its formula says, and takes less memory."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from test_gpu_cells import dataset, time_cell
+
+from dpscale.measure.launch.workers import Workers
+from dpscale.measure.model.resnet import build_network
+from dpscale.schemas.settings import StepSettings
+from dpscale.strategies.fsdp import STRATEGY
+from dpscale.strategies.fsdp.in_torch import unit_bytes
+from stub_cell import helpers_for_workers
+
+__all__ = ["dataset"]
+
+pytestmark = pytest.mark.gpu(2)
+BATCH = 32
+
+
+def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -> None:
+    """Both add in another order, and the weights run apart: after 20 steps by little."""
+    gpus = torch.cuda.device_count()
+    settings = StepSettings(
+        precision="float32-strict", learning_rate=0.01, dataset_source="synthetic", epoch_images=1024
+    )
+    job = {"configuration": ["fsdp", gpus, BATCH], "settings": settings.to_json(), "seed": 1, "dataset": str(tmp_path)}
+    with helpers_for_workers(), Workers("sharded_worker", {**job, "timeout_s": 300}, gpus, gpus) as started:
+        outcome = started.outcome(300, end_with_parent=False)
+    losses = outcome["losses"]
+    print(max(abs(a / b - 1) for a, b in zip(losses["fsdp"], losses["ddp"], strict=True)))
+    assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-3)
+    sizes = unit_bytes(build_network("cifar_resnet18", 64))
+    assert sorted(map(tuple, outcome["sent"])) == sorted(STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes}))
+
+
+def test_it_takes_less_memory_than_ddp(tmp_path: Path, dataset: Path) -> None:
+    """Of a network whose weights, gradients and momenta are most of it."""
+    peaks = {}
+    for strategy in ("ddp", "fsdp"):
+        out = tmp_path / f"{strategy}.json"
+        more = ["--width", "256", "--scopes", "compute", "--baseline", "own_cells"]
+        done = time_cell(dataset, out, strategy, torch.cuda.device_count(), 8, *more)
+        assert done.returncode == 0, done.stderr
+        peaks[strategy] = max(json.loads(out.read_text())["scopes"]["compute"]["peak_memory_bytes"])
+    print({strategy: round(peak / 1e9, 2) for strategy, peak in peaks.items()}, "GB")
+    assert peaks["fsdp"] < 0.8 * peaks["ddp"]
