@@ -42,7 +42,7 @@ def test_its_ladder_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path)
     point = Configuration("fsdp", GPUS, BATCH)
     with warm_workers():
         record = measure_communication(CommunicationCell(point, 1), SETTINGS, dataset, False, run)
-    rows = list(ladder_rows(point, "A", [{**record, "server": 0}]))
+    rows = list(ladder_rows(point, "A", [{**record, "block": "1", "server": 0}]))
     assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
 
 
