@@ -9,6 +9,9 @@ RECORDED := report/recorded.html
 # The default study where CUDA GPUs are visible, the laptop's where none is. Or: make report CONFIG=config/mine.yaml
 CONFIG ?=
 
+# Some containers set it. Every process would then compile torch anew, which takes it longer than to load it.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Another build of torch than the pinned one, as words for pip, or `none`; remembered until make clean.
 # Older GPUs and drivers need it: docs/cluster.md. For example
 #   make env TORCH="torch==2.8.0 torchvision==0.23.0"
