@@ -17,7 +17,7 @@ from dpscale.plan.cells import (
 from dpscale.records.files import write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
-from dpscale.strategies.known import BASELINE
+from dpscale.strategies.known import BASELINE, STRATEGIES
 
 PARAMETERS = 11_173_962
 SENSOR = {
@@ -207,7 +207,7 @@ def collectives_record(
         "cell": cell.coordinates,
         "settings": CollectivesSettings.from_json(settings.to_json()).to_json(),
         **where_and_when(cell.run, gpus if settings.device == "cuda" else 0),
-        "collectives": [timings(*message) for message in messages(network_facts(settings), settings.device)],
+        "collectives": [timings(*sent) for sent in messages(network_facts(settings), settings.device, STRATEGIES)],
         "peer_copies": [
             {"source": a, "target": b, "bytes": 2**28, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
             for a in range(gpus)

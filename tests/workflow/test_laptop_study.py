@@ -18,10 +18,10 @@ from dpscale.records.files import read_record
 Record = dict[str, Any]
 
 
-# More runs, batches, images and large messages would take time, and show nothing else. A message of 16
+# More runs, batches, images and large messages would take time, and show nothing else. A message of 4
 # MiB: measure/worker/test_collectives.py; trainings and variants: measure/worker.
 LESS_CODE = {
-    "launch/cells.py": ('"cpu": 16 * 2**20}', '"cpu": 2**20}'),
+    "launch/cells.py": ('"cpu": 4 * 2**20}', '"cpu": 2**20}'),
 }
 
 

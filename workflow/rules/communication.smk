@@ -17,10 +17,11 @@ rule collectives:
         **CELL_PARAMS,
         settings=CollectivesSettings.of(STUDY.values).options(),
         network=NETWORK,
+        strategies=" ".join(f"--strategies {name}" for name in STUDY["strategies"]),
         measurement_version=VERSIONS["collectives"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale collectives{params.nodes} --end-with-parent --gpus {wildcards.gpus} --run {wildcards.run}"
-        " --network-facts {params.network:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
+        " --network-facts {params.network:q} {params.strategies} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
 
 
 rule communication:

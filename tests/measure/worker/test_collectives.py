@@ -14,9 +14,8 @@ from dpscale.records.files import read_record
 from warm_workers import outcome_of_two, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
-# Fewer sizes than a study has, and one collective alone at the largest that it has on a CPU.
+# Fewer sizes than a study has, up to the largest that it has on a CPU.
 SIZES = (4 * 2**10, 128 * 2**10, 4 * 2**20)
-LARGEST = ("allreduce", 16 * 2**20)
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +33,7 @@ def facts(network_facts: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def collectives(network_facts: Path) -> dict[str, Any]:
     out = network_facts.with_name("collectives.json")
-    messages = cells.messages
     with warm_workers(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "messages", lambda *of: [*messages(*of), LARGEST])
-        patch.setitem(cells.LARGEST_BYTES, "cpu", SIZES[-1])
         patch.setattr(cells, "FACTOR", 32)
         assert must(*cell(network_facts), "--width", 4, "--out", out).splitlines()[-1] == f"record: {out}"
     return read_record("collectives", out)
@@ -52,24 +48,27 @@ def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any]
     found = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
     for operation in OPERATIONS:
         assert set(SIZES) <= {size for name, size in found if name == operation}
-    assert LARGEST in found
     assert ("allreduce", facts["gradient_bytes"]) in found
     assert {("broadcast", size) for size in facts["dp_broadcast_bytes"]} <= found
     assert all(3 <= len(result["seconds"]) <= 10 for result in collectives["collectives"])
     assert collectives["peer_copies"] == []
 
 
-@pytest.mark.parametrize(("device", "largest"), [("cpu", 16 * 2**20), ("cuda", 2**30)])
+@pytest.mark.parametrize(("device", "largest"), [("cpu", 4 * 2**20), ("cuda", 2**30)])
+@pytest.mark.parametrize("strategies", [["single", "ddp"], ["dp", "fsdp"]])
 def test_a_study_times_every_collective_from_4_kib_on_in_steps_of_four(
-    facts: dict[str, Any], device: str, largest: int
+    facts: dict[str, Any], device: str, largest: int, strategies: list[str]
 ) -> None:
-    """And at no size more than the network's own."""
+    """And at no size more than its own strategies send."""
     series = {4 * 2**10 * 4**power for power in range(10)}
     series = {size for size in series if size <= largest}
     assert max(series) * 4 > largest
-    found = cells.messages(facts, device)
-    own = {facts["gradient_bytes"], *facts["dp_broadcast_bytes"], *facts["ddp_broadcast_bytes"]}
-    own |= {bucket["bytes"] for bucket in facts["ddp_buckets"]} | {*facts["fsdp_unit_bytes"]}
+    found = cells.messages(facts, device, strategies)
+    own = {facts["gradient_bytes"]}
+    if "ddp" in strategies:
+        own |= {bucket["bytes"] for bucket in facts["ddp_buckets"]} | {*facts["ddp_broadcast_bytes"]}
+    else:
+        own |= {*facts["dp_broadcast_bytes"], *facts["fsdp_unit_bytes"]}
     for operation in OPERATIONS:
         sizes = {size for name, size in found if name == operation}
         assert series <= sizes <= series | own

@@ -129,26 +129,34 @@ def network(out: Path, **settings: Any) -> None:
 @gpus_option
 @run_option
 @click.option("--network-facts", type=FILE, required=True, help="JSON file that `dpscale network` wrote.")
+@click.option(
+    "--strategies",
+    type=click.Choice(list(STRATEGIES)),
+    multiple=True,
+    default=list(STRATEGIES),
+    help="Whose messages are timed. Can be given several times.",
+)
 @job_options
 @setting_options(CollectivesSettings)
 def collectives(
     gpus: int,
     run: int,
     network_facts: Path,
+    strategies: tuple[str, ...],
     job: "Job",
     **settings: Any,
 ) -> None:
     """Time allreduce, broadcast, reduce, reduce-scatter and all-gather with nothing else running, and copies between
     GPUs.
 
-    Sizes go from 4 KiB to 1 GiB (on cpu: 16 MiB). The sizes of the network's own messages are timed too. Every result
+    Sizes go from 4 KiB to 1 GiB (on cpu: 4 MiB). The sizes of the network's own messages are timed too. Every result
     is checked, and a wrong one is an error.
     """
     from dpscale.measure.launch.cells import measure_collectives
 
     cell = CollectivesCell(gpus, run, job.place.nodes)
     values = CollectivesSettings.from_json(settings)
-    record = measure_collectives(cell, values, network_facts, job)
+    record = measure_collectives(cell, values, network_facts, strategies, job)
     if not record:  # node 0 writes it
         return
     click.echo(f"{len(record['collectives'])} collectives, {len(record['peer_copies'])} pairs of GPUs")

@@ -3,7 +3,7 @@
 Each returns the cell's record; an empty one on all nodes but node 0, which writes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, T
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
-from dpscale.strategies.known import STRATEGIES
+from dpscale.strategies.known import strategy
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10
-LARGEST_BYTES = {"cuda": 2**30, "cpu": 16 * 2**20}
+LARGEST_BYTES = {"cuda": 2**30, "cpu": 4 * 2**20}
 FACTOR = 4
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 
@@ -56,9 +56,11 @@ def measure_communication(
     return measure_steps(module, cell, settings, dataset, EPOCH_ARRAYS, run, traces=traces)
 
 
-def measure_collectives(cell: CollectivesCell, settings: CollectivesSettings, network_facts: Path, run: Run) -> Record:
-    """Time every collective over a series of sizes, and at the sizes that the network of `network_facts` needs; write
-    the record. Raises RecordError or MeasurementError; there is then no record.
+def measure_collectives(
+    cell: CollectivesCell, settings: CollectivesSettings, network_facts: Path, strategies: Iterable[str], run: Run
+) -> Record:
+    """Time every collective over a series of sizes, and at the sizes that `strategies` send for the network of
+    `network_facts`; write the record. Raises RecordError or MeasurementError; there is then no record.
     """
     if cell.gpus < 2:
         raise MeasurementError("a collective needs at least 2 GPUs (workers)")
@@ -66,22 +68,22 @@ def measure_collectives(cell: CollectivesCell, settings: CollectivesSettings, ne
     facts = read_record("network", network_facts)
     if not settings.same_network(facts["settings"]):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
-    job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device)}
+    job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device, strategies)}
     return measure("dpscale.measure.worker.collectives", cell, settings, job, cell.gpus, cell.gpus, run)
 
 
-def messages(network: Mapping[str, Any], device: str) -> list[tuple[str, int]]:
+def messages(network: Mapping[str, Any], device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
     """Which collectives to time, at how many bytes: a series of sizes for all of them, and the network's own.
 
-    The network's are those of every strategy, and its whole gradient as one message.
+    The network's are those of `strategies`, and its whole gradient as one message.
     """
     sizes = [SMALLEST_BYTES]
     while sizes[-1] * FACTOR <= LARGEST_BYTES[device]:
         sizes.append(sizes[-1] * FACTOR)
     wanted = {(operation, size) for operation in OPERATIONS for size in sizes}
     wanted.add(("allreduce", network["gradient_bytes"]))
-    for strategy in STRATEGIES.values():
-        wanted |= set(strategy.messages_of_step(network))
+    for name in strategies:
+        wanted |= set(strategy(name).messages_of_step(network))
     return sorted(wanted)
 
 
