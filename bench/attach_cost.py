@@ -81,7 +81,7 @@ def seconds_of_step(mode: str, command: list[str], minutes: float) -> float:
         subprocess.run(command, env=environment, check=True)
         (path,) = Path(folder).glob("process-*.json")
         blocks = json.loads(path.read_text())["blocks"]
-        return median(block["seconds"] / block["steps"] for block in blocks)
+        return float(median(block["seconds"] / block["steps"] for block in blocks))
 
 
 if __name__ == "__main__":
