@@ -77,7 +77,7 @@ class Numbers(Calls):
 
     def hook(self, real: Hooked) -> Hooked:
         def hook(*args: Any, **kwargs: Any) -> Any:
-            tensor = args[0] if args else kwargs.get("input")
+            tensor: Any = args[0] if args else kwargs.get("input")
             if self.inside or type(tensor) not in PLAIN or not tensor.is_cuda:
                 return real(*args, **kwargs)
             self.count += 1
