@@ -19,14 +19,7 @@ from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_
 from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
 from dpscale.analyse.timing.servers import placed
-from dpscale.analyse.timing.times import (
-    completed_times,
-    speedup_row,
-    strong_series,
-    times_row,
-    weak_series,
-    with_headline,
-)
+from dpscale.analyse.timing.times import compared_points, completed_times, speedup_row, times_row, with_headline
 from dpscale.analyse.training.epochs import curve_rows, evidence_rows, training_rows
 from dpscale.analyse.training.frontier import frontier_rows
 from dpscale.analyse.training.results import results_of
@@ -37,7 +30,7 @@ from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import AnyCell
-from dpscale.plan.plan import answer_batch, batches_per_gpu, plan
+from dpscale.plan.plan import answer_batch, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
@@ -50,50 +43,45 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     network = collected.network
     letters = environment_letters(collected.records)
     records = placed(collected.records, letters)
-    environments = list(environment_rows(records, letters))
     missing = missing_rows(study, collected)
 
     trained = results_of(study, records)
-    summary = list(summary_rows(study, missing.values(), trained))
-
     points = points_of(study, records, missing)
     variants = variants_of(study, records, missing, points)
-    weak = weak_series(points, batches_per_gpu(study["batch_per_gpu"], study.epoch_images))
-    strong = strong_series(points, study["strong_scaling_global_batch"])
+    compared = list(compared_points(study, points))
     times = [times_row(study, point, network) for point in points.values()]
 
     steps = steps_of(records)
     collectives = list(collectives_rows(records, network))
     inferred = [one.weak for one in points.values() if one.scope == "compute" and one.configuration.gpus > 1]
-    communication = [communication_row(compared, steps, network, collectives) for compared in inferred]
+    communication = [communication_row(one, steps, network, collectives) for one in inferred]
     bandwidth = [
-        bandwidth_row(study, compared, row, network, collectives)
-        for compared, row in zip(inferred, communication, strict=True)
+        bandwidth_row(study, one, row, network, collectives) for one, row in zip(inferred, communication, strict=True)
     ]
     held_out, forecast = forecasts(study, network, times, collectives)
     tables = Tables(
-        times=times,
-        speedup=[speedup_row(kind, one) for kind, some in (("weak", weak), ("strong", strong)) for one in some],
-        communication=communication,
-        bandwidth=bandwidth,
-        ladder=list(ladders(steps, points)),
-        steps=list(steps_rows(steps)),
-        collectives=collectives,
-        held_out=held_out,
-        forecast=forecast,
-        training=list(training_rows(trained)),
-        training_summary=summary,
-        training_evidence=list(evidence_rows(trained)),
-        frontier=list(frontier_rows(trained)),
-        twins=list(twin_rows(study, trained)),
-        variants=list(variant_rows(variants, network)),
-        one_gpu=list(one_gpu_rows(variants)),
-        runs=list(run_rows(points.values())),
-        blocks=[*block_rows("weak", weak), *block_rows("strong", strong)],
-        environments=environments,
+        environments=list(environment_rows(records, letters)),
         records=[record_row(cell, record) for cell, record in records.items()],
         rejected=[RejectedRow(path=cell.path, reason=reason) for cell, reason in collected.rejected.items()],
         missing=list(missing.values()),
+        training=list(training_rows(trained)),
+        training_summary=list(summary_rows(study, missing.values(), trained)),
+        training_evidence=list(evidence_rows(trained)),
+        frontier=list(frontier_rows(trained)),
+        twins=list(twin_rows(study, trained)),
+        times=times,
+        speedup=[speedup_row(series, one) for series, one in compared],
+        runs=list(run_rows(points.values())),
+        blocks=list(block_rows(compared)),
+        variants=list(variant_rows(variants, network)),
+        one_gpu=list(one_gpu_rows(variants)),
+        steps=list(steps_rows(steps)),
+        ladder=list(ladders(steps, points)),
+        collectives=collectives,
+        communication=communication,
+        bandwidth=bandwidth,
+        held_out=held_out,
+        forecast=forecast,
         **published_audits.rows(audits)._asdict(),
     )
     return complete(tables, answer_batch(study))

@@ -130,7 +130,9 @@ class PlaceFields(PointFields):
     scope: str
 
 
-class _OfConfiguration(Row):
+class OfConfiguration(Row):
+    """A configuration in an environment."""
+
     if TYPE_CHECKING:  # the last column of all that are of a configuration
         environment: str
     strategy: str = STRATEGY
@@ -149,14 +151,14 @@ class _OfConfiguration(Row):
         }
 
 
-class Place(_OfConfiguration):
+class Place(OfConfiguration):
     """Where in a study: a configuration, in a scope and an environment."""
 
     scope: str = SCOPE
     environment: str = ENVIRONMENT
 
 
-class EnvironmentPoint(_OfConfiguration):
+class EnvironmentPoint(OfConfiguration):
     """The same, of what has no scope."""
 
     environment: str = ENVIRONMENT

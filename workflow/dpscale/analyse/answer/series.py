@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
+from dpscale.tables.row import OfConfiguration
+
 COMPUTE, END_TO_END = "compute", "end_to_end"
 
 
@@ -12,30 +14,16 @@ class Series(NamedTuple):
     environment: str
 
 
-class _OfSeries(Protocol):
-    @property
-    def strategy(self) -> str: ...
-    @property
-    def gpus(self) -> int: ...
-    @property
-    def environment(self) -> str: ...
-
-
-class OfConfiguration(_OfSeries, Protocol):
-    @property
-    def batch_per_gpu(self) -> int: ...
-
-
 class Scoped(Protocol):
     @property
     def scope(self) -> str: ...
 
 
-R = TypeVar("R", bound=_OfSeries)
+R = TypeVar("R", bound=OfConfiguration)
 Configuration = tuple[str, int, int, str]
 
 
-def series_of(row: _OfSeries) -> Series:
+def series_of(row: OfConfiguration) -> Series:
     return Series(row.strategy, row.gpus, row.environment)
 
 

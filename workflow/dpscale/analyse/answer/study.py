@@ -13,11 +13,13 @@ from typing import TypeVar
 from dpscale.analyse.answer.causes import exact
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, minus
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, OfConfiguration, configuration_of
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, configuration_of
+from dpscale.analyse.communication.collectives import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import WHOLE
 from dpscale.tables.communication import CollectivesRow
+from dpscale.tables.row import OfConfiguration
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
 from dpscale.vocabulary.chips import chip_named
@@ -178,36 +180,34 @@ class StudyPlace:
         return next((int(row.gradient_bytes) for row in self.tables.bandwidth if isfinite(row.gradient_bytes)), None)
 
     @cached_property
-    def allreduces(self) -> list[CollectivesRow]:
+    def timed_alone(self) -> list[CollectivesRow]:
         """Between as many devices, with nothing else running."""
-        swept = (row for row in self.tables.collectives if row.operation == "allreduce")
-        return [row for row in swept if (row.gpus, row.environment) == (self.gain.gpus, self.gain.environment)]
+        return between(self.tables.collectives, self.gain.gpus, self.gain.environment)
 
     @property
     def allreduce_s(self) -> Figure | None:
         """Of the whole gradient."""
-        timed = (row.time_s.sure for row in self.allreduces if row.message_bytes == self.gradient_bytes)
-        return next(timed, None) if self.gradient_bytes else None
+        whole = "allreduce", self.gradient_bytes
+        timed = (row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == whole)
+        return next(timed, None)
 
     @cached_property
     def link(self) -> Link | None:
         """None where collectives and copies between as many devices were not timed."""
-        here = self.gain.gpus, self.gain.environment
-        swept = (row for row in self.tables.collectives if row.operation == "peer_copy")
-        copies = [row.bus_bandwidth_gb_s.value for row in swept if (row.gpus, row.environment) == here]
-        if not self.allreduces or not copies:
+        allreduces = [row for row in self.timed_alone if row.operation == "allreduce"]
+        copies = [row.bus_bandwidth_gb_s.value for row in self.timed_alone if row.operation == "peer_copy"]
+        if not allreduces or not copies:
             return None
-        bus = max(self.allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s
+        bus = max(allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s
         # Of the slowest pair: an allreduce goes through all of them.
         return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
 
     def _nominal_gb_s(self) -> float | None:
         """The data sheet's, where all links between devices are NVLink and the model is known."""
         here = (row for row in self.tables.environments if row.environment == self.gain.environment)
-        for row in here:
-            chip = chip_named(row.device_model)
-            return chip.nvlink_gb_s if chip and all("NVLink" in kind for kind in row.links.split("; ")) else None
-        return None
+        row = next(here, None)
+        chip = chip_named(row.device_model) if row else None
+        return chip.nvlink_gb_s if row and chip and all("NVLink" in kind for kind in row.links.split("; ")) else None
 
 
 def _step_s(row: TimesRow, images: int) -> Figure:

@@ -121,12 +121,8 @@ def held_out_rows(ground: Ground) -> Iterator[HeldOutRow]:
 
 def model_helps(held_out: Sequence[HeldOutRow]) -> bool:
     """Whether the test shows it: by all held-out steps, none left out."""
-    if len(held_out) < STEPS_NEEDED:
-        return False
-    kept, error = (
-        fmean(abs(getattr(row, name)) for row in held_out) for name in ("relative_error", "unchanged_relative_error")
-    )
-    return kept < ERROR_KEPT * error
+    kept = fmean(abs(row.relative_error) for row in held_out)
+    return kept < ERROR_KEPT * fmean(abs(row.unchanged_relative_error) for row in held_out)
 
 
 def forecast_rows(study: Study, ground: Ground, held_out: Sequence[HeldOutRow]) -> Iterator[ForecastRow]:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
+from operator import attrgetter
 from typing import Any
 
 from dpscale.analyse.timing.environments import hosts, joined
@@ -19,6 +20,8 @@ from dpscale.tables.timing import TimesRow
 
 # Why a cell is missing that was never tried.
 NO_RECORD = "no record yet"
+# What records of one origin have in common.
+ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
 # States of cells without a record; the first says most.
 STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
 
@@ -117,18 +120,9 @@ def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float:
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
     """How many records there are of a kind, by what measured them."""
-
-    def origin(row: RecordsRow) -> tuple[str, str, str, str, bool | None, str]:
-        return row.kind, row.environment, row.host, row.git_commit, row.git_dirty, row.dataset_source
-
-    for (kind, environment, host, commit, dirty, source), group in grouped(records, origin).items():
+    for origin, group in grouped(records, attrgetter(*ORIGIN)).items():
         yield OriginsRow(
-            kind=kind,
-            environment=environment,
-            host=host,
-            git_commit=commit,
-            git_dirty=dirty,
-            dataset_source=source,
+            **dict(zip(ORIGIN, origin, strict=True)),
             records=len(group),
             first=min(row.started_at for row in group),
             last=max(row.finished_at for row in group),

@@ -29,31 +29,33 @@ def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
             )
 
 
-def block_rows(series: str, compared: Iterable[Comparison]) -> Iterator[BlocksRow]:
+def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow]:
     """A row for every block of a series, weak or strong, and one for every run that has no baseline."""
-    for comparison in compared:
-        place = comparison.point.place
+    for series, comparison in compared:
+        row = BlocksRow(**comparison.point.place, scaling=series)
         for block in comparison.blocks:
-            yield _block_row(BlocksRow(**place, scaling=series, block=block.name, status="ok"), block)
+            yield _block_row(row, block)
         for run, why in comparison.without.items():
-            yield BlocksRow(**place, scaling=series, block=run, status="no baseline", reason=why)
+            yield replace(row, block=run, status="no baseline", reason=why)
 
 
 def _block_row(row: BlocksRow, block: Block) -> BlocksRow:
-    baseline_s, epoch_s = block.baseline.epoch_s, block.parallel.epoch_s
+    alone, parallel = block.baseline, block.parallel
     row = replace(
         row,
+        block=block.name,
+        status="ok",
         baseline=block.origin,
-        epoch_s=epoch_s,
-        baseline_epoch_s=baseline_s,
+        epoch_s=parallel.epoch_s,
+        baseline_epoch_s=alone.epoch_s,
         drift=block.drift,
         has_drifted=None if math.isnan(block.drift) else block.has_drifted,
-        speedup=scaling.speedup(baseline_s, epoch_s),
+        speedup=scaling.speedup(alone.epoch_s, parallel.epoch_s),
     )
     if row.scaling == "strong":
         return row
     return replace(
         row,
-        communication_s=scaling.communication_s(baseline_s, epoch_s, row.gpus),
-        communication_step_s=scaling.communication_step_s(block.baseline.step_s, block.parallel.step_s),
+        communication_s=scaling.communication_s(alone.epoch_s, parallel.epoch_s, row.gpus),
+        communication_step_s=scaling.communication_step_s(alone.step_s, parallel.step_s),
     )

@@ -1,6 +1,6 @@
 """Epoch times, throughput, MFU and speedup of the points of a study."""
 
-from collections.abc import Collection
+from collections.abc import Iterator
 from dataclasses import replace
 from math import nan
 from statistics import median
@@ -10,6 +10,7 @@ from dpscale.analyse.timing.points import Comparison, Point, Points
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import multiplied
 from dpscale.formulas.statistics import repeatability
+from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.strategies.known import strategy
@@ -86,17 +87,17 @@ def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) 
     )
 
 
-def weak_series(points: Points, batches: Collection[int]) -> list[Comparison]:
-    """The points of these batches per GPU."""
-    several = (point for point in points.values() if point.configuration.gpus > 1)
-    return [point.weak for point in several if point.configuration.batch_per_gpu in batches]
-
-
-def strong_series(points: Points, batches: Collection[int]) -> list[Comparison]:
-    """The points of these global batches, beside one GPU at the same."""
-    several = (point for point in points.values() if point.configuration.gpus > 1)
-    at = ((point, point.configuration.global_batch) for point in several)
-    return [point.beside(batch) for point, batch in at if batch in batches]
+def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Comparison]]:
+    """The points on several GPUs beside one GPU: of the `weak` series at the same batch per GPU, then of the `strong`
+    ones at the same global batch."""
+    several = [point for point in points.values() if point.configuration.gpus > 1]
+    batches = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
+    for point in several:
+        if point.configuration.batch_per_gpu in batches:
+            yield "weak", point.weak
+    for point in several:
+        if point.configuration.global_batch in study["strong_scaling_global_batch"]:
+            yield "strong", point.beside(point.configuration.global_batch)
 
 
 def speedup_row(series: str, compared: Comparison) -> SpeedupRow:

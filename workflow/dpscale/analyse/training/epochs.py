@@ -61,11 +61,7 @@ def curve_rows(epochs: Iterable[TrainingRow], summary: Iterable[TrainingSummaryR
             times = [row.epoch_s for row in seeds if isfinite(row.epoch_s)]
             yield TrainingCurvesRow(
                 arm=arm,
-                strategy=first.strategy,
-                gpus=first.gpus,
-                batch_per_gpu=first.batch_per_gpu,
-                global_batch=first.global_batch,
-                environment=environment,
+                **first.point,
                 compared_with=against.get((arm, environment), ""),
                 epoch=epoch,
                 seeds=len(seeds),

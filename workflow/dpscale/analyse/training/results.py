@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dpscale.analyse.timing.points import point_fields
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import paired_difference, welch_difference
-from dpscale.plan.cells import AnyCell, TrainingCell
+from dpscale.plan.cells import AnyCell, Configuration, TrainingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
@@ -104,14 +105,7 @@ class ArmResults:
     @property
     def place(self) -> ArmFields:
         """The columns that every row of an arm starts with."""
-        return {
-            "arm": self.arm,
-            "strategy": self.settings.strategy,
-            "gpus": self.settings.gpus,
-            "batch_per_gpu": self.settings.batch_per_gpu,
-            "global_batch": self.settings.global_batch,
-            "environment": self.environment,
-        }
+        return {"arm": self.arm, **point_fields(Configuration.of_arm(self.settings), self.environment)}
 
 
 def _as_written(value: Any) -> str:
