@@ -33,27 +33,23 @@ def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
         *_strategies(here, tables), *_larger_batch(here, tables), *_variants(here, tables), *_one_device(here, tables),
     ]  # fmt: skip
     if is_none_faster(row.speedup for row in several):
-        one = f"1 in place of {most.gpus}"
-        found.append(
-            _saving(
-                replace(here, problem=FEWER, used=str(most.gpus), better=one, on_gpus=1), most.epoch_s, most.speedup
-            )
-        )
+        fewer = replace(here, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
+        found.append(_saving(fewer, most.epoch_s, most.speedup, 1 / most.gpus))
     worth = [row for row in found if row.saving.is_above(0) or not row.saving.has_interval]
     worth = [row for row in worth if row.problem == FEWER or row.saving.value >= LEAST_SAVING]
     return sorted(worth, key=lambda row: (row.problem != FEWER, not row.saving.has_interval, -row.saving.value))
 
 
-def _saving(row: AdviceRow, used_s: Figure, over: Figure) -> AdviceRow:
-    """`over` is the better one's time over what is used: the better time follows from it, so that the three fit."""
+def _saving(row: AdviceRow, used_s: Figure, over: Figure, devices: float = 1) -> AdviceRow:
+    """`over` is the better one's time over what is used: the better time follows from it, so that the three fit. It
+    takes so many times the `devices` that are used."""
     share = over.sure
-    of_devices = (row.on_gpus or row.gpus) / row.gpus
     return replace(
         row,
         used_s=used_s.value,
         better_s=used_s.value * share.value,
         saving=share.map(lambda value: 1 - value),
-        saving_gpu_s=share.map(lambda value: 1 - value * of_devices),
+        saving_gpu_s=share.map(lambda value: 1 - value * devices),
     )
 
 
@@ -94,8 +90,7 @@ def _variants(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
             named = replace(
                 here, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus, chosen_from=len(others)
             )
-            row = _saving(replace(named, gpus=place.gpus), base[0].epoch_s, faster.map(lambda value: 1 / value))
-            yield replace(row, gpus=here.gpus)
+            yield _saving(named, base[0].epoch_s, faster.map(lambda value: 1 / value))
             return
 
 
@@ -111,4 +106,4 @@ def _one_device(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
         if _is_at(row, here) and row.other_variant == BASE and row.ratio.value >= 1:
             times = best_of(row.ratio, max(1, chosen_from), row.units)
             named = replace(here, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1, chosen_from=chosen_from)
-            yield _saving(named, row.other_epoch_s, times.map(lambda value: 1 / value))
+            yield _saving(named, row.other_epoch_s, times.map(lambda value: 1 / value), 1 / here.gpus)

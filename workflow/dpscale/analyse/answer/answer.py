@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, first_scope
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of
 from dpscale.analyse.timing.times import WORTH
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -73,7 +73,7 @@ def answer_of(tables: Tables) -> Answer:
 def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:
     """One device, then every number of devices of the study, at the batch per device of the answer or near it."""
     weak = [row for row in tables.speedup if row.scaling == "weak" and row.status == "ok"]
-    scope = first_scope(weak)
+    scope = min((row.scope for row in weak), default=COMPUTE)  # compute, where there is one
     here = _of_one_environment(row for row in weak if row.scope == scope)
     common = _nearest(here, batch)
     if common is not None:

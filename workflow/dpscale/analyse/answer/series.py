@@ -1,7 +1,7 @@
 """Series: a strategy on a number of devices in an environment. Which rows are of one."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from dpscale.tables.row import OfConfiguration
 
@@ -12,11 +12,6 @@ class Series(NamedTuple):
     strategy: str
     gpus: int
     environment: str
-
-
-class Scoped(Protocol):
-    @property
-    def scope(self) -> str: ...
 
 
 R = TypeVar("R", bound=OfConfiguration)
@@ -35,8 +30,3 @@ def configuration_of(row: OfConfiguration) -> Configuration:
 def of_series(rows: Iterable[R], series: Series) -> list[R]:
     """The rows of a series."""
     return [row for row in rows if series_of(row) == series]
-
-
-def first_scope(rows: Iterable[Scoped]) -> str:
-    """Compute, where there is one."""
-    return min((row.scope for row in rows), default=COMPUTE)

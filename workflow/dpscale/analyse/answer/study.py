@@ -86,10 +86,9 @@ class StudyPlace:
     def loaded(self) -> TimesRow | None:
         return self.times.get((configuration_of(self.gain), END_TO_END))
 
-    def of(self, rows: Iterable[R], name: str = "", devices: int = 0) -> list[R]:
-        """The rows of this configuration, or of another strategy on another number of devices at its batch."""
-        here = self.at(name or self.gain.strategy, devices or self.gain.gpus)
-        return [row for row in rows if configuration_of(row) == here]
+    def of(self, rows: Iterable[R]) -> list[R]:
+        """The rows of this configuration."""
+        return [row for row in rows if configuration_of(row) == configuration_of(self.gain)]
 
     def at(self, name: str, devices: int, batch: int = 0) -> Configuration:
         return name, devices, batch or self.gain.batch_per_gpu, self.gain.environment

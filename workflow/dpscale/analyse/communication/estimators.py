@@ -74,7 +74,9 @@ def from_steps(records: Sequence[Record]) -> CommunicationRow:
         return estimate_of_runs(runs, scale) if runs else UNKNOWN
 
     def mean(value: Callable[[Record, Device], float]) -> Figure:
-        return over(lambda record: [fmean(value(record, device) for device in devices) for devices in _devices(record)])
+        return over(
+            lambda record: [fmean(value(record, device) for device in devices) for devices in devices_of(record)]
+        )
 
     return CommunicationRow(
         training_step_s=over(lambda record: _step_s(record, "training"), "log"),
@@ -90,12 +92,12 @@ def from_steps(records: Sequence[Record]) -> CommunicationRow:
 
 def profiler_state(records: Sequence[Record]) -> str:
     """What is to be said of the profiler's figures in one word; none where there are none."""
-    profiled = [record for record in records if record["profile"]]
-    if any(map(is_distorted, profiled)):
+    seen = list(filter(profiled, records))
+    if any(map(is_distorted, seen)):
         return DISTORTED
-    if any(map(has_artefacts, profiled)):
+    if any(map(has_artefacts, seen)):
         return ARTEFACT
-    return "ok" if profiled else ""
+    return "ok" if seen else ""
 
 
 def is_distorted(record: Record) -> bool:
@@ -106,7 +108,7 @@ def is_distorted(record: Record) -> bool:
 
 def has_artefacts(record: Record) -> bool:
     """Whether the profiler shows more exposed communication on a device than there is room for in the step."""
-    return any(device["exposed_s"] > _room_s(record, device) for devices in _devices(record) for device in devices)
+    return any(device["exposed_s"] > _room_s(record, device) for devices in devices_of(record) for device in devices)
 
 
 def exposed_s(record: Record, device: Device) -> float:
@@ -127,12 +129,17 @@ def _unprofiled_step_s(record: Record) -> float:
 
 def profiled_step_s(record: Record) -> list[float]:
     """The steps of profiled blocks."""
-    return [block["step_s"] for block in record["profile"]["blocks"]] if record["profile"] else []
+    return [block["step_s"] for block in profiled(record)]
 
 
-def _devices(record: Record) -> list[list[Device]]:
+def profiled(record: Record) -> list[Mapping[str, Any]]:
+    """Its profiled blocks."""
+    return record["profile"]["blocks"] if record["profile"] else []
+
+
+def devices_of(record: Record) -> list[list[Device]]:
     """What the profiler saw of every device, in every block."""
-    return [block["devices"] for block in record["profile"]["blocks"]] if record["profile"] else []
+    return [block["devices"] for block in profiled(record)]
 
 
 def _least_s(record: Record) -> list[float]:
@@ -140,7 +147,7 @@ def _least_s(record: Record) -> list[float]:
     Only where all send alike."""
     if not strategy(record["cell"]["strategy"]).all_ranks_send_alike:
         return []
-    return [min(_communication_s(record, device) for device in devices) for devices in _devices(record)]
+    return [min(_communication_s(record, device) for device in devices) for devices in devices_of(record)]
 
 
 def _communication_s(_: Record, device: Device) -> float:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dpscale.analyse.communication.estimators import Steps, profiler_state
+from dpscale.analyse.communication.estimators import Steps, devices_of, profiler_state
 from dpscale.analyse.timing.points import point_fields
 from dpscale.plan.cells import AnyCell, CommunicationCell, Configuration
 from dpscale.records.files import Record
@@ -27,7 +27,7 @@ def steps_of(records: Mapping[AnyCell, Record]) -> Steps:
 def steps_rows(steps: Steps) -> Iterator[StepsRow]:
     """The parts of the step of every device, which add up to `parts_s`."""
     for (configuration, environment), records in sorted(steps.items()):
-        blocks = [block["devices"] for record in records if record["profile"] for block in record["profile"]["blocks"]]
+        blocks = (devices for record in records for devices in devices_of(record))
         for devices in zip(*blocks, strict=True):
             middle = sorted(devices, key=lambda device: float(device["step_s"]))[len(devices) // 2]
             parts = {part: sum(phase[part] for phase in middle["phases"].values()) for part in PARTS}

@@ -19,8 +19,7 @@ from dpscale.tables.study import EnvironmentsRow
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
 NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 # Variables that change what libraries do, and so numbers: all of NCCL's, and the one that takes TF32 away or forces it.
-_NCCL = "NCCL_"
-_STEERING = (_NCCL, "NVIDIA_TF32_OVERRIDE")
+_NCCL, _TF32 = "NCCL_", "NVIDIA_TF32_OVERRIDE"
 
 Description = tuple[str, ...]
 
@@ -83,7 +82,7 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
     for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1]["started_at"])):
         version = record["measurement_version"]
         older = "" if version == newest[record["kind"]] else str(version)
-        description = (*_describe(record, _without_nccl(record)).values(), older)
+        description = (*_describe(record, _variables(record, _TF32)).values(), older)
         alike = [known for known in environments if known.admits(record, description)]
         if not alike:
             alike = [_Environment(description, _images(record), _nccl(record))]
@@ -121,7 +120,7 @@ def environment_rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell
         yield EnvironmentsRow(
             environment=letter,
             dataset_sha256=next(filter(None, map(_images, group)), ""),
-            **_describe(group[0], _steering(group[0])),
+            **_describe(group[0], _variables(group[0], _NCCL, _TF32)),
             links=joined(_describe_link(link) for record in group for link in record["hardware"]["links"]),
             cpu_cores=joined(str(record["hardware"]["cpu_cores"]) for record in group),
             hosts=joined(host for record in group for host in hosts(record)),
@@ -161,20 +160,16 @@ def hosts(record: Record) -> list[str]:
     return [node["hardware"]["host"] for node in record.get("nodes", [record])]
 
 
-def _steering(record: Record) -> list[str]:
+def _variables(record: Record, *prefixes: str) -> list[str]:
     variables = record["provenance"]["environment"]
-    return [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(_STEERING)]
-
-
-def _without_nccl(record: Record) -> list[str]:
-    return [variable for variable in _steering(record) if not variable.startswith(_NCCL)]
+    return [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(prefixes)]
 
 
 def _nccl(record: Record) -> str | None:
     """NCCL's variables; None on one GPU, where it has nothing to do."""
     if len(record["hardware"]["gpus"]) == 1 and "nodes" not in record:
         return None
-    return "; ".join(variable for variable in _steering(record) if variable.startswith(_NCCL))
+    return "; ".join(_variables(record, _NCCL))
 
 
 def _letter(number: int) -> str:

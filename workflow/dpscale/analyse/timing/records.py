@@ -14,7 +14,7 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
-from dpscale.tables.row import Row, grouped
+from dpscale.tables.row import grouped
 from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
 from dpscale.tables.timing import TimesRow
 
@@ -32,7 +32,7 @@ def missing_rows(study: Study, collected: Collected) -> dict[AnyCell, MissingRow
 
 
 def _missing(cell: AnyCell, collected: Collected) -> MissingRow:
-    row = MissingRow(path=cell.path, kind=cell.kind, **_labels(cell, MissingRow), status="missing", reason=NO_RECORD)
+    row = replace(MissingRow.read(cell.labels), path=cell.path, kind=cell.kind, status="missing", reason=NO_RECORD)
     if failure := collected.failures.get(cell):
         return replace(row, status=failure.state, reason=failure.reason, log=failure.log)
     if cell in collected.rejected:
@@ -46,11 +46,6 @@ def weightiest(missing: Iterable[MissingRow]) -> tuple[str, str]:
     return row.status, row.reason
 
 
-def _labels(cell: AnyCell, kind: type[Row]) -> dict[str, Any]:
-    """What tells it from others, as far as the table has columns of it."""
-    return {name: value for name, value in cell.labels.items() if name in kind.columns()}
-
-
 def record_row(cell: AnyCell, record: Record) -> RecordsRow:
     """When, where and by which commit it was measured, and what disturbed it."""
     readings = [*record["sensors"]["before"], *(record["sensors"]["after"] or [])]
@@ -60,10 +55,10 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
     slowed = _slowed(epochs)
     images, provenance = record.get("dataset", {}), record["provenance"]
     gpus = [gpu for node in record.get("nodes", [record]) for gpu in node["hardware"]["gpus"]]
-    return RecordsRow(
+    return replace(
+        RecordsRow.read(cell.labels),
         path=cell.path,
         kind=cell.kind,
-        **_labels(cell, RecordsRow),
         status=record["status"],
         environment=record["environment"],
         started_at=record["started_at"],

@@ -21,24 +21,22 @@ def scopes_rows(
     of_runs: dict[tuple[object, ...], dict[OnServer, float]] = defaultdict(dict)
     for run in runs:
         of_runs[*run.point.values(), run.scope][OnServer(f"run {run.run}", run.server or 0)] = run.epoch_s
-    loaded = {tuple(row.point.values()): row for row in times if row.status == "ok" and row.scope == "end_to_end"}
-    for row in times:
-        place = tuple(row.point.values())
-        if row.status != "ok" or row.scope != "compute" or place not in loaded:
+    timed = {(*row.point.values(), row.scope): row for row in times if row.status == "ok"}
+    for here, row in timed.items():
+        there = (*row.point.values(), "end_to_end")
+        if row.scope != "compute" or there not in timed:
             continue
-        here, there = (*place, "compute"), (*place, "end_to_end")
-        speedup, loaded_speedup = gained.get(here, UNKNOWN), gained.get(there, UNKNOWN)
-        epoch_s, loaded_s = row.epoch_s.value, loaded[place].epoch_s.value
-        longer = moved(_loading(of_runs[there], of_runs[here]), loaded_s / epoch_s)
+        loaded = timed[there]
+        longer = moved(_loading(of_runs[there], of_runs[here]), loaded.epoch_s.value / row.epoch_s.value)
         yield ScopesRow(
             **row.point,
             is_headline=row.is_headline,
             epoch_s=row.epoch_s,
-            end_to_end_epoch_s=loaded[place].epoch_s,
-            loader_s=multiplied(longer.map(lambda ratio: ratio - 1), epoch_s),
+            end_to_end_epoch_s=loaded.epoch_s,
+            loader_s=multiplied(longer.map(lambda ratio: ratio - 1), row.epoch_s.value),
             loading_ratio=longer,
-            speedup=speedup,
-            end_to_end_speedup=loaded_speedup,
+            speedup=gained.get(here, UNKNOWN),
+            end_to_end_speedup=gained.get(there, UNKNOWN),
         )
 
 

@@ -97,11 +97,7 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Reco
 
 
 def _rate(point: Point, name: str) -> Figure:
-    def of_record(record: Record) -> float | None:
-        rate: float | None = (record.get("chip") or {}).get(name)
-        return rate
-
-    return point.over_runs(of_record)
+    return point.over_runs(lambda record: (record.get("chip") or {}).get(name))
 
 
 def _speedup(point: Point) -> Figure:

@@ -4,12 +4,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from dpscale.analyse.answer.series import Scoped
 from dpscale.present.text.numbers import ABSENT
 from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
 from dpscale.tables.column import Column
+from dpscale.tables.row import Place
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import STATES
@@ -148,7 +148,7 @@ class Terms:
         """`ddp on 4 GPUs`."""
         return f"{row.strategy} on {self.count(row.gpus)}"
 
-    def scope(self, row: Scoped) -> str:
+    def scope(self, row: Place) -> str:
         """`compute scope`, and its environment where there are several."""
         return f"{scope(row.scope)}{self.environment(row)}"
 
