@@ -6,7 +6,7 @@
 All variants are built in the same two processes and take turns, in a random order, in every round; between rounds
 nothing runs. `captured` ones are a whole step in a CUDA graph, in bfloat16 and channels last, with the fused optimiser;
 `eager` ones are torch as it is, in float32. A speedup is twice the time of one GPU over that of two. One GPU is timed
-while the other idles, with the faster of both ways to compile. Intervals are over rounds on one machine, and over
+while the other idles. Intervals are over rounds on one machine, and over
 machines in the table of several.
 """
 
@@ -26,22 +26,21 @@ import click
 import torch
 import torch._dynamo
 import torch.distributed as dist
-from torch import Tensor
+from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.multiprocessing.spawn import start_processes
 
 from dpscale.formulas.figure import OnServer
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.resnet import build_network
-from dpscale.measure.model.units import units
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.workload.images import classification_loss
 from dpscale.schemas.settings import TimingSettings
-from dpscale.strategies.ddp.reducer import ForeachReducer
 from dpscale.strategies.in_torch import parallelise
 
 GPUS = 2
+SENDING = ("ddp", "unsent")
 ROUNDS = 7
 STEPS = {True: 120, False: 25}
 WARM_UP_STEPS = 10
@@ -53,46 +52,31 @@ FAST = {
     "cuda_graph": True,
     "fused_optimiser": True,
 }
-REGIONAL = {**FAST, "compile": "regional"}
 NO_BUFFERS = {"ddp_broadcast_buffers": False}
 VIEWS = {**NO_BUFFERS, "ddp_gradient_as_bucket_view": True}
-FOREACH = {**NO_BUFFERS, "ddp_reducer": "foreach"}
-BFLOAT16 = {"ddp_gradient_dtype": "bfloat16"}
 FUSED = {"fused_optimiser": True}
-# By name: the strategy (`alone` and `together` are plain networks, on one GPU and on both), and its settings.
+# By name: what is trained (`alone` and `together` are plain networks, on one GPU and on both; `unsent` is ddp that
+# fills its buckets and sends nothing), and its settings.
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "captured: alone": ("alone", FAST),
-    "captured: alone, regional": ("alone", REGIONAL),
-    "captured: together": ("together", REGIONAL),
-    "captured: copies, nothing sent": ("copies", {**REGIONAL, **FOREACH}),
-    "captured: foreach": ("ddp", {**REGIONAL, **FOREACH}),
-    "captured: foreach, 1 MiB": ("ddp", {**REGIONAL, **FOREACH, "ddp_bucket_mb": 1}),
-    "captured: foreach, 2 MiB": ("ddp", {**REGIONAL, **FOREACH, "ddp_bucket_mb": 2}),
-    "captured: foreach, 8 MiB": ("ddp", {**REGIONAL, **FOREACH, "ddp_bucket_mb": 8}),
-    "captured: foreach, bfloat16": ("ddp", {**REGIONAL, **FOREACH, **BFLOAT16}),
+    "captured: together": ("together", FAST),
     "captured: ddp": ("ddp", FAST),
     "captured: ddp, no buffers": ("ddp", {**FAST, **NO_BUFFERS}),
     "captured: ddp, views": ("ddp", {**FAST, **VIEWS}),
+    "captured: ddp, views, 5 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 5}),
     "captured: ddp, views, 10 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
-    "captured: ddp, views, bfloat16": ("ddp", {**FAST, **VIEWS, **BFLOAT16}),
+    "captured: ddp, views, 10 MiB, unsent": ("unsent", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
+    "captured: ddp, views, 100 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 100}),
+    "captured: ddp, views, bfloat16": ("ddp", {**FAST, **VIEWS, "ddp_gradient_dtype": "bfloat16"}),
     "eager: alone": ("alone", {}),
     "eager: ddp": ("ddp", {}),
     "eager: ddp, views": ("ddp", VIEWS),
     "eager: alone, fused": ("alone", FUSED),
     "eager: ddp, views, fused": ("ddp", {**VIEWS, **FUSED}),
-    "eager: foreach, fused": ("ddp", {**FOREACH, **FUSED}),
-    "eager: foreach, fused, 25 MiB": ("ddp", {**FOREACH, **FUSED, "ddp_bucket_mb": 25}),
 }
 # What each rung adds to the one before it: together they are the step.
-LADDER = ("alone, regional", "together", "copies, nothing sent", "foreach")
+LADDER = ("alone", "together", "ddp, views, 10 MiB, unsent", "ddp, views, 10 MiB")
 Times = dict[str, list[float]]
-
-
-class CopiesAlone(ForeachReducer):
-    """Messages are filled, and not sent."""
-
-    def send(self, message: Tensor) -> Callable[[], Any]:
-        return bool
 
 
 @click.command()
@@ -116,29 +100,23 @@ def main(batch: int, only: str, out: Path | None, shows: bool, files: tuple[Path
 
 
 def table(machines: list[Times]) -> Iterator[str]:
-    """A line per variant: its step and its speedup; then the ladder of the best."""
+    """A line per variant: its step and its speedup; then the ladder of one with views."""
     for name in machines[0]:
         mode = name.split(":")[0]
         step = _figure(machines, itemgetter(name))
-        alike = _ratios(machines, mode, name, f"{mode}: alone{', fused' if 'fused' in name else ''}")
-        yield f"{name:34} {1e3 * step.value:.3f} ms  speedup {_shown(alike)}"
+        one = f"{mode}: alone{', fused' if 'fused' in name else ''}"
+        speedup = _figure(machines, partial(_speedups, one, name))
+        yield f"{name:38} {1e3 * step.value:.3f} ms  speedup {_shown(speedup)}"
     before: list[float] | None = None
-    for rung in LADDER if "captured: foreach" in machines[0] else ():
+    for rung in LADDER if "captured: ddp" in machines[0] else ():
         now = [median(times[f"captured: {rung}"]) for times in machines]
         added = now if before is None else [b - a for a, b in zip(before, now, strict=True)]
-        yield f"  {rung:34} {1e3 * sum(added) / len(added):+.3f} ms"
+        yield f"  {rung:38} {1e3 * sum(added) / len(added):+.3f} ms"
         before = now
 
 
-def _ratios(machines: list[Times], mode: str, name: str, one: str) -> Any:
-    """Speedup over the fastest step of one GPU in the same mode."""
-    ones = [one, *(other for other in (f"{mode}: alone, regional",) if other in machines[0])]
-
-    def of_rounds(times: Times) -> list[float]:
-        fastest = min(ones, key=lambda each: median(times[each]))
-        return [GPUS * a / b for a, b in zip(times[fastest], times[name], strict=True)]
-
-    return _figure(machines, of_rounds)
+def _speedups(one: str, two: str, times: Times) -> list[float]:
+    return [GPUS * a / b for a, b in zip(times[one], times[two], strict=True)]
 
 
 def _figure(machines: list[Times], values: Callable[[Times], list[float]]) -> Any:
@@ -163,9 +141,8 @@ def _rank(rank: int, names: list[str], batch: int, out: Path, folder: str) -> No
     limit = timedelta(seconds=120)
     dist.init_process_group("cpu:gloo,cuda:nccl", init_method=place, rank=rank, world_size=GPUS, timeout=limit)
     # A graph with collectives in it has to be captured before any without.
-    built = {
-        name: _built(*VARIANTS[name], batch, device) for name in sorted(names, key=lambda name: _kind(name) != "ddp")
-    }
+    in_order = sorted(names, key=lambda name: _kind(name) not in SENDING)
+    built = {name: _built(*VARIANTS[name], batch, device) for name in in_order}
     times: Times = {name: [] for name in names}
     order = random.Random(1)
     for number in range(ROUNDS + 1):
@@ -195,14 +172,13 @@ def _built(kind: str, changes: Mapping[str, Any], batch: int, device: torch.devi
     network = in_precision(network, settings.precision, "cuda").to(device).to(memory_format=layout)
     torch.backends.cudnn.benchmark = settings.cuda_graph
     if settings.compile != "none":
-        for part in units(network) if settings.compile == "regional" else [network]:
-            part.compile(dynamic=False)
+        network.compile(dynamic=False)
     stream = torch.cuda.Stream(device) if settings.cuda_graph else None
     with torch.cuda.stream(stream) if stream else nullcontext():
-        if kind == "ddp":
+        if kind in SENDING:
             network = parallelise(network, "ddp", [device], settings)
-        elif kind == "copies":
-            network = CopiesAlone(network, 4)
+        if kind == "unsent":
+            network.register_comm_hook(None, noop_hook)  # type: ignore[operator]
     fused = settings.fused_optimiser or None
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, fused=fused)
     step = training_step(network, optimiser, classification_loss, device, layout)

@@ -21,16 +21,16 @@ BATCH = 32
 
 
 def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -> None:
-    """Both add in another order, and the weights run apart: after 20 steps by little."""
+    """Both add in another order, and on a GPU in another one in every run: weights run apart, and rounding grows."""
     gpus = torch.cuda.device_count()
     settings = StepSettings(
-        precision="float32-strict", learning_rate=0.01, dataset_source="synthetic", epoch_images=1024
+        precision="float32-strict", learning_rate=1e-4, dataset_source="synthetic", epoch_images=1024
     )
     job = {"configuration": ["fsdp", gpus, BATCH], "settings": settings.to_json(), "seed": 1, "dataset": str(tmp_path)}
     with helpers_for_workers(), Workers("sharded_worker", {**job, "timeout_s": 300}, gpus, gpus) as started:
         outcome = started.outcome(300, end_with_parent=False)
     losses = outcome["losses"]
-    print(max(abs(a / b - 1) for a, b in zip(losses["fsdp"], losses["ddp"], strict=True)))
+    print([f"{a / b - 1:.1e}" for a, b in zip(losses["fsdp"], losses["ddp"], strict=True)])
     assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-3)
     sizes = unit_bytes(build_network("cifar_resnet18", 64))
     assert sorted(map(tuple, outcome["sent"])) == sorted(STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes}))

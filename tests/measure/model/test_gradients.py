@@ -24,7 +24,6 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-2}
 EXCHANGES: Mapping[str, tuple[dict[str, Any], float]] = {
     "small buckets": ({"ddp_bucket_mb": 0.05}, 1e-10),
     "views": ({"ddp_gradient_as_bucket_view": True, "ddp_broadcast_buffers": False}, 1e-10),
-    "foreach": ({"ddp_reducer": "foreach", "ddp_broadcast_buffers": False, "ddp_bucket_mb": 0.05}, 1e-10),
     "bfloat16": ({"ddp_gradient_dtype": "bfloat16"}, 2.0**-7),
 }
 

@@ -7,15 +7,15 @@ from torch import nn
 
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
+from dpscale.formulas.figure import OnServer
 from dpscale.measure.launch.cells import measure_communication, time_cell
 from dpscale.measure.launch.job import Run
 from dpscale.measure.model.precision import Autocast
 from dpscale.measure.model.resnet import build_network
-from dpscale.measure.model.units import units
 from dpscale.plan.cells import CommunicationCell, Configuration, TimingCell
 from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.fsdp import STRATEGY
-from dpscale.strategies.fsdp.in_torch import unit_bytes
+from dpscale.strategies.fsdp.in_torch import unit_bytes, units
 from warm_workers import outcome_of_two, warm_workers
 from workload_file import SAMPLES, written
 
@@ -42,7 +42,7 @@ def test_its_ladder_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path)
     point = Configuration("fsdp", GPUS, BATCH)
     with warm_workers():
         record = measure_communication(CommunicationCell(point, 1), SETTINGS, dataset, False, run)
-    rows = list(ladder_rows(point, "A", [{**record, "block": "1", "server": 0}]))
+    rows = list(ladder_rows(point, "A", [{**record, "block": OnServer("1", 0)}]))
     assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
 
 

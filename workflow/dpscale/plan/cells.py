@@ -246,8 +246,6 @@ def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
             return "cuda_graph", "a CUDA graph needs CUDA GPUs"
         if isinstance(settings, TimingSettings) and settings.images_on == "device":
             return "images_on", "on a CPU there is no memory but the host's"
-    if isinstance(settings, TimingSettings) and settings.ddp_reducer == "foreach" and settings.ddp_broadcast_buffers:
-        return "ddp_reducer", "foreach sends no buffers: set ddp.broadcast_buffers to false too"
     if isinstance(settings, TrainingSettings):
         return next(arm_contradictions(settings), None)
     return None

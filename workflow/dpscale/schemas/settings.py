@@ -192,10 +192,9 @@ class StepSettings(CollectivesSettings):
     )
     compile: str = step_setting(
         "compile",
-        "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph. regional "
-        "compiles every stage or block by itself: its gradients are there before those of the next one.",
+        "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph.",
         "none",
-        enum=["none", "default", "max-autotune", "regional"],
+        enum=["none", "default", "max-autotune"],
     )
     cuda_graph: bool = step_setting(
         "cuda_graph",
@@ -297,14 +296,6 @@ class TimingSettings(StepSettings):
         "end_to_end then augments them there, without a DataLoader.",
         "host",
         enum=["host", "device"],
-        variant_may_set=True,
-    )
-    ddp_reducer: str = setting(
-        "ddp.reducer",
-        "Who averages ddp's gradients. torch is its own reducer: a kernel for every weight fills the buckets. foreach "
-        "fills a message of bucket_mb (0: 4) with one kernel, and has every weight in every step; it sends no buffers.",
-        "torch",
-        enum=["torch", "foreach"],
         variant_may_set=True,
     )
     ddp_gradient_dtype: str = setting(

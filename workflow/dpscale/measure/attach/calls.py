@@ -76,20 +76,19 @@ class Numbers(Calls):
         self.last: dict[Any, Any] = {}
 
     def hook(self, real: Hooked) -> Hooked:
-        def hook(*args: Any, **kwargs: Any) -> Any:
-            tensor: Any = args[0] if args else kwargs.get("input")
+        def hook(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if self.inside or type(tensor) not in PLAIN or not tensor.is_cuda:
-                return real(*args, **kwargs)
+                return real(tensor, *args, **kwargs)
             self.count += 1
             if not NOW.counting:
-                return real(*args, **kwargs)
+                return real(tensor, *args, **kwargs)
             by = sys._getframe(1)
             key = by.f_code, by.f_lasti, real, tensor.shape, tensor.dtype
             if self.left_out and key in self.last:
                 return _copy(self.last[key])
             self.inside, began = True, clock()
             try:
-                value = real(*args, **kwargs)
+                value = real(tensor, *args, **kwargs)
             finally:
                 self.inside = False
             self.add(by, clock() - began)
@@ -186,7 +185,6 @@ COLLECTIVES = """
 """
 PLACES: Places = (
     *((of, COLLECTIVES, EXCHANGED.hook) for of in ((dist.distributed_c10d, dist) if dist.is_available() else ())),
-    *([(dist.Work, "wait", EXCHANGED.hook)] if dist.is_available() else []),  # for one that was only begun
     (DistributedDataParallel, "_post_forward", SEARCHED.hook),
     (torch.cuda, "empty_cache", EMPTIED.hook),
     (torch, "save", SAVED.hook),

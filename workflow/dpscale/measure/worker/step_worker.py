@@ -18,7 +18,6 @@ from torch.utils.data import Dataset
 from dpscale.errors import WorkloadError
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.size import network_size
-from dpscale.measure.model.units import units
 from dpscale.measure.worker.base import Worker
 from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
 from dpscale.measure.workload.batches import Batch, Step, to_device
@@ -34,7 +33,7 @@ from dpscale.strategies.known import strategy
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 # torch's own max-autotune would also put parts of the step in CUDA graphs, which is a setting of its own here.
 RECOMPILE_LIMIT = 64
-COMPILE_MODES = {"default": "default", "regional": "default", "max-autotune": "max-autotune-no-cudagraphs"}
+COMPILE_MODES = {"default": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 
 
 class StepWorker(Worker):
@@ -143,8 +142,7 @@ class StepWorker(Worker):
         if settings.compile != "none":
             # In place, before a strategy wraps it. DDP then has torch split the graph at its buckets, so that
             # allreduces still overlap with the backward pass. Every shape is compiled for itself.
-            for part in units(network) if settings.compile == "regional" else [network]:
-                part.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
+            network.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
         return network
 
     def step_of(self, network: nn.Module, optimiser: Optimizer) -> Step:

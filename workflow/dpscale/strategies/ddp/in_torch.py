@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, bf16_compress_hook
@@ -14,7 +13,6 @@ from torch.nn.parallel import DistributedDataParallel
 from dpscale.measure.workload.batches import Batch, Step, first
 from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.ddp import ONE_NODE
-from dpscale.strategies.ddp.reducer import MESSAGE_MB, ForeachReducer
 from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
 
@@ -25,10 +23,6 @@ SETTLES_IMAGES = 8
 
 
 def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
-    sends_bfloat16 = isinstance(settings, TimingSettings) and settings.ddp_gradient_dtype == "bfloat16"
-    if isinstance(settings, TimingSettings) and settings.ddp_reducer == "foreach":
-        dtype = torch.bfloat16 if sends_bfloat16 else None
-        return ForeachReducer(network, settings.ddp_bucket_mb or MESSAGE_MB, dtype)
     # Named only where it is not torch's default: newer versions warn of the name.
     without_buffers: dict[str, Any] = {} if settings.ddp_broadcast_buffers else {"broadcast_buffers": False}
     parallel = DistributedDataParallel(
@@ -38,7 +32,7 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
         gradient_as_bucket_view=settings.ddp_gradient_as_bucket_view,
         **without_buffers,
     )
-    if sends_bfloat16:
+    if isinstance(settings, TimingSettings) and settings.ddp_gradient_dtype == "bfloat16":
         parallel.register_comm_hook(None, bf16_compress_hook)
     return parallel
 
