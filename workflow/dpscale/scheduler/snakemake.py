@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from threading import Event, Timer
 from typing import TYPE_CHECKING
 
 from snakemake.settings.enums import RerunTrigger
@@ -64,13 +65,27 @@ def preload(workflow: "Workflow", cells: int, device: str) -> None:
 
 
 def schedule_when_jobs_end(workflow: "Workflow") -> None:
-    """On one machine, let Snakemake look for jobs to start when one has ended, and at no other time.
+    """Let Snakemake look for jobs to start when one has ended. On one machine that is all; elsewhere it submits at a
+    limited rate, and looks once more a second later.
 
-    With its default limit of 100 jobs a second, every look orders another one a second later: after 20 jobs there are
-    20 looks a second, each with a solver in a process of its own, beside what is measured.
+    With its default limit of 100 jobs a second, every look orders another one a second later, whatever is ordered
+    already: after 20 jobs there are 20 looks a second, each with a solver in a process of its own.
     """
+    scheduler = workflow.scheduler
     if workflow.executor_plugin.name == "local":
-        workflow.scheduler.job_rate_limiter = None
+        scheduler.job_rate_limiter = None
+    ordered = Event()
+
+    def order(delay_s: float) -> None:
+        if not ordered.is_set():
+            ordered.set()
+            Timer(delay_s, look).start()
+
+    def look() -> None:
+        ordered.clear()  # first: a look that begins now may order the next one
+        scheduler._open_jobs.release()
+
+    scheduler._schedule_reevalutation = order
 
 
 def jobs_to_run(workflow: "Workflow") -> list["Job"]:
