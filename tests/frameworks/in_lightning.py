@@ -1,10 +1,14 @@
 """python in_lightning.py: a module of Lightning, on two ranks that it starts itself."""
 import tempfile
 
-import lightning
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+try:
+    import lightning
+except ImportError:
+    import pytorch_lightning as lightning
 
 
 class Module(lightning.LightningModule):

@@ -18,8 +18,9 @@ PYTHON = os.environ.get("FRAMEWORKS", sys.executable)
 HERE = Path(__file__).parent
 
 
-def is_installed(name: str) -> bool:
-    return subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0
+def is_installed(*names: str) -> bool:
+    """Under one of these names."""
+    return any(subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0 for name in names)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def is_installed(name: str) -> bool:
     ],
 )
 def test_two_ranks_under(framework: str, command: list[str], expected: dict[str, Any], tmp_path: Path) -> None:
-    if not is_installed(framework):
+    if not is_installed(framework, f"pytorch_{framework}"):
         pytest.skip(f"{framework} is not installed: make test-frameworks")
     command = [str(HERE / word) if word.endswith(".py") else word for word in command]
     run = run_attached(tmp_path, command, minutes=0.1, python=PYTHON)

@@ -63,7 +63,9 @@ CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("slow_loader", both(loading_ms=10.0, steps_ms={**HEALTHY, "as_it_is": 20.3, "no_allreduce": 20.2}), 10.0),
     ("loading_disturbs", probes(as_it_is=20.3, no_allreduce=20.2), 10.0),
     ("heavy_gradients", both(steps_ms=SLOW_EXCHANGE), 10.2),
-    ("slow_link", both(steps_ms={**HEALTHY, "as_it_is": 1010.4, "batch_kept": 1010.3}), 1000.2),
+    ("slow_link", both(steps_ms={**HEALTHY, "as_it_is": 1010.4, "batch_kept": 1010.3}, world_size=4), 1000.2),
+    # Two workers of one machine have no link that is so slow.
+    ("heavy_gradients", both(steps_ms={**HEALTHY, "as_it_is": 1010.4, "batch_kept": 1010.3, "gc_off": 1010.4}), 801.0),
     ("interface", both(steps_ms=SLOW_EXCHANGE, environment={"GLOO_SOCKET_IFNAME": "eth1"}), 10.2),
     ("link_switched_off", both(steps_ms=SLOW_EXCHANGE, environment={"NCCL_P2P_DISABLE": "1"}, **ON_GPU), 10.2),
     ("gloo_with_cuda", both(steps_ms=SLOW_EXCHANGE, **{**ON_GPU, "backend": "gloo"}), 10.2),
@@ -85,7 +87,8 @@ CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("logging", both(lines=[{**LINE, "code": "writer.add_histogram(name, p.grad)", "share": 0.5}]), 5.2),
     ("sharding", both(optimiser={"class": "ZeroRedundancyOptimizer"}, collectives=[
         {"calls": 800, "seconds": 2.0}]), 5.0),
-    ("scalars", both(collectives=[
+    # A rank's own pace is without them.
+    ("scalars", both(steps_ms={**HEALTHY, "no_allreduce": 5.1, "batch_kept_no_allreduce": 5.0}, collectives=[
         {**LINE, "code": "all_reduce(x)", "calls": 800, "seconds": 2.0}]), 5.0),
     ("work_not_divided", both(loader=LOADER), 5.2),
     ("started_twice", both(world_size=1, strategy="single"), 5.2),
@@ -137,6 +140,8 @@ def test_every_cause_has_a_case() -> None:
         ({"gaps": [gap("f(x)", what="gc")]}, None, 0.0, "nothing"),
         ({"environment": {"NCCL_P2P_DISABLE": "1"}, "steps_ms": SLOW_EXCHANGE}, None, 0.0, "heavy_gradients"),
         ({"optimiser": {"class": "ZeroRedundancyOptimizer"}}, None, 0.0, "nothing"),
+        # So few bytes take no such time: the ranks wait for a core.
+        ({"gradient_bytes": 20_000, "steps_ms": SLOW_EXCHANGE}, None, 0.0, "nothing"),
     ],
 )
 def test_the_cause_that_is_named_first(

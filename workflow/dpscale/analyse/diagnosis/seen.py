@@ -38,9 +38,9 @@ EVENTS = (
 FLOAT64_SLOWER = 2.0
 # A GPU that is busy for a smaller part of a step waits for its launches.
 BUSY_GPU = 0.6
-# An exchange that is no faster than that, in GB/s, has a slow link, whatever of it was hidden. Of fewer bytes it is as
-# long as a call takes.
-SLOW_EXCHANGE, FEWEST_BYTES = {"cuda": 4.0, "cpu": 0.05}, 1e6
+# An exchange that is no faster than that, in GB/s, has a slow link, whatever of it was hidden. Few bytes tell no link,
+# nor do CPU workers of one machine: what takes longer there than a call, and that, is waiting for a core.
+SLOW_EXCHANGE, FEWEST_BYTES, CALL_S = {"cuda": 4.0, "cpu": 0.05}, 1e6, 1e-3
 # A GPU that idles while cuDNN searches, in a larger part of the steps than that, does not wait for launches.
 OFTEN = 0.1
 # Samples that ranks have in common, of those that they can have, from which on the work is not divided.
@@ -231,17 +231,17 @@ def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
         loaded = minus(probes[probes.whole], probes["no_allreduce"])
         added = replace(added, seconds=in_rounds(lambda one, other: (one + other) / 2, added.seconds, loaded))
     device, size, n = seen.first["device"], seen.part("gradient_bytes") or 0, probes.devices
-    rate = 2 * (n - 1) / n * size / max(added.seconds.value, 1e-9) / 1e9
+    moved_gb = 2 * (n - 1) / n * size / 1e9
+    rate = moved_gb / max(added.seconds.value, 1e-9)
     evidence = [*times(probes, probes.in_memory, "own_pace"), Evidence("gradient_bytes", exact(size), MB)]
     evidence.append(Evidence("exchanged", exact(rate), GB_PER_S))
+    tells_link = size > FEWEST_BYTES and (device == "cuda" or seen.first["world_size"] > len(seen.ranks))
+    if not tells_link:
+        most_s = (seen.part("micro_batches_per_step") or 1) * (CALL_S + moved_gb / SLOW_EXCHANGE[device])
+        added = replace(added, seconds=added.seconds.map(lambda seconds: min(seconds, most_s)))
     off, notes = seen.variables(SWITCHED_OFF), seen.variables(INTERFACES)
-    name = (
-        "interface"
-        if notes
-        else "slow_link"
-        if size > FEWEST_BYTES and rate < SLOW_EXCHANGE[device]
-        else "heavy_gradients"
-    )
+    is_slow = tells_link and rate < SLOW_EXCHANGE[device]
+    name = "interface" if notes else "slow_link" if is_slow else "heavy_gradients"
     if device == "cuda" and seen.part("backend") == "gloo":
         name = "gloo_with_cuda"
     elif "nccl" in (seen.part("backend") or "") and off:  # also cpu:gloo,cuda:nccl

@@ -76,19 +76,20 @@ class Numbers(Calls):
         self.last: dict[Any, Any] = {}
 
     def hook(self, real: Hooked) -> Hooked:
-        def hook(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            tensor: Any = args[0] if args else kwargs.get("input")
             if self.inside or type(tensor) not in PLAIN or not tensor.is_cuda:
-                return real(tensor, *args, **kwargs)
+                return real(*args, **kwargs)
             self.count += 1
             if not NOW.counting:
-                return real(tensor, *args, **kwargs)
+                return real(*args, **kwargs)
             by = sys._getframe(1)
             key = by.f_code, by.f_lasti, real, tensor.shape, tensor.dtype
             if self.left_out and key in self.last:
                 return _copy(self.last[key])
             self.inside, began = True, clock()
             try:
-                value = real(tensor, *args, **kwargs)
+                value = real(*args, **kwargs)
             finally:
                 self.inside = False
             self.add(by, clock() - began)
@@ -185,6 +186,7 @@ COLLECTIVES = """
 """
 PLACES: Places = (
     *((of, COLLECTIVES, EXCHANGED.hook) for of in ((dist.distributed_c10d, dist) if dist.is_available() else ())),
+    *([(dist.Work, "wait", EXCHANGED.hook)] if dist.is_available() else []),  # for one that was only begun
     (DistributedDataParallel, "_post_forward", SEARCHED.hook),
     (torch.cuda, "empty_cache", EMPTIED.hook),
     (torch, "save", SAVED.hook),

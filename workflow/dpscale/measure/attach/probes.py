@@ -162,7 +162,7 @@ def _in_float32(scene: Scene) -> bool:
         return False
     types = dtypes(scene.optimisers)
     is_widest = max(types, key=lambda name: types[name]) == "float32"
-    return is_widest and not EVENTS.autocast and not torch.is_autocast_enabled()
+    return is_widest and not EVENTS.autocast and not torch.is_autocast_enabled("cuda")
 
 
 def _autocast(_scene: Scene) -> Undo:
@@ -247,7 +247,7 @@ PROBES: dict[str, Intervention] = {
         _set((_cudnn, "benchmark", False), (EVENTS, "search_off", True)),
     ),
     "precision": Intervention(
-        lambda scene: _in_float32(scene) and not _cuda.matmul.allow_tf32,
+        lambda scene: _in_float32(scene) and not (_cuda.matmul.allow_tf32 and _cudnn.allow_tf32),
         _set((_cuda.matmul, "allow_tf32", True), (_cudnn, "allow_tf32", True)),
     ),
     "autocast_bfloat16": Intervention(_in_float32, _autocast),

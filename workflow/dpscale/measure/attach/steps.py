@@ -9,7 +9,7 @@ from typing import Any
 from weakref import ref
 
 from . import calls
-from .calls import EVENTS, SAVED
+from .calls import EVENTS, EXCHANGED, SAVED
 from .hooks import NOW
 from .loader import LOADING
 from .network import NETWORK
@@ -57,7 +57,7 @@ class Optimisers:
 
     def synchronise(self) -> None:
         if self.on_gpu:
-            for device in {parameter.device for parameter in parameters(self.living())}:
+            for device in {parameter.device for parameter in parameters(self.living()) if parameter.is_cuda}:
                 calls.real_synchronize(device)
 
 
@@ -81,13 +81,19 @@ class StepClock:
         self.times: list[float] = []
         self.borders: list[int] = []
         self.loading = [LOADING.seconds]
-        # Of a GPU: the work that is queued, since a step that waits for it is no pause; and pauses beyond that.
-        self.ahead_s = self.excess_s = 0.0
+        self.exchanged_s = EXCHANGED.seconds
+        # Of a GPU: the work that is queued, since a step that waits for it is no pause.
+        self.ahead_s = 0.0
+        self.excess_s = 0.0  # that is no part of the block: pauses on a GPU; in a rank's own pace, waits for others
         self.since = clock()
 
     def stepped(self, turn: Turn, may_be_pause: bool) -> None:
         now = clock()
         seconds, self.since = now - self.since, now
+        exchanged, self.exchanged_s = EXCHANGED.seconds - self.exchanged_s, EXCHANGED.seconds
+        if NETWORK.no_allreduce and not self.on_gpu:
+            self.excess_s += exchanged
+            seconds -= exchanged
         self.left -= 1
         NOW.step += 1
         self.times.append(seconds)
