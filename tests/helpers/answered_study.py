@@ -60,4 +60,4 @@ def _alone(cell: TimingCell) -> Any:
 
 def screen_of(tables: Tables, device: str = "cuda", per_gpu_hour: float | None = None) -> FirstScreen:
     terms = Terms.of(Study({**VALUES, "device": device}).values, tables)
-    return first_screen(answer_of(tables), terms, per_gpu_hour)
+    return first_screen(answer_of(tables, per_gpu_hour), terms)

@@ -12,11 +12,12 @@ from page_tables import (
 )
 
 from dpscale.present.handin.assignment import sheets
+from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sheet import Sheet
 
 
 def by_id(**data: Any) -> dict[str, Sheet]:
-    return {sheet.id: sheet for sheet in sheets(tables(**data) if data else h200(), GPU)}
+    return {sheet.id: sheet for sheet in sheets(AssignmentRows.of(tables(**data) if data else h200()), GPU)}
 
 
 def rows_of(sheet: Sheet, group: str) -> dict[str, list[str]]:
@@ -53,6 +54,6 @@ def test_environments_have_tables_of_their_own() -> None:
         for strategy, gpus in (("single", 1), ("ddp", 2))
     ]
     data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
-    found = sheets(data, SEVERAL)
+    found = sheets(AssignmentRows.of(data), SEVERAL)
     assert [sheet.id for sheet in found] == ["table-1-a", "table-1-b"]
     assert found[1].title == "Table 1: time and speedup in environment B"

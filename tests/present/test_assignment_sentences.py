@@ -8,6 +8,7 @@ import pytest
 from page_tables import GPU, h200, tables
 
 from dpscale.formulas.figure import Figure
+from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sentences import Paragraphs, of_bandwidth, of_communication, of_speedup
 from dpscale.tables.communication import LadderRow
 from dpscale.tables.tables import Tables
@@ -23,19 +24,19 @@ def text(paragraphs: Paragraphs) -> str:
 
 
 def speedup(data: Tables) -> str:
-    return text(of_speedup(data, "compute", GPU))
+    return text(of_speedup(AssignmentRows.of(data), "compute", GPU))
 
 
 def with_loading(data: Tables) -> str:
-    return text(of_speedup(data, "end_to_end", GPU))
+    return text(of_speedup(AssignmentRows.of(data), "end_to_end", GPU))
 
 
 def communication(data: Tables) -> str:
-    return text(of_communication(data, GPU))
+    return text(of_communication(AssignmentRows.of(data), GPU))
 
 
 def bandwidth(data: Tables) -> str:
-    return text(of_bandwidth(data, GPU))
+    return text(of_bandwidth(AssignmentRows.of(data).bandwidth, GPU))
 
 
 def is_at(row: object, where: dict[str, Any]) -> bool:

@@ -19,19 +19,21 @@ from page_tables import (
     ladder_rows,
     place,
     speedup_row,
+    study,
     tables,
 )
 from variant_tables import BASE, FAST, SLOW, of_variants, variant_row, with_variants
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts import training, variants
+from dpscale.present.charts import training
 from dpscale.present.charts.axes import HEIGHT, WIDTH, Frame
 from dpscale.present.charts.chart import Chart, chart_of_lines
 from dpscale.present.charts.communication import bus_bandwidth, ladders
 from dpscale.present.charts.panel import DrawnSeries, Marker, Panel
 from dpscale.present.charts.svg import LABEL_X, for_page
-from dpscale.present.charts.timing import efficiency, speedup
+from dpscale.present.study.charts import charts_of
 from dpscale.present.text.words import Terms
+from dpscale.tables.tables import Tables
 from pictures import description, headings, places, texts
 
 # To draw charts takes longest of all.
@@ -41,8 +43,12 @@ AT: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
 Rows = list[dict[str, Any]]
 
 
+def efficiency(data: Tables, terms: Terms = GPU) -> Chart:
+    return charts_of(study(), data, terms)["efficiency"]
+
+
 def of_efficiency(*rows: dict[str, Any], terms: Terms = GPU) -> Chart:
-    return efficiency(tables(speedup=list(rows)).speedup, terms)
+    return efficiency(tables(speedup=list(rows)), terms)
 
 
 def of_ladder(*rungs: tuple[float, float]) -> Chart:
@@ -56,7 +62,7 @@ def of_bandwidth(*rows: dict[str, Any]) -> Chart:
 def on_one(*rows: dict[str, Any]) -> Chart:
     """Epochs on one GPU; one on several is none of these."""
     more = variant_row("graph", 1.0, strategy="ddp", gpus=2)
-    return variants.epochs_on_one(of_variants(*rows, more).variants, GPU)
+    return charts_of(study(), of_variants(*rows, more), GPU)["variants_on_one"]
 
 
 def of_accuracy(
@@ -155,15 +161,16 @@ def test_a_line_ends_where_the_first_seed_diverged() -> None:
 
 def test_the_batch_of_the_answer_has_the_colour_of_its_strategy_and_the_others_none() -> None:
     data = h200()
-    (picture,) = speedup(data.answer, data.speedup, GPU).pictures
+    (picture,) = charts_of(study(), data, GPU)["gains"].pictures
     assert re.findall(r'<text[^>]*fill="var\(--ddp\)"[^>]*>([^<]*)<', picture.svg) == ["batch 128"]
     assert {"ideal", "batch 32", "batch 512"} < set(texts(picture.svg))
     assert "var(--dp)" not in picture.svg
-    assert speedup([], data.speedup, GPU).pictures == []
+    assert charts_of(study(), replace(data, answer=[]), GPU)["gains"].pictures == []
 
 
 def test_efficiency_has_a_panel_a_number_of_gpus_with_and_without_loading() -> None:
-    chart = efficiency(h200().speedup, GPU)
+    data = h200()
+    chart = efficiency(data)
     assert places(chart) == ["4 GPUs", "2 GPUs"]
     svg = chart.pictures[0].svg
     assert {"100 %", "dp", "ddp", "dp, loading", "ddp, loading"} <= set(texts(svg))
@@ -171,18 +178,18 @@ def test_efficiency_has_a_panel_a_number_of_gpus_with_and_without_loading() -> N
     assert len(heights) == 5
     assert min(after - before for before, after in pairwise(heights)) > 13.8, "labels do not touch"
     on_nodes = [replace(row, nodes=2 if row.gpus == 4 else 1) for row in h200().speedup]
-    assert places(efficiency(on_nodes, GPU)) == ["4 GPUs on 2 nodes", "2 GPUs"]
+    assert places(efficiency(replace(data, speedup=on_nodes))) == ["4 GPUs on 2 nodes", "2 GPUs"]
 
 
 def test_environments_and_workers_have_their_names() -> None:
     rows = [speedup_row(3.8, 2.0, **place(environment=letter)) for letter in "AB"]
     data = tables(speedup=rows, environments=[environment_row("A"), environment_row("B")])
-    assert places(efficiency(data.speedup, SEVERAL)) == ["4 GPUs in environment B", "4 GPUs in environment A"]
+    assert places(efficiency(data, SEVERAL)) == ["4 GPUs in environment B", "4 GPUs in environment A"]
     assert headings(of_efficiency(*GAINS, terms=WORKER)) == ["ddp on 4 workers at batch 512: 95.0 %"]
 
 
 def test_one_device_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
-    charts = variants.epochs_on_one(with_variants().variants, GPU).pictures
+    charts = charts_of(study(), with_variants(), GPU)["variants_on_one"].pictures
     assert [chart.subtitle.split(" per GPU")[0] for chart in charts] == [
         "Batch 32", "Batch 128", "Batch 512", "Batch 2,048",
     ]  # fmt: skip

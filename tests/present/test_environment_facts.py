@@ -14,13 +14,13 @@ from page_tables import (
     tables,
 )
 
-from dpscale.present.study.environment_facts import environment_facts, setup
+from dpscale.present.study.environment_facts import environment_facts, set_up
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
 
 def values(settings: Mapping[str, Any], data: Tables, terms: Terms = GPU) -> Mapping[str, str]:
-    return setup(settings, data.times, data.bandwidth, terms)
+    return set_up(settings, data.records, data.environments, data.times, data.bandwidth, terms).study
 
 
 def test_what_is_known_of_an_environment() -> None:

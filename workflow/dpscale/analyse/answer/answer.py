@@ -24,17 +24,24 @@ TO_DO = 3
 @dataclass(frozen=True)
 class Answer:
     """What one device and every number of devices of the study give; why the most of them give no more, if that is
-    known; what to do, the most important first; and how many records were rejected."""
+    known; what to do, the most important first; how many records were rejected; and what an epoch of every row costs,
+    if an hour of a device has a price."""
 
     rows: Sequence[AnswerRow]
     reason: CausesRow | None
     to_do: Sequence[AdviceRow]
     rejected: int
+    prices: Sequence[float] = ()
 
     @property
     def several(self) -> list[AnswerRow]:
         """The numbers of devices that have a speedup."""
         return [row for row in self.rows if row.gpus > 1 and row.speedup.is_known]
+
+    @property
+    def series(self) -> list[list[AnswerRow]]:
+        """These, by strategy and batch."""
+        return list(grouped(self.several, lambda row: (row.strategy, row.batch_per_gpu)).values())
 
     @property
     def unknown(self) -> list[AnswerRow]:
@@ -62,12 +69,13 @@ def is_none_faster(speedups: Iterable[Figure]) -> bool:
     return max((speedup.value for speedup in speedups), default=inf) <= 1
 
 
-def answer_of(tables: Tables) -> Answer:
-    """The answer that these tables hold."""
+def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
+    """The answer that these tables hold, where an hour of a device costs so much."""
     most = max((row for row in tables.answer if row.speedup.is_known), key=lambda row: row.gpus, default=None)
     causes = (row for row in tables.causes if row.scaling == "weak" and row.order == 0)
     reason = next((row for row in causes if most and configuration_of(row) == configuration_of(most)), None)
-    return Answer(tables.answer, reason, tables.advice[:TO_DO], len(tables.rejected))
+    prices = [] if per_gpu_hour is None else [price_of_epoch(row, per_gpu_hour) for row in tables.answer]
+    return Answer(tables.answer, reason, tables.advice[:TO_DO], len(tables.rejected), prices)
 
 
 def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:
@@ -159,6 +167,6 @@ def _with_faster(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
     return replace(row, faster_strategy=found.strategy, faster_speedup=found.speedup) if found else row
 
 
-def price_of_epoch(row: AnswerRow, per_gpu_hour: float) -> Figure:
+def price_of_epoch(row: AnswerRow, per_gpu_hour: float) -> float:
     """Money per epoch, of all devices, where an hour of one costs so much."""
-    return row.epoch_s.map(lambda epoch_s: epoch_s * row.gpus / 3600 * per_gpu_hour)
+    return row.epoch_s.value * row.gpus / 3600 * per_gpu_hour

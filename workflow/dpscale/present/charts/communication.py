@@ -1,6 +1,7 @@
 """Charts of communication: what makes a step longer, and bandwidth. As in `timing`."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from dpscale.present.charts.chart import Chart, chart_of_lines, chart_of_waterfalls
 from dpscale.present.charts.panel import DrawnSeries, Panel, markers
@@ -8,12 +9,11 @@ from dpscale.present.charts.timing import at_batch
 from dpscale.present.charts.waterfall import Stage, Waterfall
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import measured, whole
-from dpscale.present.text.words import Terms, colour, in_order
+from dpscale.present.text.words import Terms, colour
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.quantities import BUS_BANDWIDTH
-from dpscale.tables.row import grouped
 
 _OPERATION_COLOURS = {
     "allreduce": "var(--ddp)",
@@ -24,12 +24,10 @@ _OPERATION_COLOURS = {
 }
 
 
-def ladders(table: Sequence[LadderRow], terms: Terms) -> Chart:
+def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
     """From the step of one device alone to the whole step, in ms: a panel a configuration."""
     panels = []
-    for part in grouped(
-        in_order(table), lambda row: (row.strategy, row.gpus, row.batch_per_gpu, row.environment)
-    ).values():
+    for _, part in groupby(ladder, lambda row: row.point):
         rungs = sorted(part, key=lambda row: row.order)
         panels.append(
             Waterfall(
@@ -72,6 +70,7 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
     """Bus bandwidth of collectives alone in GB/s against message size in KiB: a panel for every number of GPUs and
     environment. The network's own sizes, which lie between those of the series, are left to the table."""
     alone = [row for row in collectives if row.operation != "peer_copy" and not row.use]
+    parts = [list(part) for _, part in groupby(sorted(alone, key=_links), _links)]
     panels = [
         Panel(
             heading=_most_bandwidth(part, terms),
@@ -85,13 +84,12 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
             unit=GB_PER_S.shown,
             series=_lines_of_collectives(part),
         )
-        for part in grouped(alone, lambda row: (row.gpus, row.environment)).values()
+        for part in parts
     ]
     return chart_of_lines("bus-bandwidth", panels)
 
 
 def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
-    by_operation = grouped(sorted(part, key=lambda row: row.operation), lambda row: row.operation)
     return [
         DrawnSeries(
             operation.replace("_", "-"),
@@ -99,8 +97,16 @@ def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
             style,
             markers((KIB.of(row.message_bytes or 0), row.bus_bandwidth_gb_s) for row in line),
         )
-        for style, (operation, line) in enumerate(by_operation.items())
+        for style, (operation, line) in enumerate(groupby(sorted(part, key=_operation), _operation))
     ]
+
+
+def _links(row: CollectivesRow) -> tuple[int, str]:
+    return row.gpus, row.environment
+
+
+def _operation(row: CollectivesRow) -> str:
+    return row.operation
 
 
 def _most_bandwidth(part: Sequence[CollectivesRow], terms: Terms) -> str:

@@ -6,6 +6,7 @@ names figures and where they were measured. Whether a difference is more than no
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from dpscale.analyse.timing.times import HEADLINE_STEPS, WORTH
 from dpscale.formulas.figure import Figure
@@ -19,13 +20,10 @@ from dpscale.present.text.words import (
     capitalised,
     colour,
     headline,
-    in_order,
-    ok,
     on_nodes,
 )
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.quantities import BATCH, EFFICIENCY, SPEEDUP
-from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
@@ -36,15 +34,14 @@ def at_batch(row: AtBatch, terms: Terms) -> str:
     return f"{terms.group(row)} at batch {row.batch_per_gpu:,}"
 
 
-def efficiency(speedup: Sequence[SpeedupRow], terms: Terms) -> Chart:
-    """Efficiency in % against batch, with and without loading: a panel for every number of GPUs and environment, the
-    most GPUs first."""
-    weak = in_order(row for row in ok(speedup) if row.scaling == "weak")
-    by_gpus = grouped(weak, lambda row: (row.gpus, row.environment))
+def efficiency(gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
+    """Efficiency of a weak series in % against batch, with and without loading: a panel for every number of GPUs and
+    environment, the most GPUs first."""
+    parts = [list(part) for _, part in groupby(sorted(gains, key=_place), _place)]
     panels = [
         Panel(
             heading=_best_efficiency(part, terms),
-            place=f"{terms.count(gpus)}{on_nodes(row.nodes for row in part)}{terms.environment(part[0])}",
+            place=f"{terms.count(part[0].gpus)}{on_nodes(row.nodes for row in part)}{terms.environment(part[0])}",
             quantity=f"Efficiency in % against {terms.batch}; one line for each strategy, without and with loading",
             x_title=terms.heading_of(BATCH),
             y_title=EFFICIENCY.heading,
@@ -54,22 +51,19 @@ def efficiency(speedup: Sequence[SpeedupRow], terms: Terms) -> Chart:
             linear_y=True,
             shaded_below=EFFICIENCY.unit.of(WORTH),
         )
-        for (gpus, _), part in by_gpus.items()
+        for part in reversed(parts)
     ]
-    return chart_of_lines("efficiency", panels[::-1])
+    return chart_of_lines("efficiency", panels)
 
 
 def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
-    """Speedup against number of devices of the answer's strategy, in its scope and environment: a line per batch."""
+    """Speedup in a weak series against number of devices, of the answer's strategy, scope and environment: a line per
+    batch."""
     of = [row for row in answer if row.speedup.is_known and row.gpus > 1]
     if not of:
         return chart_of_lines("speedup", [])
     here = (of[-1].strategy, of[-1].scope, of[-1].environment)
-    part = [
-        row
-        for row in headline(ok(gains))
-        if row.scaling == "weak" and (row.strategy, row.scope, row.environment) == here
-    ]
+    part = [row for row in headline(gains) if (row.strategy, row.scope, row.environment) == here]
     most = max((row.gpus for row in of), default=1)
     panel = Panel(
         heading=f"Speedup of {of[-1].strategy} on 1 to {terms.count(most)}",
@@ -89,12 +83,20 @@ def _lines_of_speedup(part: Sequence[SpeedupRow], batch: int) -> list[DrawnSerie
     return [
         DrawnSeries(
             f"batch {of:,}",
-            colour(line[0].strategy) if of == batch else "var(--quiet)",
+            colour(part[0].strategy) if of == batch else "var(--quiet)",
             style,
             markers([(1.0, Figure(1.0)), *((row.gpus, row.speedup) for row in line)], SPEEDUP.unit),
         )
-        for style, (of, line) in enumerate(grouped(in_order(part), lambda row: row.batch_per_gpu).items())
+        for style, (of, line) in enumerate(groupby(sorted(part, key=_batch), _batch))
     ]
+
+
+def _place(row: SpeedupRow) -> tuple[int, str]:
+    return row.gpus, row.environment
+
+
+def _batch(row: SpeedupRow) -> int:
+    return row.batch_per_gpu
 
 
 def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[DrawnSeries]:
@@ -106,7 +108,7 @@ def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[DrawnSeries]:
             0 if scope == "compute" else 1,
             markers(((row.batch_per_gpu, row.efficiency) for row in line), EFFICIENCY.unit),
         )
-        for (strategy, scope), line in grouped(part, lambda row: (row.strategy, row.scope)).items()
+        for (strategy, scope), line in groupby(part, lambda row: (row.strategy, row.scope))
     ]
 
 

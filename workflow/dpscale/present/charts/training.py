@@ -1,6 +1,6 @@
 """The chart of training: test accuracy after every epoch. Colour says the arm."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 
 from dpscale.present.charts.chart import Chart, chart_of_lines
@@ -16,6 +16,7 @@ _ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "c
 _BASELINE_COLOUR = "var(--quiet)"
 
 Curves = Sequence[TrainingCurvesRow]
+Arms = Mapping[str, Curves]
 
 
 def test_accuracy(curves: Curves, baseline: str | None, target: float, terms: Terms) -> Chart:
@@ -31,25 +32,25 @@ def _panels(curves: Curves, baseline: str | None, target: float, terms: Terms) -
         here = [row for row in curves if row.environment == environment]
         against = {row.compared_with for row in here if row.global_batch == batch}
         part = [row for row in here if row.global_batch == batch or row.arm == baseline or row.arm in against]
+        arms = grouped(part, lambda row: row.arm)
         yield Panel(
-            heading=_best_end(part, baseline),
+            heading=_best_end(arms, baseline),
             place=f"Global batch {batch:,}{terms.environment(part[0])}",
             quantity="One line for each arm",
             x_title=EPOCH_NUMBER.label,
             y_title=TEST_ACCURACY.heading,
             unit=TEST_ACCURACY.unit.shown,
-            series=_lines(part, baseline),
+            series=_lines(arms, baseline),
             guides=(level("target", PERCENT.of(target), (row.epoch for row in curves)),),
             linear_x=True,
             linear_y=True,
         )
 
 
-def _lines(part: Curves, baseline: str | None) -> list[DrawnSeries]:
+def _lines(arms: Arms, baseline: str | None) -> list[DrawnSeries]:
     """A line for every arm, up to where the first of its seeds diverged: the mean of the others would look too good."""
     series = []
-    arms = grouped(part, lambda row: row.arm).items()
-    for style, ((arm, rows), own_colour) in enumerate(zip(arms, cycle(_ARM_COLOURS), strict=False)):
+    for style, ((arm, rows), own_colour) in enumerate(zip(arms.items(), cycle(_ARM_COLOURS), strict=False)):
         diverged = min((row.epoch for row in rows if row.diverged), default=None)
         whole = [row for row in rows if diverged is None or row.epoch < diverged]
         means = markers(((row.epoch, row.test_accuracy) for row in whole), PERCENT)
@@ -60,20 +61,19 @@ def _lines(part: Curves, baseline: str | None) -> list[DrawnSeries]:
     return series
 
 
-def _best_end(part: Curves, baseline: str | None) -> str:
+def _best_end(arms: Arms, baseline: str | None) -> str:
     """`Test accuracy: b2048-lamb ends best, at 54.2 %; the baseline b128 at 71.3 %`: means over seeds.
 
-    `part` has the curves of arms and of what they are compared with: the study's `baseline`, or a tuned one. That of
+    `arms` are the curves of arms and of what they are compared with: the study's `baseline`, or a tuned one. That of
     the best arm is named. Arms of which a seed diverged do not end.
     """
-    curves = grouped(part, lambda row: row.arm)
     ends = {
         arm: max(rows, key=lambda row: row.epoch).test_accuracy.value
-        for arm, rows in curves.items()
+        for arm, rows in arms.items()
         if not any(row.diverged for row in rows)
     }
-    against = {arm: rows[0].compared_with or baseline for arm, rows in curves.items()}
-    own = [arm for arm in curves if arm not in (baseline, *against.values())]
+    against = {arm: rows[0].compared_with or baseline for arm, rows in arms.items()}
+    own = [arm for arm in arms if arm not in (baseline, *against.values())]
     known = {arm: ends[arm] for arm in own if arm in ends}
     parts, named = [], baseline
     if known:

@@ -4,6 +4,7 @@ As in `timing`; headings name figures and where they were measured.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from dpscale.plan.study import BASE
 from dpscale.present.charts.chart import Chart, chart_of_waterfalls
@@ -11,11 +12,9 @@ from dpscale.present.charts.timing import NO_HEADLINE
 from dpscale.present.charts.waterfall import Stage, Waterfall
 from dpscale.present.findings.finding import smallest
 from dpscale.present.text.numbers import estimate, measured
-from dpscale.present.text.words import Terms, headline, in_order, ok
+from dpscale.present.text.words import Terms, headline
 from dpscale.present.text.words import scope as scope_in_words
-from dpscale.strategies.known import BASELINE
 from dpscale.tables.quantities import EPOCH, FASTER
-from dpscale.tables.row import grouped
 from dpscale.tables.variants import VariantsRow
 
 _BASE_COLOUR, _FASTEST_COLOUR, _COLOUR = "var(--quiet)", "var(--ddp)", "var(--single)"
@@ -23,7 +22,7 @@ Variants = Sequence[VariantsRow]
 
 
 def epochs_on_one(rows: Variants, terms: Terms) -> Chart:
-    """An epoch on one device in s, a bar for every variant: a panel for every batch, scope and environment."""
+    """Of rows of one device: an epoch in s, a bar for every variant; a panel for every batch, scope and environment."""
     panels = [
         Waterfall(
             heading=_fastest_epoch(part),
@@ -33,7 +32,7 @@ def epochs_on_one(rows: Variants, terms: Terms) -> Chart:
             x_title=EPOCH.heading,
             stages=[_stage(row) for row in part],
         )
-        for part in _by_batch([row for row in rows if row.strategy == BASELINE])
+        for part in _by_batch(rows)
     ]
     return chart_of_waterfalls("variant-epochs-on-one", panels)
 
@@ -41,9 +40,8 @@ def epochs_on_one(rows: Variants, terms: Terms) -> Chart:
 def _by_batch(rows: Variants) -> list[list[VariantsRow]]:
     """What was measured at every batch and in every environment; without loading, where there is such: the rest is in
     the table."""
-    first = min((row.scope for row in rows), default="")
-    known = in_order(row for row in ok(rows) if row.scope == first)
-    return list(grouped(known, lambda row: (row.environment, row.batch_per_gpu)).values())
+    known = [row for row in rows if row.scope == rows[0].scope]
+    return [list(part) for _, part in groupby(known, lambda row: (row.batch_per_gpu, row.environment))]
 
 
 def _stage(row: VariantsRow) -> Stage:

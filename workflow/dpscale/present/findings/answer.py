@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpscale.analyse.answer.advice import BATCH
-from dpscale.analyse.answer.answer import TO_DO, Answer, is_none_faster, price_of_epoch
+from dpscale.analyse.answer.answer import TO_DO, Answer, is_none_faster
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
@@ -40,8 +40,8 @@ class FirstScreen:
         return " ".join(self.sentences)
 
 
-def first_screen(answer: Answer, terms: Terms, per_gpu_hour: float | None = None) -> FirstScreen:
-    """The answer in words, with the price of an epoch where an hour of a device has one."""
+def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
+    """The answer in words."""
     found = cause(answer.reason.cause) if answer.reason else NOTHING
     change = _change(found, answer, terms) if answer.is_reason_known else ""
     to_change = [Advice(change, "", found.section)] if change else []
@@ -49,7 +49,7 @@ def first_screen(answer: Answer, terms: Terms, per_gpu_hour: float | None = None
         _kind(answer),
         list(sentences(answer, terms)),
         list(notes(answer, terms)),
-        *_table(answer.rows, terms, per_gpu_hour),
+        *_table(answer.rows, answer.prices, terms),
         reason(answer.reason, answer.several[-1].efficiency, terms) if answer.reason else "",
         found.section,
         [*advices(answer.to_do, terms), *to_change][:TO_DO],
@@ -87,9 +87,10 @@ def sentences(answer: Answer, terms: Terms) -> Iterator[str]:
         yield _why_unknown(answer, terms)
         return
     loading = "" if answer.several[0].scope == COMPUTE else ", data loading counted"
-    for (name, batch), rows in grouped(answer.several, lambda row: (row.strategy, row.batch_per_gpu)).items():
+    for rows in answer.series:
+        batch = f"batch {rows[0].batch_per_gpu:,} per {terms.device}{loading}"
         for some in in_parts(rows, _NAMED):
-            yield f"With {name} at batch {batch:,} per {terms.device}{loading}, {_gains(_in_memory(some), terms)}."
+            yield f"With {rows[0].strategy} at {batch}, {_gains(_in_memory(some), terms)}."
     yield from _verdict(_in_memory(answer.several), answer.is_nothing_faster, terms)
     if answer.unknown:
         yield f"There is no measured speedup of {_who(answer.unknown, terms)}."
@@ -205,8 +206,8 @@ def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
         yield f"{asked} was not measured on {_who(other, terms)}: the nearest one stands for it."
 
 
-def _table(rows: Sequence[AnswerRow], terms: Terms, per_gpu_hour: float | None) -> tuple[list[str], list[list[str]]]:
-    """A row per number of devices."""
+def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> tuple[list[str], list[list[str]]]:
+    """A row per number of devices, with what an epoch costs if that is known."""
     headings = [terms.heading, "Epoch, s", "Speedup, ×", "Efficiency, %", f"{terms.device}-seconds, ×", "Worth it"]
     cells = [
         [
@@ -219,11 +220,10 @@ def _table(rows: Sequence[AnswerRow], terms: Terms, per_gpu_hour: float | None) 
         ]
         for row in rows
     ]
-    if per_gpu_hour is not None:
-        headings.append("Price per epoch")
-        for row, line in zip(rows, cells, strict=True):
-            line.append(plain(price_of_epoch(row, per_gpu_hour).value, 3))
-    return headings, cells
+    if not prices:
+        return headings, cells
+    with_price = [[*line, plain(price, 3)] for line, price in zip(cells, prices, strict=True)]
+    return [*headings, "Price per epoch"], with_price
 
 
 def reason(row: CausesRow, efficiency: Figure, terms: Terms) -> str:

@@ -1,6 +1,6 @@
-"""What a reader must know before trusting the numbers: sentences computed from the data, or None."""
+"""What a reader must know before trusting the numbers: sentences computed from the data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dpscale.analyse.answer.claims import (
     DISTURBED,
@@ -12,28 +12,30 @@ from dpscale.analyse.answer.claims import (
     SLOWED,
     Outcome,
 )
+from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
-from dpscale.present.findings.finding import Finder, among, largest, where
+from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, listed, plural
+from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
 from dpscale.tables.communication import LadderRow
-from dpscale.tables.study import RecordsRow
+from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, TimesRow
 
 
-def _synthetic(tables: Tables, terms: Terms) -> str | None:
+def _synthetic(terms: Terms) -> str:
     said = "The images are synthetic: noise of the same shape, which holds nothing to learn. Test accuracy is chance."
-    return said if terms.synthetic else None
+    return said if terms.synthetic else ""
 
 
-def _missing(tables: Tables, terms: Terms) -> str | None:
+def _missing(missing: Sequence[MissingRow], rejected: Sequence[RejectedRow]) -> str:
     """The page is partial: say so, and how much of it is missing."""
-    failed = FAILED.of(tables.missing)
+    failed = FAILED.of(missing)
     if not failed.asked:
-        return None
-    counts = {"failed": failed.number, "rejected": len(tables.rejected)}
+        return ""
+    counts = {"failed": failed.number, "rejected": len(rejected)}
     known = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
     why = f" ({known})" if known else ""
     return (
@@ -42,13 +44,13 @@ def _missing(tables: Tables, terms: Terms) -> str | None:
     )
 
 
-def _several_environments(tables: Tables, terms: Terms) -> str | None:
-    letters = [row.environment for row in tables.environments]
+def _several_environments(environments: Iterable[EnvironmentsRow], terms: Terms) -> str:
+    letters = [row.environment for row in environments]
     return (
         f"The records come from {len(letters)} environments ({listed(letters)}). Their numbers are never pooled: "
         "Set-up says how they differ."
         if terms.several_environments
-        else None
+        else ""
     )
 
 
@@ -77,13 +79,13 @@ def _on_one_server(alike: Outcome[TimesRow], terms: Terms) -> str:
     )
 
 
-def _older_versions(tables: Tables, terms: Terms) -> str | None:
-    older = [f"{row.environment} ({row.older_measurements})" for row in tables.environments if row.older_measurements]
+def _older_versions(environments: Iterable[EnvironmentsRow]) -> str:
+    older = [f"{row.environment} ({row.older_measurements})" for row in environments if row.older_measurements]
     return (
         f"Older versions of the measurement made records of environment {listed(older)}. They are shown as what they "
         "are, and never pooled with newer ones."
         if older
-        else None
+        else ""
     )
 
 
@@ -115,23 +117,45 @@ def _were(outcome: Outcome[TimesRow], noun: str) -> str:
     return f"{among(outcome, noun)} {'was' if outcome.number == 1 else 'were'}"
 
 
-_FIRST = (_slow_device, _synthetic, _missing, _several_environments, _single_run, _on_one_server)
-_OTHERS = (_older_versions, _drifted, _slowed, _other_processes)
-
-
 def first_cautions(tables: Tables, terms: Terms) -> list[str]:
     """Those of the cautions that change what a number means, to be read before all others."""
-    return _said(_FIRST, tables, terms)
+    found = (
+        _slow_device(tables.ladder, terms),
+        _synthetic(terms),
+        _missing(tables.missing, tables.rejected),
+        _several_environments(tables.environments, terms),
+        _single_run(tables.times, terms),
+        _on_one_server(tables.times, terms),
+    )
+    return list(filter(None, found))
 
 
 def other_cautions(tables: Tables, terms: Terms) -> list[str]:
-    return _said(_OTHERS, tables, terms)
+    found = (
+        _older_versions(tables.environments),
+        _drifted(tables.blocks, terms),
+        _slowed(tables.records, terms),
+        _other_processes(tables.records, terms),
+    )
+    return list(filter(None, found))
 
 
 def of_records(tables: Tables, terms: Terms) -> list[str]:
     """The cautions about how things were measured."""
-    return _said((_slow_device, _single_run, _on_one_server, *_OTHERS), tables, terms)
+    found = (
+        _slow_device(tables.ladder, terms),
+        _single_run(tables.times, terms),
+        _on_one_server(tables.times, terms),
+    )
+    return [*filter(None, found), *other_cautions(tables, terms)]
 
 
-def _said(kinds: Sequence[Finder], tables: Tables, terms: Terms) -> list[str]:
-    return [caution for find in kinds if (caution := find(tables, terms))]
+def by_chance(counts: Iterable[CountsRow]) -> str:
+    """How many intervals are looked at, and how many of so many miss; "" where there is none."""
+    looked_at = next((row.number for row in counts if row.what == INTERVALS_USED), None)
+    if not looked_at:
+        return ""
+    return (
+        f"Findings are chosen from {plural(looked_at, 'interval')} of 95 %. Of 100 such intervals, {MISSED_OF_100} "
+        "miss the true value by chance alone."
+    )

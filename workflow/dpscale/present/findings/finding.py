@@ -1,6 +1,6 @@
-"""What findings share: each is a sentence, or a few, with numbers that a table of the page has; or None."""
+"""What findings share: each is a sentence, or a few, with numbers that a table of the page has; or ""."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from math import isfinite
 from typing import Any, TypeVar
@@ -8,21 +8,19 @@ from typing import Any, TypeVar
 from dpscale.analyse.answer.claims import Claim, Outcome
 from dpscale.present.text.words import Terms, plural
 from dpscale.tables.row import Row
-from dpscale.tables.tables import Tables
 
 R = TypeVar("R")
 T = TypeVar("T", bound=Row)
-Finder = Callable[[Tables, Terms], str | None]
 
 
-def where(claim: Claim[T]) -> Callable[[Callable[[Outcome[T], Terms], str]], Finder]:
-    """What is said of a claim is said where it holds for some row."""
+def where(claim: Claim[T]) -> Callable[[Callable[[Outcome[T], Terms], str]], Callable[[Sequence[T], Terms], str]]:
+    """What is said of a claim is said where it holds for some row of its table."""
 
-    def speaker(say: Callable[[Outcome[T], Terms], str]) -> Finder:
+    def speaker(say: Callable[[Outcome[T], Terms], str]) -> Callable[[Sequence[T], Terms], str]:
         @wraps(say)
-        def said(tables: Tables, terms: Terms) -> str | None:
-            outcome = claim.of(getattr(tables, claim.table))
-            return say(outcome, terms) if outcome.holding else None
+        def said(rows: Sequence[T], terms: Terms) -> str:
+            outcome = claim.of(rows)
+            return say(outcome, terms) if outcome.holding else ""
 
         return said
 

@@ -8,19 +8,14 @@ from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, capitalised, listed, ok
 from dpscale.tables.column import PERCENT
 from dpscale.tables.forecast import ForecastRow, HeldOutRow
-from dpscale.tables.row import grouped
-from dpscale.tables.tables import Tables
 
 
-def forecast_said(tables: Tables, terms: Terms) -> str:
+def forecast_said(held_out: Sequence[HeldOutRow], forecast: Sequence[ForecastRow], terms: Terms) -> str:
     """A test and an outcome for every environment."""
-    tested = grouped(tables.held_out, lambda row: row.environment)
-    parts = grouped(tables.forecast, lambda row: row.environment)
-    said = [
-        sentence
-        for environment, rows in parts.items()
-        for sentence in (*_test(tested.get(environment, []), terms), *_outcome(rows, terms))
-    ]
+    said: list[str] = []
+    for environment in dict.fromkeys(row.environment for row in forecast):
+        said += _test([row for row in held_out if row.environment == environment], terms)
+        said += _outcome([row for row in forecast if row.environment == environment], terms)
     return " ".join(said) or f"There is no forecast: {FORECAST} was not measured on several {terms.devices}."
 
 

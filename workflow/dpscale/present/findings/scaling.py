@@ -1,10 +1,10 @@
-"""What the data say of more devices: each a sentence with its numbers and the cells it rests on, or None.
+"""What the data say of more devices: each a sentence with its numbers and the cells it rests on, or "".
 
 A finding claims only what the 95 % intervals carry: "slower" is an interval that lies wholly below 1, and a
 configuration without an interval supports no finding that compares.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import product
 
 from dpscale.analyse.answer.claims import COMMUNICATION, PROFILER_LEFT_OUT, SLOWER, STRATEGIES, Outcome
@@ -16,8 +16,7 @@ from dpscale.present.text.words import Terms, headline, in_order, ok
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.row import grouped
-from dpscale.tables.tables import Tables
-from dpscale.tables.timing import SpeedupRow
+from dpscale.tables.timing import SpeedupRow, StrategyPairsRow
 
 
 @where(SLOWER)
@@ -31,20 +30,20 @@ def more_devices_slower(slower: Outcome[SpeedupRow], terms: Terms) -> str:
     )
 
 
-def strategies_compared(tables: Tables, terms: Terms) -> str | None:
+def strategies_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
     """Both outcomes, interval against interval: where the later strategy of the table is faster, and where it is
     slower."""
-    pairs = grouped(tables.strategy_pairs, lambda row: (row.strategy, row.other_strategy)).values()
+    pairs = grouped(rows, lambda row: (row.strategy, row.other_strategy)).values()
     told = []
-    for rows, (outcome, claim) in product(pairs, STRATEGIES.items()):
-        if (found := claim.of(rows)).holding:
+    for pair, (outcome, claim) in product(pairs, STRATEGIES.items()):
+        if (found := claim.of(pair)).holding:
             most = (largest if outcome == "faster" else smallest)(found.holding, lambda row: row.ratio)
             seconds = f"{plain(most.epoch_s.value, 3)} and {plain(most.other_epoch_s.value, 3)} s per epoch"
             told.append(
                 f"{most.strategy} is {outcome} than {most.other_strategy} in {among(found, 'comparison')}. The largest "
                 f"difference is {seconds}, on {terms.count(most.gpus)} {terms.at_batch(most)}."
             )
-    return " ".join(told) or None
+    return " ".join(told)
 
 
 @where(COMMUNICATION)
@@ -57,11 +56,11 @@ def largest_communication_share(resolved: Outcome[CommunicationRow], terms: Term
     )
 
 
-def strong_scaling(tables: Tables, terms: Terms) -> str | None:
+def strong_scaling(speedup: Iterable[SpeedupRow], terms: Terms) -> str:
     """On the most devices at the largest global batch, whatever it gains."""
-    strong = [row for row in headline(ok(tables.speedup)) if row.scaling == "strong"]
+    strong = [row for row in headline(ok(speedup)) if row.scaling == "strong"]
     if not strong:
-        return None
+        return ""
     row = in_order(sorted(strong, key=lambda row: (row.global_batch, row.gpus)))[-1]
     return (
         f"With the global batch held at {row.global_batch:,} (strong scaling), {terms.count(row.gpus)} with "
@@ -69,11 +68,9 @@ def strong_scaling(tables: Tables, terms: Terms) -> str | None:
     )
 
 
-def profiler_left_out(communication: Sequence[CommunicationRow]) -> str:
-    """Of how many configurations the profiled step is no witness of the step; "" where it is one of all."""
-    left_out = PROFILER_LEFT_OUT.of(communication)
-    if not left_out.holding:
-        return ""
+@where(PROFILER_LEFT_OUT)
+def profiler_left_out(left_out: Outcome[CommunicationRow], terms: Terms) -> str:
+    """Of how many configurations the profiled step is no witness of the step."""
     return (
         f"Left out: {among(left_out, 'configuration')}. There the profiler makes the step more than "
         f"{percent(DISTORTED_BEYOND)} longer, or shows more exposed communication than the step has room for."

@@ -5,31 +5,28 @@ an interval: one that does not allow for the choice flatters it. Accuracies of t
 said of them.
 """
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
+from itertools import groupby
 
 from dpscale.analyse.answer.claims import BELOW_BASELINE, REMEDY_HARMS, REMEDY_HELPS, REMEDY_LEVEL
 from dpscale.formulas.figure import Figure
-from dpscale.present.findings.finding import Finder, among, largest
+from dpscale.present.findings.finding import among, largest
 from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import PERCENT, POINTS, Unit
-from dpscale.tables.row import grouped
-from dpscale.tables.tables import Tables
 from dpscale.tables.training import TrainingSummaryRow
 
 Arms = Sequence[TrainingSummaryRow]
 
 
-def _of_arms(say: Callable[[Arms, Terms], Sequence[str]]) -> Finder:
-    @wraps(say)
-    def found(tables: Tables, terms: Terms) -> str | None:
-        return None if terms.synthetic else " ".join(say(tables.training_summary, terms)) or None
+def findings(arms: Arms, terms: Terms) -> list[str]:
+    """Those of the arms of a study, unless they were trained on noise."""
+    if terms.synthetic:
+        return []
+    said = (large_batch_costs(arms, terms), best_at_a_batch(arms, terms), remedies(arms, terms))
+    return list(map(" ".join, said))
 
-    return found
 
-
-@_of_arms
 def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
     """Arms of a larger batch without remedies whose test accuracy lies wholly below the baseline's."""
     told = [
@@ -45,12 +42,12 @@ def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
     return ["A larger batch without a remedy loses test accuracy.", *told] if told else []
 
 
-@_of_arms
 def best_at_a_batch(arms: Arms, terms: Terms) -> list[str]:
     """The highest mean of the arms with remedies at every global batch, and what it recovers of what the batch lost."""
     compared = [pair for pair in _compared(arms) if pair[0].recovered_status]
     told = []
-    for pairs in grouped(compared, lambda pair: (pair[0].environment, pair[0].global_batch)).values():
+    for _, some in groupby(compared, lambda pair: (pair[0].environment, pair[0].global_batch)):
+        pairs = list(some)
         best, baseline = largest(pairs, lambda pair: pair[0].test_accuracy.value)
         recovered = (
             f"It recovers {measured(best.recovered.value, PERCENT)} of what the batch lost against {baseline.arm}."
@@ -77,7 +74,6 @@ def _tuning(row: TrainingSummaryRow, other: TrainingSummaryRow) -> list[str]:
     ]
 
 
-@_of_arms
 def remedies(arms: Arms, terms: Terms) -> list[str]:
     """The arms with remedies that end above, level with and below the same arm without them."""
     told = []

@@ -4,102 +4,81 @@ Table 1: time and speedup. Table 2: computation and communication time. Table 3:
 stands where there is no number.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Any
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin import sentences
 from dpscale.present.handin.cells import PrintedCell, cell
 from dpscale.present.handin.grid import Grid, PrintedPlace, Quantity
+from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sheet import Sheet
 from dpscale.present.text.numbers import plain
 from dpscale.present.text.words import Terms, ok, scope
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
-from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
 
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
 _WITHOUT_ALLREDUCE = "dp"
-_TABLES = ("times", "speedup", "communication", "bandwidth", "ladder")
 
 Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
 
 
-def sheets(tables: Tables, terms: Terms) -> list[Sheet]:
+def sheets(rows: AssignmentRows, terms: Terms) -> list[Sheet]:
     """The tables of every environment that has results on several devices, as a page shows them."""
     found = []
-    for environment in dict.fromkeys(row.environment for row in ok(tables.times) if row.gpus > 1):
-        here = of_environment(tables, environment)
-        made = [grid.by_batch(terms) for grid in grids(here, terms)]
+    for environment in dict.fromkeys(row.environment for row in ok(rows.times) if row.gpus > 1):
+        here = grids(rows.in_environment(environment), terms)
+        made = [grid.by_batch(terms) for grid in here]
         where = terms.in_environment(environment)
         suffix = f"-{environment}".lower() if where else ""
         found += [replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}") for sheet in made]
     return found
 
 
-def of_environment(tables: Tables, environment: str) -> Tables:
-    """The rows of an environment, and those without a record, which have none and belong to each."""
-    return kept(tables, lambda row: row.environment in ("", environment))
-
-
-def kept(tables: Tables, keep: Callable[[Any], bool]) -> Tables:
-    """With these rows alone in the tables that the assignment's are made of."""
-    return replace(tables, **{name: list(filter(keep, getattr(tables, name))) for name in _TABLES})
-
-
-def grids(tables: Tables, terms: Terms) -> list[Grid]:
-    """Tables 1 to 3 of an environment, where they have results."""
-    made = [_times_and_speedup(tables, terms), _communication(tables, terms), _bandwidth(tables, terms)]
-    return [grid for grid in made if grid.has_results]
-
-
-def _times_and_speedup(tables: Tables, terms: Terms) -> Grid:
-    """Of the compute scope, or of the first there is."""
-    first = min((row.scope for row in tables.times), default="compute")
-    timed = [row for row in tables.times if row.scope == first]
-    weak = [row for row in tables.speedup if row.scope == first and row.scaling == "weak"]
-    return Grid(
-        "table-1",
-        "Table 1: time and speedup",
-        f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
-        [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
-        sentences.of_speedup(tables, first, terms),
-        tables.times,
-    )
-
-
-def _communication(tables: Tables, terms: Terms) -> Grid:
-    return Grid(
-        "table-2",
-        "Table 2: computation and communication time",
-        "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, compute scope",
-        [
-            _quantity("computation", "compute_s", tables.communication),
-            _quantity("communication", "communication_s", tables.communication),
-        ],
-        sentences.of_communication(tables, terms),
-        tables.times,
-    )
-
-
-def _bandwidth(tables: Tables, terms: Terms) -> Grid:
-    has_none = any(row.strategy == _WITHOUT_ALLREDUCE for row in tables.bandwidth)
+def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
+    """Tables 1 to 3 of an environment, where they have results. Table 1 is of the compute scope, or of the first there
+    is."""
+    first = min((row.scope for row in rows.times), default="compute")
+    timed = [row for row in rows.times if row.scope == first]
+    weak = [row for row in rows.speedup if row.scope == first and row.scaling == "weak"]
+    has_none = any(row.strategy == _WITHOUT_ALLREDUCE for row in rows.bandwidth)
     remark = ". DataParallel (dp) runs no allreduce: its figure is for comparison only" if has_none else ""
-    return Grid(
-        "table-3",
-        "Table 3: bandwidth utilisation",
-        "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the measured "
-        f"bus bandwidth, %, compute scope{remark}",
-        [
-            _quantity("bandwidth", "bandwidth_gb_s", tables.bandwidth),
-            _quantity("utilisation", "utilisation", tables.bandwidth),
-        ],
-        sentences.of_bandwidth(tables, terms),
-        tables.times,
+    made = (
+        Grid(
+            "table-1",
+            "Table 1: time and speedup",
+            f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
+            [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
+        ),
+        Grid(
+            "table-2",
+            "Table 2: computation and communication time",
+            "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, compute scope",
+            [
+                _quantity("computation", "compute_s", rows.communication),
+                _quantity("communication", "communication_s", rows.communication),
+            ],
+        ),
+        Grid(
+            "table-3",
+            "Table 3: bandwidth utilisation",
+            "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the "
+            f"measured bus bandwidth, %, compute scope{remark}",
+            [
+                _quantity("bandwidth", "bandwidth_gb_s", rows.bandwidth),
+                _quantity("utilisation", "utilisation", rows.bandwidth),
+            ],
+        ),
     )
+    said = sentences.paragraphs(rows, first, terms)
+    return [
+        replace(grid, times=rows.times, paragraphs=paragraphs)
+        for grid, paragraphs in zip(made, said, strict=True)
+        if grid.has_results
+    ]
 
 
 def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:

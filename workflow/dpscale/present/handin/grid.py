@@ -2,7 +2,7 @@
 every number of devices, as a page shows them, and one configuration per row, as they are handed in."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dpscale.present.handin.cells import PrintedCell, notes, words
@@ -39,14 +39,15 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of the assignment. `times` are those of its environment: they say which configurations there are."""
+    """A table of the assignment, and what is said beside it. `times` are those of its environment: they say which
+    configurations there are."""
 
     id: str
     title: str
     caption: str
     quantities: Sequence[Quantity]
-    paragraphs: Paragraphs
-    times: Sequence[TimesRow]
+    paragraphs: Paragraphs = field(default_factory=dict)
+    times: Sequence[TimesRow] = ()
 
     @property
     def spots(self) -> list[PrintedPlace]:

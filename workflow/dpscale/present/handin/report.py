@@ -1,21 +1,22 @@
 """What is handed in: the assignment's configurations of a study, their tables, what these say, and what they cannot."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.analyse.timing.times import HEADLINE_STEPS
-from dpscale.present.handin.assignment import grids, kept, of_environment
+from dpscale.present.handin.assignment import grids
 from dpscale.present.handin.grid import Grid
+from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sheet import Sheet
 from dpscale.present.study.environment_facts import network
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, dates, joined, listed, ok, plural
+from dpscale.present.text.words import Terms, joined, listed, ok, plural
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.column import GB_PER_S
 from dpscale.tables.study import EnvironmentsRow
-from dpscale.tables.tables import Tables
+from dpscale.tables.timing import TimesRow
 
 BATCHES = (32, 128, 512)
 GPUS = (1, 2, 4)
@@ -29,42 +30,50 @@ class Report:
     facts: Mapping[str, str]
     lacking: Sequence[str]
     grids: Sequence[Grid]
-    sheets: Sequence[Sheet]
     to_say: Sequence[str]
+    sheets: Sequence[Sheet]
     terms: Terms
 
 
-def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
-    """Of the environment with the most records. It has no sheet where nothing was measured on several devices."""
-    place = max(tables.environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
-    here = _assigned(of_environment(tables, place.environment))
+def report(
+    study: Mapping[str, Any],
+    rows: AssignmentRows,
+    environments: Iterable[EnvironmentsRow],
+    measured_on: str,
+    terms: Terms,
+) -> Report:
+    """Of the environment with the most records; `measured_on` says on which days. It has no sheet where nothing was
+    measured on several devices."""
+    place = max(environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
+    here = _assigned(rows.in_environment(place.environment))
     found = grids(here, terms)
     return Report(
         title=f"What more {terms.devices} buy",
-        facts=_facts(study, here, place, terms),
-        lacking=list(_lacking(here, found, terms)),
+        facts=_facts(study, here, place, measured_on, terms),
+        lacking=list(_lacking(here.times, found, terms)),
         grids=found,
+        to_say=list(_to_say(study, here, found, terms)),
         sheets=[grid.by_configuration(terms) for grid in found],
-        to_say=list(_to_say(here, found, terms)),
         terms=terms,
     )
 
 
-def _assigned(tables: Tables) -> Tables:
+def _assigned(rows: AssignmentRows) -> AssignmentRows:
     """The assignment's batches and numbers of devices; of a study with other batches its own first ones."""
-    own = sorted({row.batch_per_gpu for row in tables.times})
+    own = sorted({row.batch_per_gpu for row in rows.times})
     known = [batch for batch in BATCHES if batch in own]
     chosen = known if len(known) > 1 else own[: len(BATCHES)]
+    return rows.where(lambda row: row.gpus in GPUS and row.batch_per_gpu in chosen)
 
-    return kept(tables, lambda row: row.gpus in GPUS and row.batch_per_gpu in chosen)
 
-
-def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, terms: Terms) -> dict[str, str]:
+def _facts(
+    study: Mapping[str, Any], rows: AssignmentRows, place: EnvironmentsRow, measured_on: str, terms: Terms
+) -> dict[str, str]:
     """What measured what. `dpscale audit` reads some of the names."""
-    parameters = next((row.parameters for row in tables.bandwidth if row.parameters), None)
-    timed_alone = [row for row in tables.bandwidth if row.bus_bandwidth_gb_s.is_known]
+    parameters = next((row.parameters for row in rows.bandwidth if row.parameters), None)
+    timed_alone = [row for row in rows.bandwidth if row.bus_bandwidth_gb_s.is_known]
     links = {terms.count(row.gpus): row.bus_bandwidth_gb_s.value for row in timed_alone}
-    most = max((row.gpus for row in ok(tables.times)), default=0)
+    most = max((row.gpus for row in ok(rows.times)), default=0)
     facts = {
         "Study": study["study"],
         "GPU": place.device_model if terms.device == "GPU" else "",
@@ -81,23 +90,23 @@ def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, ter
         "Images": f"{study['dataset']['images']:,}",
         "Precision": study["precision"],
         "Batch": f"per {terms.device}",
-        "Measured": dates(tables.records).removeprefix("measured "),
+        "Measured": measured_on.removeprefix("measured "),
     }
     return {name: value for name, value in facts.items() if value}
 
 
-def _lacking(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[str]:
+def _lacking(times: Sequence[TimesRow], found: Sequence[Grid], terms: Terms) -> Iterator[str]:
     """What of the assignment the tables do not hold."""
     if terms.synthetic:
         yield f"The {terms.samples} are synthetic: times are real, accuracy means nothing."
     if terms.device != "GPU":
         yield "This machine has no GPU that was used: workers are processes on the CPU, so times are no GPU's."
-    known = ok(tables.times)
+    known = ok(times)
     for strategy in parallel_strategies():
         if strategy not in {row.strategy for row in known} and not STRATEGIES[strategy].is_sharded:
             on_gpus = STRATEGIES[strategy].needs_cuda and terms.device != "GPU"
             asked = "it needs CUDA GPUs" if on_gpus else "the study does not ask for it"
-            reason = next((row.reason for row in tables.times if row.strategy == strategy), asked)
+            reason = next((row.reason for row in times if row.strategy == strategy), asked)
             yield f"There is no result with {strategy}: {reason}."
     for number in GPUS:
         if number not in {row.gpus for row in known}:
@@ -109,17 +118,17 @@ def _lacking(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[st
         yield f"No epoch has {HEADLINE_STEPS} full steps, so nothing is said of these numbers."
 
 
-def _to_say(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[str]:
+def _to_say(study: Mapping[str, Any], rows: AssignmentRows, found: Sequence[Grid], terms: Terms) -> Iterator[str]:
     """What no table can say."""
-    strategies = sorted({row.strategy for row in ok(tables.times) if row.gpus > 1})
+    strategies = sorted({row.strategy for row in ok(rows.times) if row.gpus > 1})
     yield f"Your conclusion: on how many {terms.devices} would you train, with which strategy, and at which batch?"
     if len(strategies) > 1:
         yield f"Why {' and '.join(strategies)} differ, in your own words."
     if unexplained := [grid.title.partition(":")[0] for grid in found if not grid.paragraphs.get("Cause")]:
         yield f"What you think is the cause of the numbers in {listed(unexplained)}: these data name none."
     yield "Why another machine may give other numbers: its links, cores and versions beside those above."
-    weak = [row for row in tables.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]
+    weak = [row for row in rows.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]
     if once := [row for row in weak if row.speedup.kind == "one run"]:
         yield f"Why you trust what was measured once: {plural(len(once), 'speedup')}. Or measure again."
-    if tables.training_summary:
+    if study["training"]["arms"]:
         yield "What large batches do to accuracy: the page of the study has it."

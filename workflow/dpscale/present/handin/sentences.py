@@ -9,12 +9,12 @@ from dpscale.analyse.answer.trend import direction
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.cells import cell
+from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.text.numbers import measured, whole
-from dpscale.present.text.words import AtBatch, OnDevices, Terms, capitalised, headline, in_order, ok, rank
+from dpscale.present.text.words import AtBatch, OnDevices, Terms, capitalised, headline, ok, rank
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
-from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE
 
@@ -29,15 +29,20 @@ _UNSURE = {
 }
 
 
-def of_speedup(tables: Tables, scope: str, terms: Terms) -> Paragraphs:
-    """Beside Table 1. All tables are of one environment."""
-    weak = ok(row for row in tables.speedup if row.scaling == "weak")
+def paragraphs(rows: AssignmentRows, scope: str, terms: Terms) -> tuple[Paragraphs, Paragraphs, Paragraphs]:
+    """Beside Tables 1 to 3, the first of which is of a scope. All rows are of one environment."""
+    return of_speedup(rows, scope, terms), of_communication(rows, terms), of_bandwidth(rows.bandwidth, terms)
+
+
+def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
+    """Beside Table 1."""
+    weak = ok(row for row in rows.speedup if row.scaling == "weak")
     here = [row for row in weak if row.scope == scope]
-    known = in_order(headline(here))
+    known = headline(here)
     if not known:
         return {}
     row = _example(known)
-    timed = [time for time in ok(tables.times) if time.scope == scope]
+    timed = [time for time in ok(rows.times) if time.scope == scope]
     return {
         "Formula": [
             f"Speedup is T(1,b) / T(N,b): the epoch time of one {terms.device} over that of N {terms.devices}, with b "
@@ -46,18 +51,18 @@ def of_speedup(tables: Tables, scope: str, terms: Terms) -> Paragraphs:
             f"{_value(row.speedup, MULTIPLES)}, an efficiency of {measured(row.efficiency.value, PERCENT)}.",
         ],
         "Trend": [*_trend("the speedup", known, lambda row: row.speedup, MULTIPLES, terms)],
-        "Cause": [*_paid_per_step(tables, known, row, terms)],
+        "Cause": [*_paid_per_step(rows, known, row, terms)],
         "Note": [*_loading(weak, row, scope, terms), *_few_steps(here, row, terms)],
     }
 
 
-def of_communication(tables: Tables, terms: Terms) -> Paragraphs:
+def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
     """Beside Table 2."""
-    known = in_order(headline(ok(tables.communication)))
+    known = headline(ok(rows.communication))
     if not known:
         return {}
     row = _example(known)
-    timed = [time for time in ok(tables.times) if time.scope == COMPUTE]
+    timed = [time for time in ok(rows.times) if time.scope == COMPUTE]
     zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
     return {
         "Formula": [
@@ -67,7 +72,7 @@ def of_communication(tables: Tables, terms: Terms) -> Paragraphs:
             f"{_value(row.communication_s, SECONDS)}, {_share(row)} of the epoch.",
         ],
         "Trend": [*_trend("the communication time", known, lambda row: row.communication_s, SECONDS, terms)],
-        "Cause": [*_of_messages(known, tables.ladder, row, terms)],
+        "Cause": [*_of_messages(known, rows.ladder, row, terms)],
         "Note": [
             "This is inferred by subtraction, so it holds every overhead of the host too.",
             *([f"In {zero} of {len(known)} rows the interval holds zero: there may be none."] if zero else []),
@@ -75,9 +80,9 @@ def of_communication(tables: Tables, terms: Terms) -> Paragraphs:
     }
 
 
-def of_bandwidth(tables: Tables, terms: Terms) -> Paragraphs:
+def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
     """Beside Table 3."""
-    shown = in_order(headline(tables.bandwidth))
+    shown = headline(bandwidth)
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
     unresolved = len([row for row in shown if row.status == NOT_RESOLVABLE])
     none = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
@@ -151,14 +156,14 @@ def _change(what: str, series: Sequence[AtBatch], figures: Sequence[Figure], uni
         yield f"{capitalised(what)} is {at(0)} and {at(-1)}: {_UNSURE[way]}."
 
 
-def _paid_per_step(tables: Tables, gains: Sequence[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
+def _paid_per_step(rows: AssignmentRows, gains: Sequence[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
     """Why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
-    shares = _series(headline(ok(tables.communication)), row)
+    shares = _series(headline(ok(rows.communication)), row)
     gained = [other.speedup for other in _series(gains, row)]  # its own among them
-    if len(shares) < 2 or row.scope != COMPUTE or direction(gained[0], gained[-1]) != "rises":
+    if len(shares) < 2 or row.scope != COMPUTE or not gained[-1].exceeds(gained[0]):
         return
     first, last = shares[0], shares[-1]
-    most, fewest = _steps(tables.times, first), _steps(tables.times, last)
+    most, fewest = _steps(rows.times, first), _steps(rows.times, last)
     if not (0 < last.communication_share < first.communication_share and most and fewest):
         return
     yield f"An epoch has {most} steps at batch {whole(first.batch_per_gpu)} and {fewest} at " + (

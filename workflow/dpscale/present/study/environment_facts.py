@@ -1,6 +1,7 @@
 """The set-up: what was measured and how, and of every environment what measured."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,40 @@ _NETWORKS = {
     "torchvision_resnet18": "torchvision's ResNet-18",
 }
 
-
 Facts = Mapping[str, str]
 """What is said, by what it is about."""
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What measured what: sentences, and the facts of the study and of every environment."""
+
+    network: str
+    devices: str
+    on_cpu: str
+    measured: str
+    commit: str
+    study: Facts
+    environments: Mapping[str, Facts]
+
+
+def set_up(
+    study: Mapping[str, Any],
+    records: Sequence[RecordsRow],
+    environments: Sequence[EnvironmentsRow],
+    times: Iterable[TimesRow],
+    bandwidth: Iterable[BandwidthRow],
+    terms: Terms,
+) -> SetUp:
+    return SetUp(
+        network(study),
+        _devices(study, records, environments, terms),
+        _on_cpu(study, environments),
+        dates(records),
+        _commit(records),
+        _of_study(study, times, bandwidth, terms),
+        environment_facts(environments, terms),
+    )
 
 
 def network(study: Mapping[str, Any]) -> str:
@@ -38,7 +70,7 @@ def network(study: Mapping[str, Any]) -> str:
     return name if width == 64 else f"{name}, width {width}"
 
 
-def devices(
+def _devices(
     study: Mapping[str, Any],
     records: Sequence[RecordsRow],
     environments: Iterable[EnvironmentsRow],
@@ -51,7 +83,7 @@ def devices(
     return f"{count} ({listed(models)})" if models else count
 
 
-def on_cpu(study: Mapping[str, Any], environments: Sequence[EnvironmentsRow]) -> str:
+def _on_cpu(study: Mapping[str, Any], environments: Sequence[EnvironmentsRow]) -> str:
     """That workers stand for GPUs, and what they share; "" of GPUs."""
     if study["device"] != "cpu":
         return ""
@@ -59,7 +91,17 @@ def on_cpu(study: Mapping[str, Any], environments: Sequence[EnvironmentsRow]) ->
     return f"Measured on a CPU: {max(study['gpus'])} workers share {f'its {cores}' if cores else 'its'} cores."
 
 
-def commit(records: Sequence[RecordsRow]) -> str:
+def dates(records: Sequence[RecordsRow]) -> str:
+    """The days of the first and the last record, UTC."""
+    started = [row.started_at for row in records if row.started_at]
+    finished = [row.finished_at for row in records if row.finished_at]
+    if not (started and finished):
+        return "nothing measured yet"
+    first, last = min(started)[:10], max(finished)[:10]
+    return f"measured {first}" if first == last else f"measured {first} to {last}"
+
+
+def _commit(records: Sequence[RecordsRow]) -> str:
     """The commits of the code that measured."""
     commits = sorted({row.git_commit[:12] for row in records if row.git_commit})
     if not commits:
@@ -67,8 +109,8 @@ def commit(records: Sequence[RecordsRow]) -> str:
     return f"{'commit' if len(commits) == 1 else 'commits'} {listed(commits, 3)}"
 
 
-def setup(
-    study: Mapping[str, Any], times: Sequence[TimesRow], bandwidth: Iterable[BandwidthRow], terms: Terms
+def _of_study(
+    study: Mapping[str, Any], times: Iterable[TimesRow], bandwidth: Iterable[BandwidthRow], terms: Terms
 ) -> Facts:
     """What was measured and how, by the study's own settings; what was not recorded is left out."""
     dataset, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from dpscale.present.text.words import Terms, in_order, listed, plural, state
+from dpscale.present.text.words import Terms, listed, plural, state
 from dpscale.tables.study import AbsencesRow, MissingRow
 from dpscale.tables.timing import TimesRow
 
@@ -34,11 +34,13 @@ class MissingCells:
 
 
 def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> list[Absence]:
-    """Every state but `ok` with its reason and its configurations, the most frequent first, as they were `counted`."""
+    """Every state but `ok` with its reason and its configurations, the most frequent first, as they were `counted`.
+    `times` are in the order in which people read them."""
     which: dict[tuple[str, str], dict[str, None]] = {}
-    for row in in_order(row for row in times if row.status != "ok"):
-        points = which.setdefault(_why(row), {})
-        points[f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"] = None
+    for row in times:
+        if row.status != "ok":
+            points = which.setdefault(_why(row), {})
+            points[f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"] = None
     numbers = {_why(row): row.configurations or 0 for row in counted}
     found = [Absence(*why, numbers[why], listed(list(points))) for why, points in which.items()]
     return sorted(found, key=lambda absence: absence.number, reverse=True)

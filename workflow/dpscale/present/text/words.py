@@ -10,7 +10,6 @@ from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
 from dpscale.tables.column import Column
 from dpscale.tables.row import Place
-from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import STATES
 
@@ -223,16 +222,6 @@ def on_nodes(nodes: Iterable[int | None]) -> str:
 def left_out(items: Sized, shown: int) -> int:
     """How many of the items are not shown."""
     return max(0, len(items) - shown)
-
-
-def dates(records: Sequence[RecordsRow]) -> str:
-    """The days of the first and the last record, UTC."""
-    started = [row.started_at for row in records if row.started_at]
-    finished = [row.finished_at for row in records if row.finished_at]
-    if not (started and finished):
-        return "nothing measured yet"
-    first, last = min(started)[:10], max(finished)[:10]
-    return f"measured {first}" if first == last else f"measured {first} to {last}"
 
 
 def rank(strategy: str) -> int:
