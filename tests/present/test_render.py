@@ -55,16 +55,21 @@ def test_missing_cells_are_counted_by_their_reason_and_show_the_end_of_their_log
         missing_row(batch=32, **shared),
         missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **shared),
         {**missing_row(batch=32, **shared), "variant": "graph"},
-        {**missing_row(batch=32, **shared), "kind": "training", "run": None, "arm": "warm", "seed": 3},
+        {
+            **missing_row(reason="not tried", batch=32, **shared),
+            "kind": "training",
+            "run": None,
+            "arm": "warm",
+            "seed": 3,
+        },
         missing_row(batch=128, **shared),
     ]
     page = render(study(), tables(missing=rows))
     text = visible(page)
     failed = "1 cell failed , Error: stopped after 5 s: ddp on 2 GPUs at batch 64 per GPU, run 2"
     point = "ddp on 2 GPUs at batch 32 per GPU, run 1"
-    missing = (
-        f"4 cells missing , no record yet: {point}; variant graph of {point}; training of arm warm, seed 3 and 1 more"
-    )
+    missing = f"3 cells missing , no record yet: {point}; variant graph of {point} and 1 more"
+    assert "1 cell missing , not tried: training of arm warm, seed 3" in text
     assert text.index(failed) < text.index(missing)
     assert "&lt;b&gt;12:00&lt;/b&gt; warm-up epoch 1\nError: stopped after 5 s</pre>" in page
     assert page.count("End of the log") == 1

@@ -14,8 +14,8 @@ def forecast_said(held_out: Sequence[HeldOutRow], forecast: Sequence[ForecastRow
     """A test and an outcome for every environment."""
     said: list[str] = []
     for environment in dict.fromkeys(row.environment for row in forecast):
-        said += _test([row for row in held_out if row.environment == environment], terms)
-        said += _outcome([row for row in forecast if row.environment == environment], terms)
+        said.extend(_test([row for row in held_out if row.environment == environment], terms))
+        said.extend(_outcome([row for row in forecast if row.environment == environment], terms))
     return " ".join(said) or f"There is no forecast: {FORECAST} was not measured on several {terms.devices}."
 
 

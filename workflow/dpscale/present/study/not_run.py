@@ -8,7 +8,7 @@ from dpscale.present.text.words import Terms, listed, plural, state
 from dpscale.tables.study import AbsencesRow, MissingRow
 from dpscale.tables.timing import TimesRow
 
-_CELLS_NAMED = 3
+_CELLS_NAMED = 2
 
 
 @dataclass(frozen=True)
