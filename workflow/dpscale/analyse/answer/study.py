@@ -13,7 +13,7 @@ from typing import TypeVar
 from dpscale.analyse.answer.causes import exact
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, minus
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, configuration_of
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, Series, configuration_of, of_series
 from dpscale.analyse.communication.collectives import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import BASELINE, strategy
@@ -100,11 +100,8 @@ class StudyPlace:
 
     def timed_batches(self, name: str, devices: int) -> set[int]:
         """Batches per device that have times."""
-        return {
-            row.batch_per_gpu
-            for (_, scope), row in self.times.items()
-            if scope == COMPUTE and configuration_of(row) == self.at(name, devices, row.batch_per_gpu)
-        }
+        here = Series(name, devices, self.gain.environment)
+        return {row.batch_per_gpu for row in of_series(self.times.values(), here) if row.scope == COMPUTE}
 
     @cached_property
     def batches(self) -> dict[str, int]:

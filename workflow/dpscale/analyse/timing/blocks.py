@@ -92,9 +92,9 @@ def blocks_of(
 
 
 def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
-    baseline, parallel = Timed.around(around), Timed.of(record["scopes"][scope])
-    drift = (Timed.of(around["after"]).epoch_s - Timed.of(around["before"]).epoch_s) / baseline.epoch_s
-    return Block(record["block"], IN_JOB, parallel, baseline, drift)
+    baseline = Timed.around(around)
+    drift_s = Timed.of(around["after"]).epoch_s - Timed.of(around["before"]).epoch_s
+    return Block(record["block"], IN_JOB, Timed.of(record["scopes"][scope]), baseline, drift_s / baseline.epoch_s)
 
 
 def pair(records: Sequence[Record], others: Sequence[Record], scope: str) -> tuple[list[Block], list[Record]]:

@@ -77,14 +77,10 @@ def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) 
     """With work done over work that the GPUs could do at most, where the peak of the GPU is known."""
     chip = chip_named(point.records[0]["hardware"]["device_model"])
     peak = chip.peak(study["precision"]) if chip else None
-    if chip is None or peak is None:
-        return replace(row, flop_per_image=flop_per_image, peak_source="unknown")
-    return replace(
-        row,
-        flop_per_image=flop_per_image,
-        peak_source=chip.source,
-        mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s)),
-    )
+    row = replace(row, flop_per_image=flop_per_image, peak_source=chip.source if chip and peak else "unknown")
+    if peak is None:
+        return row
+    return replace(row, mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s)))
 
 
 def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Comparison]]:

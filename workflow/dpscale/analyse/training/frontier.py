@@ -1,6 +1,6 @@
 """Accuracy against cost: what every arm's training takes and what it ends with, and which arms no other one beats."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dpscale.analyse.training.results import ArmResults, Results
@@ -17,11 +17,13 @@ def frontier_rows(results: Results) -> Iterator[FrontierRow]:
     complete = [result for result in results if result.is_complete]
     for environment in sorted({result.environment for result in complete}):
         rows = [_row(result) for result in complete if result.environment == environment]
-        by_time = _verdicts([Trade(row.training_s, row.test_accuracy) for row in rows])
-        by_gpu_s = _verdicts([Trade(row.gpu_s, row.test_accuracy) for row in rows])
-        by_energy = _verdicts([Trade(row.energy_j, row.test_accuracy) for row in rows])
-        for row, *verdicts in zip(rows, by_time, by_gpu_s, by_energy, strict=True):
-            yield replace(row, by_time=verdicts[0], by_gpu_s=verdicts[1], by_energy=verdicts[2])
+        for row in rows:
+            yield replace(
+                row,
+                by_time=_verdict(row, rows, lambda of: of.training_s),
+                by_gpu_s=_verdict(row, rows, lambda of: of.gpu_s),
+                by_energy=_verdict(row, rows, lambda of: of.energy_j),
+            )
 
 
 def _row(result: ArmResults) -> FrontierRow:
@@ -39,14 +41,12 @@ def _row(result: ArmResults) -> FrontierRow:
     )
 
 
-def _verdicts(trades: Sequence[Trade]) -> list[str]:
+def _verdict(row: FrontierRow, rows: Sequence[FrontierRow], cost: Callable[[FrontierRow], Figure]) -> str:
     """`best` where no other arm beats it by means, `beaten` where the intervals of both cost and accuracy carry it,
     undecided between the two; nothing where the cost is not known."""
-    known = [trade for trade in trades if trade.cost.is_known]
-    return [
-        "" if trade not in known
-        else BEST if is_pareto_best(trade, known)
-        else BEATEN if is_surely_beaten(trade, known)
-        else UNDECIDED
-        for trade in trades
-    ]  # fmt: skip
+    if not cost(row).is_known:
+        return ""
+    own, *known = (Trade(cost(one), one.test_accuracy) for one in (row, *rows) if cost(one).is_known)
+    if is_pareto_best(own, known):
+        return BEST
+    return BEATEN if is_surely_beaten(own, known) else UNDECIDED
