@@ -34,6 +34,13 @@ def test_another_torch_is_one_variable_and_remembered(clone: Clone, tmp_path: Pa
     assert "grep" not in commands("TORCH=").split(".torch\n", 1)[1].replace("grep -o", "")
 
 
+def test_bytecode_is_kept_where_the_environment_forbids_it(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    variables = clone.run("make", "--eval", "variables:; @env", "variables").splitlines()
+    assert any(line.startswith("PYTHONPATH=") for line in variables)
+    assert not any(line.startswith("PYTHONDONTWRITEBYTECODE=") for line in variables)
+
+
 def test_the_graph_can_be_drawn(clone: Clone) -> None:
     """What the workflow says while it is read must not get into the graph."""
     command = [sys.executable, "-m", "snakemake", "--dag", "--cores", "1", "--configfile", "config/laptop.yaml"]
