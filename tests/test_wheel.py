@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+import warm
+
 pytestmark = pytest.mark.processes
 
 BUILD = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir")
@@ -116,7 +118,7 @@ def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_p
     for recorded in (root / "results/recorded-h100-2").iterdir():  # the smallest
         if recorded.name != "audit":
             (results / recorded.name).symlink_to(recorded)
-    published = sorted(map(str, (root / "config/published").glob("*.yaml")))
+    published = [str(root / f"config/published/study-{letter}.yaml") for letter in "ab"]
     run(clean, "dpscale", "audit", *published, "--out", str(results / "audit"))
     assert sorted(path.stem for path in (results / "audit").iterdir()) == [Path(file).stem for file in published]
     study = ["--study", str(root / "config/recorded-h100-2.yaml")]
@@ -133,8 +135,10 @@ def test_a_command_that_measures_names_the_extra_it_lacks(clean: Path, tmp_path:
 
 def test_a_script_in_another_environment_is_diagnosed_without_torch(root: Path, clean: Path, tmp_path: Path) -> None:
     record = tmp_path / "r.json"
-    script = [sys.executable, str(root / "bench/injected_script.py"), "--cause", "anomaly", "--batch", "8"]
-    said = run(clean, "dpscale", "diagnose", "--minutes", "0.1", "--json", str(record), "--", *script)
+    script = [str(root / "bench/injected_script.py"), "--cause", "anomaly", "--batch", "8"]
+    with warm.programs() as place:
+        python = str(place / "python")
+        said = run(clean, "dpscale", "diagnose", "--minutes", "0.05", "--json", str(record), "--", python, *script)
     assert "A step takes" in said
     (process,) = json.loads(record.read_text())["runs"][0]["processes"]
     assert process["status"] == "measured"

@@ -1,10 +1,11 @@
 """Hooks and interventions inside a script that computes on a GPU."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from attached import run_attached
+from attached import AS_MANY_AS_FIT, run_attached
 
 pytestmark = pytest.mark.gpu
 
@@ -29,7 +30,7 @@ for epoch in range(10**6):
 
 def test_waits_precision_and_a_profile(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    run = run_attached(tmp_path, ["script.py"], minutes=0.5)
+    run = run_attached(tmp_path, ["script.py"], 0.5, AS_MANY_AS_FIT, sys.executable)
     (process,) = run.processes
     assert (run.code, process["status"]) == (0, "measured"), run.output
     assert {"no_waiting", "precision", "autocast_bfloat16"} <= set(run.probes())

@@ -3,17 +3,19 @@
 import json
 import os
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from subprocess import PIPE, STDOUT
 from typing import Any
 
 import dpscale
+import warm
 
 SITE = Path(dpscale.__file__).parent / "measure/attach/site"
+AS_MANY_AS_FIT = 1000  # rounds
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
@@ -39,26 +41,31 @@ class Attached:
 def run_attached(
     folder: Path,
     command: Sequence[str],
-    minutes: float = 0.05,
-    python: str = sys.executable,
+    minutes: float = 0.1,
+    rounds: int = 1,
+    python: str | None = None,
     environment: Mapping[str, str] | None = None,
     **job: Any,
 ) -> Attached:
-    """Runs `python *command` with the hooks; `job` are further entries of its job.json."""
+    """Runs `python *command` with the hooks; `job` are further entries of its job.json. Where no `python` is named, its
+    processes have loaded torch already."""
     out = folder / "attached"
     out.mkdir()
-    (out / "job.json").write_text(json.dumps({"minutes": minutes, "seed": 0, "mode": "diagnose", **job}))
+    (out / "job.json").write_text(
+        json.dumps({"minutes": minutes, "rounds": rounds, "seed": 0, "mode": "diagnose", **job})
+    )
     path = os.pathsep.join([str(SITE), *(environment or {}).get("PYTHONPATH", "").split(os.pathsep)])
     variables = {**os.environ, **(environment or {}), "PYTHONPATH": path, "DPSCALE_ATTACH": str(out)}
-    done = subprocess.run(
-        [python, *command], env=variables, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
+    if python is None:
+        done = warm.python(command, folder, variables)
+    else:
+        done = subprocess.run([python, *command], env=variables, cwd=folder, stdout=PIPE, stderr=STDOUT, text=True)
     found: dict[int, dict[str, Any]] = defaultdict(dict)
     for path_of_process in out.glob("process-*.json"):
         values = json.loads(path_of_process.read_text())
         found[values["rank"]] = values
     ranks = [found[rank] for rank in sorted(found)]
-    return Attached(done.returncode, done.stdout + done.stderr, ranks, sorted(file.name for file in out.iterdir()))
+    return Attached(done.returncode, done.stdout, ranks, sorted(file.name for file in out.iterdir()))
 
 
 def torchrun(*script: str) -> list[str]:

@@ -110,6 +110,13 @@ class Project:
         jobs: dict[str, int] = json.loads((self.folder / "first-run.json").read_text())
         return jobs
 
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Change a line of the package."""
+        path = self.folder / "workflow/dpscale" / file
+        text = path.read_text()
+        assert text.count(old) == 1, old
+        path.write_text(text.replace(old, new))
+
     def full_log(self) -> str:
         """All that Snakemake said in the newest run that was no dry run."""
         return max(self.folder.glob(".snakemake/log/*.log"), default=self.folder / "study.yaml").read_text()

@@ -4,6 +4,7 @@ what a test asks of them. That process has loaded nothing of the project, which 
 Every call is a process of its own, with the words, folder and environment of the call, and ends as the program would.
 """
 
+import gc
 import json
 import multiprocessing
 import os
@@ -11,12 +12,16 @@ import runpy
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fcntl import F_DUPFD, fcntl
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from itertools import dropwhile
 from multiprocessing.connection import wait
 from pathlib import Path
 from subprocess import PIPE, STDOUT, CompletedProcess, run
-from tempfile import TemporaryDirectory
 
 WARM = multiprocessing.get_context("forkserver")
 # Snakemake, what it and its plugins load when they are first used, and what the project loads.
@@ -24,20 +29,27 @@ WARM.set_forkserver_preload(
     [
         *("snakemake.cli", "snakemake.report.html_reporter", "snakemake_executor_plugin_slurm"),
         *("smart_open", "yte", "docutils.core", "pygments.formatters", "jsonschema_rs"),
-        *("torch.distributed", "torch._dynamo", "pandas", "scipy.special", "altair", "vl_convert"),
+        *("torch.distributed", "torch._dynamo", "torchvision", "pandas", "scipy.special", "scipy.optimize", "altair"),
+        *("vl_convert", "click", "xml.etree.ElementTree", "xml.sax.saxutils"),
     ]
 )
 FORK = multiprocessing.get_context("fork")
-# What is started hands its words, folder, environment and streams to the process that forks, and waits for the end.
+# What is started hands its words, folder, environment and open files to the process that forks, and waits for the end.
 PROGRAM = """#!{python} -IS
 import json, os, socket, sys
+def is_open(file):
+    try:
+        return bool(os.fstat(file))
+    except OSError:
+        return False
+files = [1, 2, *filter(is_open, sorted(int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2))]
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as forker:
     forker.connect({address!r})
-    words = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
-    socket.send_fds(forker, [words], [1, 2])
+    words = json.dumps([files, {name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(forker, [words], files)
     sys.exit(int(forker.recv(16) or 1))
 """
-LONGEST_MESSAGE = 2**20
+LONGEST_MESSAGE, MOST_FILES = 2**20, 100
 
 
 def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
@@ -51,9 +63,9 @@ def dpscale(arguments: Sequence[str], folder: Path, environment: Mapping[str, st
     return _run("dpscale", arguments, folder, environment)
 
 
-def python(code: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    """The same of `python -c CODE`."""
-    return _run("python", ["-c", *code], folder, environment)
+def python(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
+    """The same of `python ARGUMENTS`. Processes that it starts with `sys.executable` are such programs, too."""
+    return _run("python", arguments, folder, environment)
 
 
 def _run(name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
@@ -71,7 +83,7 @@ def _run(name: str, arguments: Sequence[str], folder: Path, environment: Mapping
 @contextmanager
 def programs() -> Iterator[Path]:
     """A folder with these programs. Rules of that Snakemake find the others there, too. All end with the context."""
-    with TemporaryDirectory(prefix="dpscale-") as folder:
+    with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
         address = f"{folder}/forker"
         for name in PROGRAMS:
             path = Path(folder, name)
@@ -102,24 +114,34 @@ def _fork_programs(listening: socket.socket) -> None:
 
 
 def _answer(asked: socket.socket) -> None:
-    words, streams, _, _ = socket.recv_fds(asked, LONGEST_MESSAGE, 2)
+    words, files, _, _ = socket.recv_fds(asked, LONGEST_MESSAGE, MOST_FILES)
     place = Path(asked.getsockname()).parent
-    program = FORK.Process(target=_begin, args=(place, streams, *json.loads(words)))
+    program = FORK.Process(target=_begin, args=(place, files, *json.loads(words)))
     program.start()
     program.join()
     asked.send(str((program.exitcode or 0) & 0xFF).encode())
 
 
 def _begin(
-    place: Path, streams: list[int], name: str, arguments: list[str], folder: str, environment: dict[str, str]
+    place: Path,
+    files: list[int],
+    numbers: list[int],
+    name: str,
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
 ) -> None:
+    gc.freeze()  # no collection looks through what was loaded
     os.fsync = lambda _: None  # type: ignore[assignment]  # nothing of tests need outlive a loss of power
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None
     sys.path[:0] = environment.get("PYTHONPATH", "").split(os.pathsep)
-    for descriptor, stream in zip(streams, (sys.stdout, sys.stderr), strict=True):
-        os.dup2(descriptor, stream.fileno())
+    above = [fcntl(file, F_DUPFD, 2 * MOST_FILES) for file in files]  # no number is taken while it is still needed
+    for file, number in zip(above, numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
     sys.argv = [name, *arguments]
     PROGRAMS[name](place)
 
@@ -132,23 +154,41 @@ def _snakemake(place: Path) -> None:
     cli.main()
 
 
-def _dpscale(_place: Path) -> None:
+def _dpscale(place: Path) -> None:
     import charts_once
     from dpscale.cli import main
     from warm_workers import warm_workers
 
+    sys.executable = str(place / "python")  # of scripts
     charts_once.install()
     with warm_workers():
         main()
 
 
 def _python(place: Path) -> None:
-    how, what, *sys.argv[1:] = sys.argv[1:]
+    sys.executable = str(place / "python")
+    multiprocessing.set_executable(sys.executable)
+    _customize()
+    how, *words = dropwhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), sys.argv[1:])
     if how == "-m":
-        sys.executable = str(place / "python")  # as of Snakemake: this is one of its jobs
+        what, *sys.argv[1:] = words
         runpy.run_module(what, run_name="__main__", alter_sys=True)
-    else:
+    elif how == "-c":
+        what, *sys.argv[1:] = words
         exec(what, {"__name__": "__main__"})
+    else:
+        sys.argv = [how, *words]
+        sys.path.insert(0, str(Path(how).resolve().parent))
+        runpy.run_path(how, run_name="__main__")
+
+
+def _customize() -> None:
+    """As Python does when it starts. What waits there for torch is told that it is loaded."""
+    spec = PathFinder.find_spec("sitecustomize", os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if spec and spec.loader:
+        spec.loader.exec_module(module_from_spec(spec))
+    if waiting := sys.modules.get("dpscale_attach.start"):
+        waiting._hook_in(sys.modules["torch"])
 
 
 PROGRAMS: Mapping[str, Callable[[Path], None]] = {"snakemake": _snakemake, "dpscale": _dpscale, "python": _python}

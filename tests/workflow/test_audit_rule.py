@@ -10,7 +10,7 @@ import pytest
 
 from project import Project
 
-FILES = [f"config/published/study-{letter}.yaml" for letter in "abcd"]
+FILES = [f"config/published/study-{letter}.yaml" for letter in "ab"]
 AUDITED = {"audit": 1, "tables": 1, "report": 1, "all": 1}
 
 
@@ -29,7 +29,7 @@ def audited(audited_once: Project, tmp_path: Path) -> Project:
 
 def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited: Project) -> None:
     folder = audited.folder / "results/tiny"
-    assert {path.stem for path in (folder / "audit").iterdir()} == {f"study-{letter}" for letter in "abcd"}
+    assert {path.stem for path in (folder / "audit").iterdir()} == {"study-a", "study-b"}
     assert "study-a,speedup,32,2,1.40," in (folder / "tables/audit.csv").read_text()
     assert "27.9 against 26.9 s" in audited.audit_page.read_text()
     assert audited.planned() == {}

@@ -18,11 +18,14 @@ from dpscale.records.files import read_record
 Record = dict[str, Any]
 
 
-# More runs, batches, images and large messages would take time, and show nothing else. A message of 4
+# More runs, batches, images, blocks and large messages would take time, and show nothing else. A message of 4
 # MiB: measure/worker/test_collectives.py; trainings and variants: measure/worker.
-LESS_CODE = {
-    "launch/cells.py": ('"cpu": 4 * 2**20}', '"cpu": 2**20}'),
-}
+BLOCKS = 3
+LESS_CODE = (
+    ("launch/cells.py", '"cpu": 4 * 2**20}', '"cpu": 2**20}'),
+    ("worker/communication.py", "ROUNDS = 7", f"ROUNDS = {BLOCKS}"),
+    ("worker/collectives.py", "BUDGET_S = 0.1", "BUDGET_S = 0.01"),
+)
 
 
 def smaller(study: Record) -> Record:
@@ -37,7 +40,7 @@ def laptop(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     clone = Clone(root, tmp_path_factory.mktemp("laptop") / "project")
     study = clone.folder / "config/laptop.yaml"
     study.write_text(yaml.safe_dump(smaller(yaml.safe_load(study.read_text()))))
-    for name, (whole, part) in LESS_CODE.items():
+    for name, whole, part in LESS_CODE:
         file = clone.folder / "workflow/dpscale/measure" / name
         text = file.read_text()
         assert text.count(f"{whole}\n") == 1, whole
@@ -102,9 +105,9 @@ def test_steps_take_turns_with_and_without_communication(steps: list[Record]) ->
     for record in steps:
         variants = record["steps"]["variants"]
         assert list(variants) == ["alone", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"]
-        assert {len(blocks["step_s"]) for blocks in variants.values()} == {7}
+        assert {len(blocks["step_s"]) for blocks in variants.values()} == {BLOCKS}
         orders = record["steps"]["orders"]
-        assert [sorted(order) for order in orders] == [sorted(variants)] * 7
+        assert [sorted(order) for order in orders] == [sorted(variants)] * BLOCKS
         assert len({tuple(order) for order in orders}) > 1, "rungs take turns in a random order"
         for name, blocks in variants.items():
             # The slowest worker's; alone, the second one waits.

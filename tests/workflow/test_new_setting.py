@@ -66,13 +66,15 @@ def test_one_line_is_a_new_setting(grown: Project, root: Path, tmp_path: Path) -
     here = grown.folder, grown.environment
     assert "--tail-rotors INTEGER RANGE" in printed(warm.dpscale(["time", "--help"], *here))
 
-    used, rejected = printed(warm.python([READ_RECORDED.format(recorded=root / "results/recorded")], *here)).split()
+    used, rejected = printed(
+        warm.python(["-c", READ_RECORDED.format(recorded=root / "results/recorded")], *here)
+    ).split()
     committed = [path for name in ("run-*.json", "seed-*.json") for path in (root / "results/recorded").rglob(name)]
     assert (int(used), int(rejected)) == (len(committed), 0)
 
     assert grown.planned() == {}, "a setting with its default is no reason to make anything again"
 
-    again, not_again = printed(warm.python([MEASURED_AGAIN, str(tmp_path)], *here)).splitlines()
+    again, not_again = printed(warm.python(["-c", MEASURED_AGAIN, str(tmp_path)], *here)).splitlines()
     assert again.split() == ["communication", "timing", "training"]
     assert not_again.split() == ["collectives"]
 

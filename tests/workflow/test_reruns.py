@@ -22,7 +22,7 @@ from dpscale.tables.tables import TABLES
 from processes import running_in
 from project import STUDY, Project, wait_for
 
-PUBLISHED = [f"config/published/study-{letter}.yaml" for letter in "abcd"]
+PUBLISHED = [f"config/published/study-{letter}.yaml" for letter in "ab"]
 ONE_CELL = {"time": 1, "tables": 1, "report": 1, "all": 1}
 PAGES = {"study": 1, "tables": 1, "report": 1, "all": 1}
 # Code of which nothing measures.
@@ -72,17 +72,17 @@ def test_a_study_that_grows_adds_only_what_is_new_of_every_kind(project: Project
         "communication": {"runs": 1}, "training": {"seeds": 1, "arms": arms}, "variants": variants,
     }  # fmt: skip
     project.change_study(**grown)
-    assert project.run() == {"collectives": 1, "communication": 1, "train": 2, "time_variant": 2, **PAGES}
+    measured = {"collectives": 1, "communication": 1, "train": 2, "time_variant": 2}
+    assert project.run("--until", "tables") == {**measured, "study": 1, "tables": 1}
     results = project.folder / "results/tiny"
     assert json.loads((results / "collectives/gpus-2/run-1.json").read_text())["cell"] == {"gpus": 2, "run": 1}
     trained = {arm: json.loads((results / f"training/{arm}/seed-1.json").read_text()) for arm in arms}
     assert trained["large"]["cell"] == {"arm": "large", "seed": 1}
     assert trained["large"]["settings"].items() >= of_large.items()
     assert trained["small"]["settings"]["optimiser"] == "sgd"
-    assert not project.page_is_partial()
     assert {"small", "large"} <= set(pd.read_csv(results / "tables/training_summary.csv")["arm"])
     assert "channels-last" in set(pd.read_csv(results / "tables/variants.csv")["variant"])
-    assert project.planned() == {}
+    assert project.planned() == {"report": 1, "all": 1}
 
     # Facts that are gone are made again, for the tables alone.
     (results / "network.json").unlink()

@@ -39,7 +39,7 @@ def test_a_script_that_fails_keeps_its_error(tmp_path: Path) -> None:
     run = run_attached(tmp_path, looped(tmp_path, "99", "assert step < 50, 'mine'"), minutes=5)
     assert run.code == 1
     assert run.output.endswith("AssertionError: mine\n")
-    assert "dpscale" not in run.output
+    assert "measure/attach" not in run.output
     assert run.processes[0]["steps"] == 49
 
 
@@ -89,7 +89,7 @@ def test_processes_that_are_no_ranks_are_watched_only(tmp_path: Path) -> None:
         "sys.exit(max(run.wait() for run in runs))"
     )
     looped(tmp_path)
-    run = run_attached(tmp_path, ["both.py"], minutes=0.1)
+    run = run_attached(tmp_path, ["both.py"])
     assert run.code == 0
     whys = {process["why"] for process in run.processes}
     assert whys == {"several processes that are no ranks"}
@@ -98,8 +98,9 @@ def test_processes_that_are_no_ranks_are_watched_only(tmp_path: Path) -> None:
 def test_without_dpscale_nothing_but_torch_is_loaded(tmp_path: Path) -> None:
     """The folder stands alone: neither dpscale nor what it depends on is imported into the script's process."""
     seen = "[name for name in sys.modules if name.split('.')[0] in ('dpscale', 'pandas', 'click', 'jinja2', 'yaml')]"
-    run = run_attached(tmp_path, looped(tmp_path, "30", f"assert not {seen}, {seen}"), minutes=5)
+    run = run_attached(tmp_path, looped(tmp_path, "30", f"assert not {seen}, {seen}"), 5, python=sys.executable)
     assert run.code == 0, run.output
+    assert run.processes[0]["steps"] == 29
     imports = subprocess.run(
         ["grep", "-rhoE", r"^ *(from|import) [a-z_.]+", str(SITE.parent)], capture_output=True, text=True, check=True
     )

@@ -1,11 +1,12 @@
 """Scripts in other people's styles, unchanged: what is found in them, and that interventions do what they say."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from attached import SCRIPTS, Attached, run_attached, torchrun
+from attached import AS_MANY_AS_FIT, SCRIPTS, Attached, run_attached, torchrun
 from dpscale.schemas.validation import violations
 from script_factory import script_record
 
@@ -17,24 +18,34 @@ WITH_DDP = {*ALONE, "no_allreduce", "batch_kept_no_allreduce"}
 
 
 @pytest.mark.parametrize(
-    ("command", "ranks", "probes", "expected"),
+    ("command", "python", "ranks", "probes", "expected"),
     [
-        (torchrun("plain_ddp.py"), 2, {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "batch": 32}),
+        (torchrun("plain_ddp.py"), sys.executable, 2, {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "batch": 32}),
         (
             torchrun("accumulation.py"),
+            None,
             2,
             {*WITH_DDP, "accumulated"},
             {"micro_batches_per_step": 4, "batch": 16},
         ),
-        (["trainer.py", "--processes", "2"], 2, {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "backend": "gloo"}),
-        (["data_parallel.py"], 1, ALONE, {"strategy": "single", "batch": 64, "world_size": 1}),
+        (
+            ["trainer.py", "--processes", "2"],
+            None,
+            2,
+            {*WITH_DDP, "no_buffers"},
+            {"strategy": "ddp", "backend": "gloo"},
+        ),
+        (["data_parallel.py"], None, 1, ALONE, {"strategy": "single", "batch": 64, "world_size": 1}),
     ],
     ids=["plain DDP", "accumulation", "Trainer class, spawned ranks", "DataParallel"],
 )
-def test_unchanged(command: list[str], ranks: int, probes: set[str], expected: dict[str, Any], tmp_path: Path) -> None:
+def test_unchanged(
+    command: list[str], python: str | None, ranks: int, probes: set[str], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    """The first one in processes that load torch themselves."""
     command = [str(SCRIPTS / word) if word.endswith(".py") else word for word in command]
     # Workers of a DataLoader would be processes of their own.
-    run = run_attached(tmp_path, command, minutes=0.1, environment={"WORKERS": "1"})
+    run = run_attached(tmp_path, command, python=python, environment={"WORKERS": "1"})
     assert run.code == 0, run.output
     assert [process["status"] for process in run.processes] == ["measured"] * ranks
     assert len(run.files) == 1 + 2 * ranks, run.files
@@ -85,16 +96,17 @@ for epoch in range(10_000):
         optimizer.step()
         print(net.require_backward_grad_sync, torch.is_anomaly_enabled())
     if dist.get_rank() == 0:
-        time.sleep(0.5)  # a checkpoint, say
+        time.sleep(1)  # a checkpoint, say
 """
 
 
 @pytest.fixture(scope="module")
 def straggling(tmp_path_factory: pytest.TempPathFactory) -> Attached:
-    """Rank 1 sleeps 40 ms inside backward, each batch takes 20 ms to load, and each epoch ends with 0.5 s on rank 0."""
+    """Rank 1 sleeps 40 ms inside backward, each batch takes 20 ms to load, and each epoch ends with 1 s on rank 0."""
     folder = tmp_path_factory.mktemp("straggling")
     (folder / "script.py").write_text(STRAGGLER)
-    return run_attached(folder, torchrun("script.py"), minutes=0.3, leave_out=["fused_optimiser", "no_buffers"])
+    left_out = ["fused_optimiser", "no_buffers"]
+    return run_attached(folder, torchrun("script.py"), 0.3, AS_MANY_AS_FIT, leave_out=left_out)
 
 
 def test_without_allreduce_each_rank_shows_its_own_pace(straggling: Attached) -> None:
@@ -115,8 +127,8 @@ def test_collectives_of_the_script_are_counted_with_their_line(straggling: Attac
 
 def test_a_gap_between_steps_has_the_line_that_ran(straggling: Attached) -> None:
     gap = next(gap for gap in straggling.processes[0]["gaps"] if gap["border"] == "epoch")
-    assert gap["code"] == "time.sleep(0.5)  # a checkpoint, say"
-    assert gap["seconds"] > 0.5
+    assert gap["code"] == "time.sleep(1)  # a checkpoint, say"
+    assert gap["seconds"] > 1
     # The other rank waits for it in a collective.
     waits = {"loss.backward()", "loss = Slow.apply(net(x)).sum()"}
     assert waits & {gap["code"] for gap in straggling.processes[1]["gaps"]}

@@ -1,5 +1,6 @@
 """A workload as a script that is diagnosed: what it is asked for, its faults in one line, and its answer."""
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import pytest
 import torch
 
 import dpscale as package
-from command_line import dpscale, must
+import warm
+from command_line import dpscale
 from dpscale.measure.launch.loop import configuration_of, loop_command
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.records.files import read_record
@@ -76,15 +78,16 @@ def test_what_a_workload_cannot_do_is_said_in_one_line(
 
 @pytest.mark.processes
 @pytest.mark.slow
-def test_a_workload_is_answered_as_any_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(package.__file__).parents[1]))
+def test_a_workload_is_answered_as_any_script(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(private))
-    options = ["--gpus", 1, "--batch-per-gpu", 1, "--device", "cpu", "--loader-workers", 0, "--minutes", 0.05]
-    printed = must("diagnose", "--workload", written(tmp_path), *options, "--json", "r.json", folder=tmp_path)
-    assert printed.startswith("dpscale diagnose --workload ")
-    assert "A step takes" in printed
+    options = "--gpus 1 --batch-per-gpu 1 --device cpu --loader-workers 0 --minutes 0.05 --json r.json"
+    words = ["diagnose", "--workload", str(written(tmp_path)), *options.split()]
+    package_folder = str(Path(package.__file__).parents[1])
+    done = warm.dpscale(words, tmp_path, {**os.environ, "PYTHONPATH": package_folder, "TMPDIR": str(private)})
+    assert done.returncode == 0, done.stdout
+    assert "\ndpscale diagnose --workload " in done.stdout
+    assert "A step takes" in done.stdout
     record = read_record("script", tmp_path / "r.json")
     (process,) = record["runs"][0]["processes"]
     assert (process["strategy"], process["batch"], process["status"]) == ("single", 1, "measured")

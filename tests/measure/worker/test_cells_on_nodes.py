@@ -44,7 +44,7 @@ def measured(kind: str, command: str, options: str, dataset: Path, out: Path, no
     places = [f"--nodes {nodes} --node-rank {rank} --rendezvous localhost:{port}".split() for rank in range(nodes)]
     each = [[command, *words, *(place if nodes > 1 else [])] for place in places]
     with ThreadPoolExecutor() as threads:
-        for done in threads.map(lambda words: warm.python([QUICK, *words], out.parent, os.environ), each):
+        for done in threads.map(lambda words: warm.python(["-c", QUICK, *words], out.parent, os.environ), each):
             assert done.returncode == 0, done.stdout
     return read_record(kind, out)
 

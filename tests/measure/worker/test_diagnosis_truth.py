@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dpscale
-from attached import run_attached
+from attached import AS_MANY_AS_FIT, run_attached
 from dpscale.analyse.diagnosis.script import Diagnosis, diagnose_script
 from dpscale.measure.launch.loop import loop_command
 from other_work import QUIET_CORES, OtherWork
@@ -79,7 +79,7 @@ def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
         place.mkdir(parents=True)
         _, *command = loop_command({"settings": settings, "step": step}, gpus)
         path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
-        run = run_attached(place, command, minutes=injected.minutes, environment=path, **job)
+        run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, environment=path, **job)
         assert run.code == 0, run.output
         return run.processes
 

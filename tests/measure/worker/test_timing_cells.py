@@ -55,8 +55,8 @@ def started(*arguments_of_cell: Any, **options: Any) -> subprocess.Popen[str]:
 def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Records:
     """A single and a ddp cell, and one without a baseline, measured once for all tests that look at a record.
 
-    They run at once, as the cells of several jobs on one node; that of ddp with its own programs, the others with some
-    that have loaded torch already. One is of a variant.
+    They run at once, as the cells of several jobs on one node; the single one with its own programs, the others with
+    some that have loaded torch already. One is of a variant.
     """
     folder = tmp_path_factory.mktemp("records")
     kinds = {
@@ -66,10 +66,10 @@ def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Records:
     }
     words = {name: arguments(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
     with ThreadPoolExecutor() as threads:
-        warmed = [threads.submit(warm.dpscale, words[name], folder, os.environ) for name in ("single", "without")]
-        cold = [sys.executable, "-m", "dpscale", *words["ddp"]]
-        ddp = subprocess.run(cold, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for done in (ddp, *(future.result() for future in warmed)):
+        warmed = [threads.submit(warm.dpscale, words[name], folder, os.environ) for name in ("ddp", "without")]
+        cold = [sys.executable, "-m", "dpscale", *words["single"]]
+        single = subprocess.run(cold, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for done in (single, *(future.result() for future in warmed)):
         assert done.returncode == 0, done.stdout
     return {name: read_record("timing", folder / f"{name}.json") for name in kinds}
 
@@ -240,13 +240,13 @@ def test_a_tampered_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> Non
 
 
 def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset: Path, tmp_path: Path) -> None:
-    """With the real workers and their loaders, in the middle of an epoch; all other endings: launch/test_workers.py."""
-    more = "--timed-epochs 10000 --baseline own_cells --scopes end_to_end"
-    cell = started(dataset, tmp_path / "r.json", more=more)
+    """With a real worker and its loader, in the middle of an epoch; all other endings: launch/test_workers.py."""
+    more = "--timed-epochs 10000 --scopes end_to_end"
+    cell = started(dataset, tmp_path / "r.json", "single", 1, more=more)
     assert cell.stdout is not None
     try:
         assert any("end_to_end epoch 2" in line for line in cell.stdout)
-        wait_for(lambda: len(started_by(cell.pid)) >= 4)  # two workers, and a loader of each
+        wait_for(lambda: len(started_by(cell.pid)) >= 2)  # the worker and its loader
         family = started_by(cell.pid)
         os.kill(cell.pid, signal.SIGKILL)
         assert cell.wait(40) != 0

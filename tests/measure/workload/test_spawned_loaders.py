@@ -1,11 +1,12 @@
 """A user's file in processes of a DataLoader that are not forked, and so know of it by name alone."""
 
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import warm
 from workload_file import SAMPLES, written
 
 pytestmark = pytest.mark.processes
@@ -43,14 +44,13 @@ except Exception as error:
 
 
 def loaded(path: Path, samples: int) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-c", LOAD, str(path), str(samples)]
-    return subprocess.run(words, capture_output=True, text=True, cwd=path.parent.parent)
+    return warm.python(["-c", LOAD, str(path), str(samples)], path.parent.parent, os.environ)
 
 
 def test_they_find_classes_and_functions_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "beside_the_workload.py").write_text("ONE = 1\n")
     done = loaded(written(tmp_path, MORE), SAMPLES - 1)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     assert len(done.stdout.split()) == SAMPLES - 1
 
 
@@ -64,4 +64,4 @@ def dataset():
 """
     done = loaded(written(tmp_path, local), SAMPLES)
     assert done.returncode == 1
-    assert "define its classes and functions at the top level of the file" in done.stderr
+    assert "define its classes and functions at the top level of the file" in done.stdout

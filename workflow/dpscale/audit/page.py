@@ -8,18 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
 from dpscale.audit.tables import AuditTables, Record, rows
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
-from dpscale.schemas.validation import SCHEMA_LOADER
 from dpscale.tables.published import AuditRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
+from dpscale.vocabulary.own_yaml import own_yaml
 
 # What studies differ in most stands first: the table is wider than a phone.
 _ORDER = (
@@ -31,7 +29,7 @@ _ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
 # Two definitions that differ by less give the same number.
 _SAME = 1e-6
 # What a check means, and what to do, in words for whoever printed the figures; by a part of its name.
-HELP: Mapping[str, str] = yaml.load(Path(__file__).with_name("help.yaml").read_text(), SCHEMA_LOADER)
+HELP: Mapping[str, str] = own_yaml(Path(__file__).with_name("help.yaml"))
 
 
 Place = tuple[int, int]

@@ -12,10 +12,9 @@ import yaml
 from dpscale.errors import DpscaleError
 from dpscale.schemas.settings import ARM, SETTINGS, record_settings_schema, required_of_arm, study_settings_schemas
 from dpscale.strategies.known import STRATEGIES
+from dpscale.vocabulary.own_yaml import own_yaml
 
 SCHEMA_FOLDER = Path(__file__).parent
-# The loader in C, where PyYAML has it: every command reads schemas, and would need a tenth of a second more for that.
-SCHEMA_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
@@ -43,7 +42,7 @@ def _add_settings(study: dict[str, Any]) -> None:
 
 
 def _load(file: str) -> Any:
-    return yaml.load((SCHEMA_FOLDER / file).read_text(), SCHEMA_LOADER)
+    return own_yaml(SCHEMA_FOLDER / file)
 
 
 def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:

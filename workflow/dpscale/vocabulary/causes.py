@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-import yaml
+from dpscale.vocabulary.own_yaml import own_yaml
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Cause:
         return self.on_cpu if device == "worker" and self.on_cpu else self.change
 
 
-_TABLE = yaml.safe_load(Path(__file__).with_name("causes.yaml").read_text())
+_TABLE = own_yaml(Path(__file__).with_name("causes.yaml"))
 CAUSES: Mapping[str, Cause] = MappingProxyType({one["name"]: Cause(**one) for one in _TABLE["causes"]})
 NOTHING, NO_CERTAIN_LOSS, UNKNOWN = _NO_CAUSE = [Cause(**one) for one in _TABLE["no_cause"]]
 _ANSWERS = {**CAUSES, **{one.name: one for one in _NO_CAUSE}}

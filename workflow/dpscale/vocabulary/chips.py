@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
+from dpscale.vocabulary.own_yaml import own_yaml
 
 TABLE = Path(__file__).with_name("chips.yaml")
 LINKS_TABLE = Path(__file__).with_name("links.yaml")
@@ -86,13 +86,13 @@ class Chip:
 @cache
 def chips() -> list[Chip]:
     """All GPUs of the table."""
-    return [Chip(**entry) for entry in yaml.safe_load(TABLE.read_text())]
+    return [Chip(**entry) for entry in own_yaml(TABLE)]
 
 
 @cache
 def links() -> list[ChipLink]:
     """All links that are no part of a chip."""
-    return [ChipLink(**entry) for entry in yaml.safe_load(LINKS_TABLE.read_text())]
+    return [ChipLink(**entry) for entry in own_yaml(LINKS_TABLE)]
 
 
 def chip_named(name: str) -> Chip | None:

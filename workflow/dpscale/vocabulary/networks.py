@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
+from dpscale.vocabulary.own_yaml import own_yaml
 
 TABLE = Path(__file__).with_name("networks.yaml")
 
@@ -22,7 +22,7 @@ class Network:
 @cache
 def networks() -> list[Network]:
     """All networks of the table."""
-    return [Network(**entry) for entry in yaml.safe_load(TABLE.read_text())]
+    return [Network(**entry) for entry in own_yaml(TABLE)]
 
 
 def network_of(parameters: int | None) -> Network | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
+from dpscale.vocabulary.own_yaml import own_yaml
 
 TABLE = Path(__file__).with_name("public_best.yaml")
 
@@ -21,4 +21,4 @@ class PublicBest:
 
 @cache
 def public_best() -> PublicBest:
-    return PublicBest(**yaml.safe_load(TABLE.read_text()))
+    return PublicBest(**own_yaml(TABLE))

@@ -16,8 +16,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import yaml
-
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.formats import SUFFIXES, TextTable, read_text
 from dpscale.audit.reading.numbers_as_written import Style, is_missing, style_of, unit_behind
@@ -33,14 +31,14 @@ from dpscale.audit.reading.published import (
 )
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number
-from dpscale.schemas.validation import SCHEMA_LOADER
 from dpscale.vocabulary.chips import PRECISIONS
 from dpscale.vocabulary.networks import networks
+from dpscale.vocabulary.own_yaml import own_yaml
 
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
 
-_WORDS = yaml.load(Path(__file__).with_name("words.yaml").read_text(), SCHEMA_LOADER)
+_WORDS = own_yaml(Path(__file__).with_name("words.yaml"))
 _SECONDS, _KEYS = _WORDS["seconds"], _WORDS["keys"]
 _NO_FIGURES = ("batch", "global batch", "gpus", "group", "beside", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -108,9 +109,10 @@ def plan(run: Any) -> Iterator[Turn]:
 
 
 def rounds(run: Any, probes: Sequence[str], seconds: float) -> Iterator[Turn]:
-    """As many as fit into `seconds`, and the first one if twice as long is enough."""
+    """As many as fit into `seconds`, and the first one if twice as long is enough; no more than the job's `rounds`."""
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
-    while not number or clock() + 0.7 * longest < until:
+    most = run.job.get("rounds", math.inf)
+    while not number or (number < most and clock() + 0.7 * longest < until):
         began = clock()
         skipped_s = SKIPPED * run.clock.pace_s
         steps = steps_of(run.clock.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)) - skipped_s)
