@@ -170,7 +170,10 @@ def _python(place: Path) -> None:
     multiprocessing.set_executable(sys.executable)
     _customize()
     how, *words = dropwhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), sys.argv[1:])
-    if how == "-m":
+    if (how, *words[:1]) == ("-m", "dpscale"):
+        sys.argv[1:] = words[1:]
+        _dpscale(place)
+    elif how == "-m":
         what, *sys.argv[1:] = words
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     elif how == "-c":

@@ -105,7 +105,7 @@ def straggling(tmp_path_factory: pytest.TempPathFactory) -> Attached:
     """Rank 1 sleeps 40 ms inside backward, each batch takes 20 ms to load, and each epoch ends with 1 s on rank 0."""
     folder = tmp_path_factory.mktemp("straggling")
     (folder / "script.py").write_text(STRAGGLER)
-    left_out = ["fused_optimiser", "no_buffers"]
+    left_out = ["fused_optimiser", "no_buffers", "gc_off", "batch_kept_no_allreduce"]
     return run_attached(folder, torchrun("script.py"), 0.3, AS_MANY_AS_FIT, leave_out=left_out)
 
 

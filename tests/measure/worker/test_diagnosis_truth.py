@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
         place.mkdir(parents=True)
         _, *command = loop_command({"settings": settings, "step": step}, gpus)
         path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
-        run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, environment=path, **job)
+        run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, sys.executable, environment=path, **job)
         assert run.code == 0, run.output
         return run.processes
 

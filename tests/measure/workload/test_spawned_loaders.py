@@ -27,7 +27,7 @@ import multiprocessing
 import sys
 from pathlib import Path
 
-multiprocessing.set_start_method("spawn")
+multiprocessing.set_start_method("spawn", force=True)
 
 from dpscale.measure.workload.faults import fault_of
 from dpscale.measure.workload.from_file import load_workload
