@@ -11,10 +11,11 @@ import pytest
 from hypothesis import settings
 
 import charts_once
+import one_forkserver
 from clone import Clone
 from process_guard import ProcessGuard
 from project import Project
-from shared import made_once
+from shared import made_once, of_all
 
 # Tests start hundreds of processes. Where Python keeps no bytecode, each of them compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -161,6 +162,8 @@ def _nothing_is_lost_with_the_power() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def charts_are_drawn_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+def what_is_shared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Charts are drawn once, and processes are forked from one."""
+    one_forkserver.install(of_all(tmp_path_factory))
     os.environ[charts_once.FOLDER] = str(made_once(tmp_path_factory, "charts", Path.mkdir))
     charts_once.install()

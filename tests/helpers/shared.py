@@ -8,11 +8,15 @@ import pytest
 from filelock import FileLock
 
 
+def of_all(factory: pytest.TempPathFactory) -> Path:
+    """The folder that the processes of a run share."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """The folder `name`, which `make` fills; pytest-xdist's other processes wait for that. Nobody may change it."""
-    base = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent
+    base = of_all(factory)
     folder, done = base / name, base / f"{name}.done"
     with FileLock(base / f"{name}.lock"):
         if not done.exists():
