@@ -10,7 +10,7 @@ import pytest
 
 from project import Project
 
-FILES = [f"config/published/study-{letter}.yaml" for letter in "ab"]
+FILES = [f"config/published/study-{letter}.yaml" for letter in "ad"]
 AUDITED = {"audit": 1, "tables": 1, "report": 1, "all": 1}
 
 
@@ -29,7 +29,7 @@ def audited(audited_once: Project, tmp_path: Path) -> Project:
 
 def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited: Project) -> None:
     folder = audited.folder / "results/tiny"
-    assert {path.stem for path in (folder / "audit").iterdir()} == {"study-a", "study-b"}
+    assert {path.stem for path in (folder / "audit").iterdir()} == {"study-a", "study-d"}
     assert "study-a,speedup,32,2,1.40," in (folder / "tables/audit.csv").read_text()
     assert "27.9 against 26.9 s" in audited.audit_page.read_text()
     assert audited.planned() == {}
@@ -37,7 +37,7 @@ def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited: Project)
     assert audited.run("--until", "tables") == {"study": 1, "tables": 1}
     of_studies = (folder / "tables/audit.csv").read_text()
     assert "study-a," in of_studies
-    assert "study-b," not in of_studies
+    assert "study-d," not in of_studies
 
 
 def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_lost(audited: Project) -> None:
@@ -49,7 +49,7 @@ def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_l
     assert audited.run() == AUDITED
     assert "speedup 1.41; the times give 1.40" in audited.audit_page.read_text()
 
-    lost = audited.folder / "results/tiny/audit/study-b.json"
+    lost = audited.folder / "results/tiny/audit/study-d.json"
     whole = lost.read_text()
     lost.write_text("{")
     assert audited.planned() == AUDITED
