@@ -4,10 +4,11 @@
 
 Four nodes of one CPU worker each are network namespaces of this machine; the kernel's token bucket gives every link its
 rate. Allreduces between two and four nodes are set beside what such a link can carry, and DDP's step on four nodes
-beside what is forecast from one and two. As root, on an idle machine.
+beside what is forecast from one and two. As root; other programs on this machine have to wait meanwhile.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,8 @@ def main(rate_mbit: int, collectives: tuple[str, str, str, str] | None) -> None:
         return
     if reason := missing_requirement():
         raise click.ClickException(reason)
+    # Four nodes share few cores: nothing else on this machine may come before them.
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     study = Study(STUDY)
     with tempfile.TemporaryDirectory() as name, ShapedNetwork(max(NODES), rate_mbit) as network:
         results = Path(name)

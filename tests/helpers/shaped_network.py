@@ -14,6 +14,8 @@ PAYLOAD_SHARE = 1448 / 1514
 # As much as the largest packet that is handed to a link: smaller ones would cut it up.
 BURST_BYTES = 128_000
 
+CONGESTION_CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
+
 
 def missing_requirement() -> str | None:
     """Why there can be no such network here, or None."""
@@ -85,6 +87,8 @@ class ShapedNetwork:
         _run(*inside, "addr", "add", f"{self.address(node)}/24", "dev", "net0")
         for link in ("lo", "net0"):
             _run(*inside, "link", "set", link, "up")
+        # BBR, which some hosts prefer, sends next to nothing for 200 ms every 10 s.
+        _run("ip", "netns", "exec", space, "sh", "-c", f"echo reno > {CONGESTION_CONTROL}")
         self._shape([], outer)
         self._shape(["ip", "netns", "exec", space], "net0")
 
