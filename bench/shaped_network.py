@@ -7,13 +7,13 @@ rate. Allreduces between two and four nodes are set beside what such a link can 
 beside what is forecast from one and two. As root; other programs on this machine have to wait meanwhile.
 """
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
@@ -25,6 +25,7 @@ from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
+from dpscale.records.files import read_record
 from dpscale.schemas.settings import CollectivesSettings
 from dpscale.tables.tables import Tables
 from shaped_network import ShapedNetwork, missing_requirement
@@ -47,8 +48,9 @@ STUDY: dict[str, Any] = {
     "runs": 1,
     "workload": str(WORKLOAD),
     "dataset": {"images": 32, "loader_workers": 0},
-    "optimiser": {"learning_rate": 1e-4},
+    "optimiser": {"learning_rate": 1e-4, "momentum": 0, "weight_decay": 0},
     "communication": {"runs": 1},
+    "ddp": {"gradient_as_bucket_view": True},
 }
 
 
@@ -75,7 +77,7 @@ def main(rate_mbit: int, collectives: tuple[str, str, str, str] | None) -> None:
                 out = results / f"collectives/gpus-{nodes}/run-1.json"
                 run_on(network, nodes, [sys.executable, __file__, "--collectives", str(nodes)], str(out))
         tables = build_tables(study, collect(results, expected_cells(study), study.settings))
-        report(tables, network)
+        report(tables, results, network)
 
 
 def timing_command(study: Study, results: Path, nodes: int) -> list[str]:
@@ -107,7 +109,7 @@ def time_collectives(nodes: int, rank: int, rendezvous: str, out: Path) -> None:
     measure("dpscale.measure.worker.collectives", cell, settings, job, nodes, nodes, run)
 
 
-def report(tables: Tables, network: ShapedNetwork) -> None:
+def report(tables: Tables, results: Path, network: ShapedNetwork) -> None:
     carried_gb_s = network.carried_gb_s
     click.echo(f"{network.rate_mbit} Mbit/s carry {carried_gb_s * 1e3:.2f} MB/s of messages")
     for row in tables.collectives:
@@ -115,8 +117,23 @@ def report(tables: Tables, network: ShapedNetwork) -> None:
             bus_gb_s = row.bus_bandwidth_gb_s.value
             share = bus_gb_s / carried_gb_s
             click.echo(f"allreduce on {row.gpus} nodes: bus bandwidth {bus_gb_s * 1e3:.2f} MB/s, {share:.1%}")
+    # In tables T(N) is T(1) over the speedup, with T(1) of all cells. Here one worker's step is small beside
+    # communication, and differs from cell to cell with what else this machine does: so the records' own steps.
     for scored in tables.held_out:
-        click.echo(json.dumps(scored.flat()))
+        added_s = scored.step_s - (1 + scored.unchanged_relative_error) * scored.measured_step_s.value
+        measured_s, fewer_s = (step_of_record(results, nodes) for nodes in (scored.gpus, scored.fewer_gpus))
+        errors = ((fewer_s + added_s) / measured_s - 1, fewer_s / measured_s - 1, scored.relative_error)
+        forecast, unchanged, of_tables = (f"{error:+.1%}" for error in errors)
+        click.echo(
+            f"a step on {scored.gpus} nodes takes {measured_s:.3f} s: forecast from fewer {forecast}, "
+            f"unchanged {unchanged} (in tables the forecast is {of_tables} off)"
+        )
+
+
+def step_of_record(results: Path, nodes: int) -> float:
+    record = read_record("timing", results / f"cells/ddp/gpus-{nodes}/batch-1/run-1.json")
+    steps = STUDY["dataset"]["images"] / nodes
+    return median(record["scopes"]["compute"]["epoch_s"]) / steps
 
 
 def dpscale(*words: str) -> None:
