@@ -133,8 +133,8 @@ def report(tables: Tables, results: Path, network: ShapedNetwork) -> None:
 def step_of_record(results: Path, nodes: int) -> float:
     """Seconds: an epoch over its steps."""
     record = read_record("timing", results / f"cells/ddp/gpus-{nodes}/batch-1/run-1.json")
-    epoch_s: float = median(record["scopes"]["compute"]["epoch_s"])
-    return epoch_s * nodes / STUDY["dataset"]["images"]
+    step_s: float = median(record["scopes"]["compute"]["epoch_s"]) * nodes / STUDY["dataset"]["images"]
+    return step_s
 
 
 def dpscale(*words: str) -> None:
