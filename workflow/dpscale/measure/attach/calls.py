@@ -184,9 +184,11 @@ COLLECTIVES = """
     reduce_scatter_tensor gather scatter all_to_all all_to_all_single barrier monitored_barrier all_gather_object
     gather_object broadcast_object_list scatter_object_list send recv
 """
+c10d: Any = getattr(dist, "distributed_c10d", None)  # not in every build of torch
 PLACES: Places = (
-    *((of, COLLECTIVES, EXCHANGED.hook) for of in ((dist.distributed_c10d, dist) if dist.is_available() else ())),
-    *([(dist.Work, "wait", EXCHANGED.hook)] if dist.is_available() else []),  # for one that was only begun
+    (dist, COLLECTIVES, EXCHANGED.hook),
+    (c10d, COLLECTIVES, EXCHANGED.hook),
+    (getattr(c10d, "Work", None), "wait", EXCHANGED.hook),  # for one that was only begun
     (DistributedDataParallel, "_post_forward", SEARCHED.hook),
     (torch.cuda, "empty_cache", EMPTIED.hook),
     (torch, "save", SAVED.hook),

@@ -31,7 +31,7 @@ class Ended(SystemExit):
 
 
 class WatchedRun:
-    """From the first optimiser step of a process to its end, turn by turn, and what was found."""
+    """From the first optimiser step of a process to its end, block by block, and what was found."""
 
     def __init__(self, job: dict[str, Any], folder: Path, optimiser: Any) -> None:
         self.job, self.folder = job, folder
@@ -50,10 +50,7 @@ class WatchedRun:
         self.clock = StepClock(self.optimisers.on_gpu, self.sampler)
         self.plan = schedule.plan(self)
         self.heard = 0
-        self.undo: probes.Undo | None = None
-        self.tool: Any = None
-        self.turn = Turn("warm-up", 0, "as_it_is", 0, schedule.WARM_UP_STEPS)
-        self._count()
+        self.block = Block(self, Turn("warm-up", 0, "as_it_is", 0, schedule.WARM_UP_STEPS))
         if self.sampler:
             self.sampler.start()
             hooks.put(calls.WAITS if self.optimisers.on_gpu else ())
@@ -61,15 +58,16 @@ class WatchedRun:
 
     def stepped(self, optimiser: Any) -> None:
         """One call of an optimiser. Raises Ended where all is measured."""
-        if not self.optimisers.ends_step(optimiser, self.turn.phase == "warm-up"):
+        turn = self.block.turn
+        if not self.optimisers.ends_step(optimiser, turn.phase == "warm-up"):
             return
         # The first step of a turn holds the switch of an intervention.
-        self.clock.stepped(self.turn, may_be_pause=self.counting or bool(self.clock.times))
+        self.clock.stepped(turn, may_be_pause=self.block.counting or bool(self.clock.times))
         if self.clock.left <= 0:
             try:
                 self._border()
             except Exception as error:  # this rank would no longer do as the others do
-                if self.turn.phase != "profiling":  # all blocks are there
+                if self.ending.phase != "profiling":  # all blocks are there
                     self.why = str(error) or type(error).__name__
                 self.ending.end()
             self.clock.since = clock()
@@ -77,56 +75,22 @@ class WatchedRun:
     def _border(self) -> None:
         if self.ending.refused:
             self.ending.end()
-        if not self.counting and self.turn.steps:
-            self._count()
+        if not self.block.counting and self.block.turn.steps:
+            self.block.count()
             return
-        self._close()
+        self.block.close()
+        if self.heard == 0:  # the very first steps were no measure
+            self.clock.recent.clear()
         self.heard += 1
-        self.turn = self.ranks.next(self.heard, self.plan)
-        self._open()
-
-    def _open(self) -> None:
-        turn = self.turn
+        turn = self.ranks.next(self.heard, self.plan)
         if turn.phase == "timing" and self.timing_began is None:
             self._begin_timing()
         if turn.phase == "ended":
             self.ending.end()
-        self.ending.tell_progress()
+        self.ending.tell_progress(turn.phase, turn.left_s)
         if turn.phase == "profiling":
             report.write(self.folder, "process", self.report())  # what follows could fail
-            self.tool = None if self.ranks.rank else TOOLS[turn.probe]()
-        self.undo = probes.begin(turn.probe, self.scene())
-        self.counting = False
-        self.clock.begin(turn.skip)
-        if not turn.skip:
-            self._count()
-
-    def _count(self) -> None:
-        """From now on steps count."""
-        self.optimisers.synchronise()
-        self.counting = True
-        NOW.counting = self.turn.phase == "timing"
-        NOW.as_it_is = NOW.counting and self.turn.probe in AS_IT_IS
-        NOW.border = ""
-        self.clock.begin(self.turn.steps)
-        self.counted_from = clock()
-
-    def _close(self) -> None:
-        self.optimisers.synchronise()
-        seconds = clock() - self.counted_from
-        as_it_is, NOW.as_it_is, NOW.counting = NOW.as_it_is, False, False
-        if self.undo:
-            self.undo()
-        if self.turn.phase == "timing":
-            self.blocks.append(self.clock.block(self.turn, seconds))
-        if self.heard == 1:  # the very first steps were no measure
-            self.clock.recent.clear()
-        if as_it_is or self.turn.phase == "warm-up":
-            self.clock.end_as_it_is(seconds, self.turn.phase == "warm-up")
-        if self.tool:
-            step_s = self.clock.counted_s / max(1, self.clock.counted_steps)
-            self.found[self.turn.probe] = self.tool.end(self.turn.steps, step_s)
-            self.tool = None
+        self.block = Block(self, turn)
 
     def _begin_timing(self) -> None:
         self.timing_began = clock()
@@ -184,13 +148,50 @@ class WatchedRun:
         return "measured" if names.issuperset(AS_IT_IS) else "few steps"
 
 
+class Block:
+    """A turn while it runs: its intervention or tool, then steps that are thrown away, then those that count."""
+
+    def __init__(self, run: WatchedRun, turn: Turn) -> None:
+        self.run, self.turn = run, turn
+        self.tool = TOOLS[turn.probe]() if turn.phase == "profiling" and not run.ranks.rank else None
+        self.undo = probes.begin(turn.probe, run.scene())
+        self.counting = False
+        run.clock.begin(turn.skip)
+        if not turn.skip:
+            self.count()
+
+    def count(self) -> None:
+        """From now on steps count."""
+        self.run.optimisers.synchronise()
+        self.counting = True
+        NOW.counting = self.turn.phase == "timing"
+        NOW.as_it_is = NOW.counting and self.turn.probe in AS_IT_IS
+        NOW.border = ""
+        self.run.clock.begin(self.turn.steps)
+        self.counted_from = clock()
+
+    def close(self) -> None:
+        """Undoes the intervention, and notes what the steps took."""
+        run, turn, steps = self.run, self.turn, self.run.clock
+        run.optimisers.synchronise()
+        seconds = clock() - self.counted_from
+        as_it_is, NOW.as_it_is, NOW.counting = NOW.as_it_is, False, False
+        self.undo()
+        if turn.phase == "timing":
+            run.blocks.append(steps.block(turn, seconds))
+        if as_it_is or turn.phase == "warm-up":
+            steps.end_as_it_is(seconds, turn.phase == "warm-up")
+        if self.tool:
+            run.found[turn.probe] = self.tool.end(turn.steps, steps.counted_s / max(1, steps.counted_steps))
+
+
 class Ending:
     """Tells how far a run is, and at its end what it found. Ends the script where time is up."""
 
     def __init__(self, run: WatchedRun) -> None:
         self.run, self.pid = run, os.getpid()
         self.refused = 0  # times that the script was to end
-        self.tell_progress()
+        self.tell_progress("warm-up")
         # Children of multiprocessing end without atexit, others without multiprocessing's end.
         util.Finalize(None, self.at_exit, exitpriority=0)
         atexit.register(self.at_exit)
@@ -203,7 +204,7 @@ class Ending:
                 self.run.sampler.stopped = True
             report.write(self.run.folder, "process", self.run.report())
             self.run.ranks.leave()
-            self.tell_progress()
+            self.tell_progress("ended")
         if self.refused > 100:  # a script that catches every exception
             os._exit(0)
         raise Ended(0)
@@ -214,10 +215,9 @@ class Ending:
             self.refused = 1
             report.write(self.run.folder, "process", self.run.report())
 
-    def tell_progress(self) -> None:
-        turn = self.run.turn
-        values = {"phase": "ended" if self.refused else turn.phase, "left_s": turn.left_s}
-        report.write(self.run.folder, "progress", values)
+    def tell_progress(self, phase: str, left_s: float = 0.0) -> None:
+        self.phase = phase
+        report.write(self.run.folder, "progress", {"phase": phase, "left_s": left_s})
 
 
 class Beginning:
