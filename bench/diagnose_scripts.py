@@ -269,6 +269,8 @@ def diagnosed(minutes: float, file: Path, script: Sequence[str], variables: Mapp
         "diagnose",
         "--minutes",
         str(minutes),
+        "--first-step-within",
+        str(LIMIT_S / 2),
         "--json",
         str(file),
         "--",
