@@ -50,7 +50,7 @@ class WatchedRun:
         self.clock = StepClock(self.optimisers.on_gpu, self.sampler)
         self.plan = schedule.plan(self)
         self.heard = 0
-        self.block = Block(self, Turn("warm-up", 0, "as_it_is", 0, schedule.WARM_UP_STEPS))
+        self.block = StepBlock(self, Turn("warm-up", 0, "as_it_is", 0, schedule.WARM_UP_STEPS))
         if self.sampler:
             self.sampler.start()
             hooks.put(calls.WAITS if self.optimisers.on_gpu else ())
@@ -90,7 +90,7 @@ class WatchedRun:
         self.ending.tell_progress(turn.phase, turn.left_s)
         if turn.phase == "profiling":
             report.write(self.folder, "process", self.report())  # what follows could fail
-        self.block = Block(self, turn)
+        self.block = StepBlock(self, turn)
 
     def _begin_timing(self) -> None:
         self.timing_began = clock()
@@ -148,7 +148,7 @@ class WatchedRun:
         return "measured" if names.issuperset(AS_IT_IS) else "few steps"
 
 
-class Block:
+class StepBlock:
     """A turn while it runs: its intervention or tool, then steps that are thrown away, then those that count."""
 
     def __init__(self, run: WatchedRun, turn: Turn) -> None:
