@@ -107,6 +107,17 @@ def test_a_changed_study_measures_what_depends_on_the_change(
     assert made_again(results) == NOTHING, "looking changes nothing"
 
 
+def test_a_variant_with_other_settings_is_measured_again_and_no_other(results: Path) -> None:
+    def variants(precision: str) -> dict[str, Any]:
+        return {"variants": {"half": {"precision": precision}, "last": {"memory_format": "channels_last"}}}
+
+    study = Study({**WHOLE, **variants("bfloat16")})
+    for cell in plan(study).variants:
+        write(results, cell, any_record(cell, study.variants[cell.variant].settings, [1.0]))
+    assert made_again(results, **variants("bfloat16")) == STUDY_ALONE
+    assert made_again(results, **variants("float32-strict")) == {**STUDY_ALONE, "time_variant": 4}
+
+
 def test_a_deleted_record_is_missing_and_only_that(results: Path) -> None:
     for cell in plan(Study(WHOLE)).all_cells:
         content = (results / cell.path).read_bytes()

@@ -1,4 +1,4 @@
-"""LARS and LAMB against the papers' formulas, computed once more with numpy."""
+"""Nesterov's momentum, LARS and LAMB against the papers' formulas, computed once more with numpy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,6 +62,15 @@ def by_paper(update: Update, rates: list[float]) -> Arrays:
     return weights
 
 
+def nesterov(decay: float, momentum: float, spared: bool = False) -> Update:
+    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: Arrays) -> np.ndarray:
+        g = g + (0.0 if spared and w.ndim == 1 else decay) * w
+        state["v"] = momentum * state.get("v", 0) + g
+        return lr * (g + momentum * state["v"])
+
+    return update
+
+
 def lars(decay: float, momentum: float, coefficient: float, spared: bool = False) -> Update:
     def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: Arrays) -> np.ndarray:
         d = 0.0 if spared and w.ndim == 1 else decay
@@ -96,8 +105,9 @@ RATES = [0.1, 0.2, 0.3, 0.2, 0.1, 0.05]
     [
         ({"optimiser": "lars", "trust_coefficient": 0.02, "momentum": 0.8}, lambda d, s: lars(d, 0.8, 0.02, s)),
         ({"optimiser": "lamb"}, lamb),
+        ({"optimiser": "nesterov", "momentum": 0.8}, lambda d, s: nesterov(d, 0.8, s)),
     ],
-    ids=["lars", "lamb"],
+    ids=["lars", "lamb", "nesterov"],
 )
 def test_the_formulas_are_the_papers(
     keys: dict[str, Any], paper: Callable[[float, bool], Update], spared: bool
