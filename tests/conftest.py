@@ -28,7 +28,7 @@ GUARD = ProcessGuard()
 
 # Machines are shared: how long one example takes says nothing. The examples are the same in every run, so that a commit
 # which passes once passes everywhere; `pytest --hypothesis-profile new-examples` looks for others.
-settings.register_profile("same examples", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("same examples", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("same examples")
 settings.register_profile("new-examples", deadline=None)
 # For `make check`.

@@ -10,6 +10,7 @@ import warm
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import port_of_job
 from dpscale.records.files import Record, read_record
+from quick_ladder import QUICK
 from same_gpu import SAME_GPU
 from warm_workers import outcome_of_two
 
@@ -21,20 +22,6 @@ CELL = (
     f"--epoch-images {IMAGES}"
 )
 ARM = f"{CELL} --arm wide --epochs 2"
-# `dpscale` with fewer and shorter blocks: how long a step takes is not looked at.
-QUICK = """
-from functools import partial
-from dpscale.cli import main
-from dpscale.measure.worker import communication
-from dpscale.strategies.ddp import in_torch
-from warm_workers import warm_workers
-
-in_torch.SETTLES_STEPS = 3
-communication.CPU_BLOCK_S = communication.WITNESS_S = 0.02
-communication.random_orders = partial(communication.random_orders, rounds=1)
-with warm_workers():
-    main()
-"""
 
 
 def measured(kind: str, command: str, options: str, dataset: Path, out: Path, nodes: int = NODES) -> Record:

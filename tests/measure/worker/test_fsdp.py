@@ -1,21 +1,25 @@
 """fsdp on two processes of a CPU: it trains as ddp does, sends what its formula says, and has a ladder of its own."""
 
+import os
 from pathlib import Path
 
 import pytest
 from torch import nn
 
+import warm
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
 from dpscale.formulas.figure import OnServer
-from dpscale.measure.launch.cells import measure_communication, time_cell
+from dpscale.measure.launch.cells import time_cell
 from dpscale.measure.launch.job import Run
 from dpscale.measure.model.precision import Autocast
 from dpscale.measure.model.resnet import build_network
-from dpscale.plan.cells import CommunicationCell, Configuration, TimingCell
+from dpscale.plan.cells import Configuration, TimingCell
+from dpscale.records.files import read_record
 from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes, units
+from quick_ladder import QUICK
 from warm_workers import outcome_of_two, warm_workers
 from workload_file import SAMPLES, written
 
@@ -38,10 +42,13 @@ def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -
 
 @pytest.mark.processes
 def test_its_ladder_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path) -> None:
-    run = Run(300, end_with_parent=False, out=tmp_path / "record.json")
     point = Configuration("fsdp", GPUS, BATCH)
-    with warm_workers():
-        record = measure_communication(CommunicationCell(point, 1), SETTINGS, dataset, False, run)
+    cell = f"--strategy fsdp --gpus {GPUS} --batch-per-gpu {BATCH}"
+    network = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --dataset {dataset}"
+    words = f"communication {cell} {network} --out record.json".split()
+    done = warm.python(["-c", QUICK, *words], tmp_path, os.environ)
+    assert done.returncode == 0, done.stdout
+    record = read_record("communication", tmp_path / "record.json")
     rows = list(ladder_rows(point, "A", [{**record, "block": OnServer("1", 0)}]))
     assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
 
