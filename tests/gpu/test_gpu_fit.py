@@ -13,7 +13,7 @@ import torch
 
 from dpscale.measure.fit import search as fit
 from dpscale.measure.fit.search import MULTIPLE, find_largest_batch
-from dpscale.schemas.settings import StepSettings
+from dpscale.schemas.settings import FitSettings
 from workers_here import WorkerHere
 
 pytestmark = pytest.mark.gpu
@@ -41,7 +41,7 @@ def test_the_found_batch_trains_and_8_more_do_not(root: Path, workload: str, mon
     monkeypatch.setattr(fit, "Workers", InTurn)
     is_file = workload.endswith(".py")
     chosen = {"workload": str(root / workload)} if is_file else {"network": workload, "dataset_source": "synthetic"}
-    settings, start = StepSettings.from_json(chosen), time.monotonic()
-    record = find_largest_batch("single", 1, settings, MEMORY_GB[workload], False, 60)
+    settings, start = FitSettings.from_json({**chosen, "round_to": "multiple_of_8"}), time.monotonic()
+    record = find_largest_batch("single", 1, settings, MEMORY_GB[workload], 60, end_with_parent=False)
     print(workload, f"{time.monotonic() - start:.0f} s", record["enough"], record["tries"])
     assert record["too_large"] == record["largest"] + MULTIPLE

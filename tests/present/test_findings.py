@@ -74,6 +74,10 @@ def no_forecast(reason: str) -> dict[str, Any]:
     return {"environment": "A", "status": "not available", "reason": reason}
 
 
+def at_batches(*epochs: tuple[int, float]) -> Tables:
+    return tables(times=[times_row(epoch_s, 0.001, **place("single", 1, batch)) for batch, epoch_s in epochs])
+
+
 CASES = [
     Case(
         scaling.more_devices_slower,
@@ -109,6 +113,23 @@ CASES = [
         tables(communication=[estimated(32), {**estimated(128), "profiler": "distorts"}]),
         ["Left out: 1 of 2 configurations."],
         tables(communication=[estimated(32)]),
+    ),
+    Case(
+        scaling.batch_that_is_enough,
+        "times",
+        at_batches((32, 8.0), (128, 2.02), (512, 2.0)),
+        [
+            "With single on 1 GPU, batch 128 is surely within 2 % of the best throughput: 99.0",
+            "of that at 512, with 3.33 GB of memory, not 8.82 GB.",
+        ],
+        at_batches((128, 2.02)),
+    ),
+    Case(
+        scaling.batch_that_is_enough,
+        "times",
+        at_batches((32, 8.0), (128, 2.0), (512, 1.96)),
+        ["With single on 1 GPU, no batch but 512 is surely within 2 % of the best throughput."],
+        at_batches(),
     ),
 ]
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.finding.__name__)

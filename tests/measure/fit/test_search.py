@@ -46,6 +46,13 @@ def test_the_largest_batch_is_found_within_six_tries(sample: float, to_power: bo
     assert not memory.attempt(int(one_more)).fits
 
 
+@pytest.mark.parametrize(("to_power", "largest"), [(False, 48), (True, 32)])
+def test_no_batch_is_larger_than_an_epoch(to_power: bool, largest: int) -> None:
+    memory = Memory(5e6)
+    assert largest_of(search(memory.attempt, to_power, at_most=50)).batch_per_gpu == largest
+    assert max(memory.tried) == largest
+
+
 @pytest.mark.parametrize(
     ("fixed", "taken", "message"),
     [
@@ -69,6 +76,7 @@ def command(folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, *more: obj
     monkeypatch.setattr(fit, "gpus_there", lambda _: gpus)
     monkeypatch.setattr(fit, "require_given", lambda *_: None)
     monkeypatch.setattr(fit, "Workers", MadeUpWorkers)
+    monkeypatch.setattr(fit, "provenance", lambda: where_and_when(1, 1)["provenance"])
     return dpscale("fit", "--workload", "cifar_resnet18", *more, "--json", folder / "fit.json")
 
 
@@ -88,7 +96,7 @@ class MadeUpWorkers(AbstractContextManager["MadeUpWorkers"]):
 
 
 def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = command(tmp_path, monkeypatch, 1, "--power-of-two")
+    done = command(tmp_path, monkeypatch, 1)
     assert done.returncode == 0, done.stderr
     record = read_record("fit", tmp_path / "fit.json")
     assert (record["largest"], record["too_large"], record["enough"]) == (8192, 16384, 512)

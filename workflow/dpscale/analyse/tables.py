@@ -19,7 +19,14 @@ from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_
 from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
 from dpscale.analyse.timing.servers import placed
-from dpscale.analyse.timing.times import compared_points, completed_times, speedup_row, times_row, with_headline
+from dpscale.analyse.timing.times import (
+    compared_points,
+    completed_times,
+    speedup_row,
+    times_row,
+    with_best,
+    with_headline,
+)
 from dpscale.analyse.training.epochs import curve_rows, evidence_rows, training_rows
 from dpscale.analyse.training.frontier import frontier_rows
 from dpscale.analyse.training.results import results_of
@@ -92,7 +99,7 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
     is that of the answer."""
     tables = replace(
         tables,
-        times=[completed_times(row) for row in tables.times],
+        times=list(with_best([completed_times(row) for row in tables.times])),
         speedup=[with_headline(row) for row in tables.speedup],
         communication=[with_headline(row) for row in tables.communication],
         bandwidth=[with_headline(row) for row in tables.bandwidth],

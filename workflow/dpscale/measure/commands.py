@@ -10,6 +10,7 @@ import click
 from dpscale.measure.options import (
     configuration_options,
     dataset_option,
+    end_options,
     gpus_option,
     job_options,
     run_option,
@@ -28,6 +29,7 @@ from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
 from dpscale.schemas.settings import (
     OF_FILE,
     CollectivesSettings,
+    FitSettings,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -238,31 +240,32 @@ BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum
 @click.option("--workload", required=True, help=f"Your Python file, or {' or '.join(BUILT_IN_NETWORKS)}.")
 @click.option("--strategy", type=click.Choice(list(STRATEGIES)), default=BASELINE)
 @click.option("--gpus", type=click.IntRange(min=1), default=1)
-@click.option("--power-of-two", is_flag=True, help="In place of multiples of 8.")
 @click.option(
     "--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Of a smaller GPU, in place of all that is free."
 )
 @click.option("--json", "out", type=FILE, help="The JSON record to write.")
-@setting_options(StepSettings, "precision", "memory_format")
+@end_options
+@setting_options(FitSettings, *(name for name in FitSettings.names() if name != "workload"))
 def fit(
     workload: str,
     strategy: str,
     gpus: int,
-    power_of_two: bool,
     memory_gb: float | None,
     out: Path | None,
+    timeout_s: float,
+    end_with_parent: bool,
     **settings: Any,
 ) -> None:
     """Find the largest batch per GPU that fits, and the smallest one that is as fast.
 
-    Every batch is tried in new processes. Write what is found into batch_per_gpu of a study.
+    Every batch is tried in new processes, and none that is larger than an epoch. In a study, max in batch_per_gpu does
+    this.
     """
     from dpscale.measure.fit.search import find_largest_batch
     from dpscale.records.files import write_record
 
-    values = StepSettings.from_json(settings | _settings_of(workload))
-    timeout_s = schema_node("cell_timeout_s")["default"]
-    record = find_largest_batch(strategy, gpus, values, memory_gb, power_of_two, timeout_s)
+    values = FitSettings.from_json(settings | _settings_of(workload))
+    record = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
     click.echo(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}  {'tried, s':>8}")
     for one in record["tries"]:
         memory, rate = one["peak_bytes"], one["images_per_s"]

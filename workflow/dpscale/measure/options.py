@@ -60,6 +60,17 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return add
 
 
+class _Batch(click.IntRange):
+    """A number, or the record that says the largest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from dpscale.records.files import read_record
+
+        return super().convert(
+            read_record("fit", Path(value))["largest"] if str(value).endswith(".json") else value, param, ctx
+        )
+
+
 def configuration_options(*strategies: str) -> Callable[[Command], Command]:
     """The options that name a cell that trains, and the images it trains on."""
     return _with(
@@ -67,9 +78,9 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
         gpus_option,
         click.option(
             "--batch-per-gpu",
-            type=click.IntRange(min=1),
+            type=_Batch(min=1),
             required=True,
-            help="Images (samples of a workload's file) per GPU and step.",
+            help="Images (samples of a workload's file) per GPU and step; or the record of `dpscale fit` that says it.",
         ),
         run_option,
         dataset_option,
@@ -97,8 +108,7 @@ nodes_options = _with(
     ),
     click.option("--rendezvous", metavar="HOST:PORT", help="Where all nodes reach node 0: any free port of it."),
 )
-_job_options = _with(
-    nodes_options,
+end_options = _with(
     click.option(
         "--timeout-s",
         type=click.FloatRange(min=0, min_open=True),
@@ -106,6 +116,10 @@ _job_options = _with(
         help="Stop the cell after this many seconds.",
     ),
     click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one has ended."),
+)
+_job_options = _with(
+    nodes_options,
+    end_options,
     click.option("--out", type=FILE, required=True, help="The JSON record to write."),
 )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.errors import RecordError
-from dpscale.plan.cells import AnyCell
+from dpscale.plan.cells import AnyCell, FitCell, Found
 from dpscale.plan.study import NETWORK_FACTS
 from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
 from dpscale.records.files import Record, read_record
@@ -54,9 +54,10 @@ def examine(
 
     A record that is damaged, or that was measured under other settings, is never returned. One of an older version is
     returned only with `older_too` (see `differences`). The last item is empty where the record is good, and where there
-    is no file.
+    is no file. A cell at the largest batch that fits is given with the number that an earlier one of `cells` found.
     """
-    for cell in cells:
+    found: dict[tuple[str, int], int] = {}
+    for cell in (planned.at(found) for planned in cells):
         path = results / cell.path
         try:
             record = read_record(cell.kind, path)
@@ -67,6 +68,8 @@ def examine(
         if reasons:
             yield cell, None, f"{path}: {'; '.join(reasons)}"
         else:
+            if isinstance(cell, FitCell):
+                found[cell.strategy, cell.gpus] = record["largest"]
             yield cell, record, ""
 
 
@@ -112,11 +115,23 @@ class Collected:
     network: Record | None = None
 
 
+def found_in(records: Mapping[AnyCell, Record]) -> Found:
+    """The largest batches that fit."""
+    fits = ((cell, record) for cell, record in records.items() if isinstance(cell, FitCell))
+    return {(cell.strategy, cell.gpus): record["largest"] for cell, record in fits}
+
+
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
     """All records that answer `cells`, also those of older versions, and what is known of the cells that have none."""
     states = list(states_of(cells, study, results))
+    records: dict[AnyCell, Record] = {}
+    for known in states:
+        if known.record is not None:
+            # The largest batch may be one that the study names too: its path and its record stand for both.
+            records.pop(known.cell, None)
+            records[known.cell] = known.record
     return Collected(
-        {known.cell: known.record for known in states if known.record is not None},
+        records,
         {known.cell: known.reason for known in states if known.state == REJECTED},
         {known.cell: known.failure for known in states if known.failure is not None},
         read_network_facts(results, study),

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TrainingCell, VariantCell
+from dpscale.plan.cells import LARGEST, AnyCell, CollectivesCell, CommunicationCell, FitCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, FAILED, CellState, states_of
@@ -32,9 +32,12 @@ class Progress:
         self._study = study
         self._results = results
         self._recorded = [folder for folder in recorded if folder.resolve() != results.resolve()]
-        self._cells = {str(results / cell.path): cell for cell in plan(study).all_cells}
-        self._states = {state.cell: state for state in states_of(self._cells.values(), study.settings, results)}
-        self._begun = set(begun)
+        planned = plan(study)
+        self._fits = planned.fits
+        self._cells = {str(results / cell.path): cell for cell in planned.all_cells}
+        self._states: dict[AnyCell, CellState] = {}
+        self._read(planned.all_cells)
+        self._begun = {cell.path for cell in begun}
         self._since = time.time() if begun else 0.0
         self._left = ""
         self._estimate_again = 0.0
@@ -75,7 +78,7 @@ class Progress:
     def begin(self, path: str) -> None:
         """The job of the cell whose record is to be at `path` was started, perhaps once more."""
         if path in self._cells:
-            self._begun.add(self._cells[path])
+            self._begun.add(self._cells[path].path)
 
     def end(self, path: str) -> str:
         """The line of the cell whose job has ended and whose record is at `path`; empty where it is no cell's."""
@@ -83,11 +86,13 @@ class Progress:
         if cell is None:
             return ""
         self._read([cell])
-        self._begun.discard(cell)
+        self._begun.discard(cell.path)
         return self._line(self._states[cell], self._ended())
 
     def _read(self, cells: Collection[AnyCell]) -> None:
-        self._states |= {state.cell: state for state in states_of(cells, self._study.settings, self._results)}
+        """By the cells as they are planned: that of the largest batch gets its number from those that find it."""
+        cells = list(dict.fromkeys((*self._fits, *cells)))
+        self._states |= zip(cells, states_of(cells, self._study.settings, self._results), strict=True)
 
     def _line(self, state: CellState, number: int) -> str:
         place = f"[{number}/{len(self._states)}] "
@@ -100,7 +105,7 @@ class Progress:
 
     def _now(self, state: CellState) -> str:
         """Whether a cell without a result runs: its log is there then, and has no end yet."""
-        if state.state in (DONE, FAILED) and state.cell not in self._begun:
+        if state.state in (DONE, FAILED) and state.cell.path not in self._begun:
             return state.state
         latest_end = max(self._since, time.time() - self._study["cell_timeout_s"])
         return RUNNING if self._log_changed(state.cell) > latest_end else QUEUED
@@ -152,8 +157,11 @@ class Progress:
             return f"training of {cell.arm}, {devices}, seed {cell.seed}"
         if isinstance(cell, CollectivesCell):
             return f"collectives, {devices}, run {cell.run}"
+        if isinstance(cell, FitCell):
+            return f"largest batch of {cell.strategy}, {devices}"
         place = cell.configuration
-        name = f"{place.strategy}, {devices}, batch {place.batch_per_gpu:,}, run {cell.run}"
+        batch = f"{place.batch_per_gpu:,}" if place.batch_per_gpu else LARGEST
+        name = f"{place.strategy}, {devices}, batch {batch}, run {cell.run}"
         if isinstance(cell, VariantCell):
             return f"{cell.variant}, {name}"
         return f"communication, {name}" if isinstance(cell, CommunicationCell) else name
@@ -175,6 +183,8 @@ def _figures(record: Record) -> Iterator[str]:
         accuracy = record["epochs"][-1]["test_accuracy"]
         yield "diverged" if accuracy is None else f"test accuracy {accuracy:.4f}"
     else:
+        if record["kind"] == "fit":
+            yield f"{record['largest']:,}"
         yield f"took {_duration(seconds_of(record))}"
 
 

@@ -389,6 +389,19 @@ class TrainingSettings(StepSettings):
         return self.global_batch * int(self.batch_growth_factor ** len(self.batch_growth_epochs))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitSettings(StepSettings):
+    """What the largest batch depends on."""
+
+    round_to: str = setting(
+        "round_max_to",
+        "What max in batch_per_gpu is rounded down to. A power of two is mostly the same for all strategies and "
+        "numbers of GPUs, so that they can be compared.",
+        "power_of_two",
+        enum=["power_of_two", "multiple_of_8"],
+    )
+
+
 # By kind of record.
 SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
     {
@@ -397,7 +410,7 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
         "communication": StepSettings,
         "timing": TimingSettings,
         "training": TrainingSettings,
-        "fit": StepSettings,
+        "fit": FitSettings,
     }
 )
 

@@ -115,7 +115,7 @@ def _hint(name: str, error: Any, value: Any) -> str:
         for part in list(error.schema_path)[:-1]:
             node = node[part]
         return _did_you_mean(set(value) - set(node["properties"]), node["properties"])
-    if error.kind.name == "type" and isinstance(value, str) and _is_number(value):
+    if error.kind.name in ("type", "pattern") and isinstance(value, str) and _is_number(value):
         number = float(value)
         return f" (YAML reads {value} as text: write it as {int(number) if number.is_integer() else number})"
     return ""

@@ -1,7 +1,7 @@
 """Times, speedups, and what they rest on."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, SECONDS, UTC, column
+from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, UTC, column
 from dpscale.tables.quantities import (
     BATCH,
     BLOCKS,
@@ -67,11 +67,14 @@ class TimesRow(Place):
     loader_processes: int | None = LOADER_PROCESSES
     first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).on("times")
     step_s: Figure = STEP.on("times")
-    images_per_s: Figure = THROUGHPUT.on("times")
+    images_per_s: Figure = THROUGHPUT.on("times", "batches")
+    of_best: Figure = column("Of the best throughput", "Over that of the best batch on the same devices.", PERCENT).on(
+        "batches"
+    )
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.on("times")
-    peak_memory_bytes: float = PEAK_MEMORY.on("times")
+    peak_memory_bytes: float = PEAK_MEMORY.on("times", "batches")
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times")
     flop_per_image: float = column("FLOP of an image", "Forward and backward.")
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")

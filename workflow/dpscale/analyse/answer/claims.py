@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from dpscale.analyse.answer.series import COMPUTE, configuration_of
 from dpscale.formulas.figure import Figure
+from dpscale.formulas.scaling import AS_FAST
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import Row
@@ -114,6 +115,13 @@ STRATEGIES = {
     "faster": _compared("faster", lambda row: row.other_epoch_s.exceeds(row.epoch_s)),
     "slower": _compared("slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
 }
+ENOUGH = Claim(
+    "a batch is as fast as the best",
+    TimesRow,
+    lambda row: row.of_best.is_above(AS_FAST),
+    lambda row: row.is_headline and row.scope == COMPUTE,
+    ["of_best"],
+)
 NOTHING_WRONG = Claim(
     "nothing is wrong", CausesRow, lambda row: row.cause == NOTHING.name, lambda row: row.order == 0, ["efficiency"]
 )

@@ -19,6 +19,7 @@ from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.records.collect import found_in
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.row import PlaceFields, PointFields
@@ -151,7 +152,7 @@ Points = Mapping[PointKey, Point]
 
 def points_of(study: Study, records: Mapping[AnyCell, Record], missing: Mapping[AnyCell, MissingRow]) -> Points:
     """Every configuration of the study in every scope, and in every environment it was measured in."""
-    here = plan(study)
+    here = plan(study, found_in(records))
     not_run = {item.configuration: (item.state, item.reason) for item in here.not_run}
     found: dict[Configuration, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for cell, record in records.items():
@@ -164,6 +165,8 @@ def points_of(study: Study, records: Mapping[AnyCell, Record], missing: Mapping[
     points: dict[PointKey, Point] = {}
     scales: dict[ScaleKey, OneGpu] = {}
     for configuration in sorted({*here.configurations, *not_run}):
+        if not configuration.batch_per_gpu:
+            continue  # the largest that fits, which is not found yet
         gone = without[configuration]
         for scope in study["scopes"]:
             for environment, measured in sorted((found[configuration] or {"": []}).items()):

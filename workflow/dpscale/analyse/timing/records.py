@@ -11,7 +11,7 @@ from dpscale.analyse.timing.environments import hosts, joined
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected
+from dpscale.records.collect import Collected, found_in
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
 from dpscale.tables.row import grouped
@@ -28,7 +28,8 @@ STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
 
 def missing_rows(study: Study, collected: Collected) -> dict[AnyCell, MissingRow]:
     """The planned cells that have no record, with their state and the reason."""
-    return {cell: _missing(cell, collected) for cell in plan(study).all_cells if cell not in collected.records}
+    planned = plan(study, found_in(collected.records)).all_cells
+    return {cell: _missing(cell, collected) for cell in planned if cell not in collected.records}
 
 
 def _missing(cell: AnyCell, collected: Collected) -> MissingRow:

@@ -1,6 +1,6 @@
 """Epoch times, throughput, MFU and speedup of the points of a study."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import nan
 from statistics import median
@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from dpscale.analyse.timing.points import Comparison, Point, Points
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import multiplied
+from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.strategies.known import strategy
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.chips import chip_named
@@ -89,7 +90,7 @@ def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Compari
     several = [point for point in points.values() if point.configuration.gpus > 1]
     batches = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
     for point in several:
-        if point.configuration.batch_per_gpu in batches:
+        if point.configuration.is_largest or point.configuration.batch_per_gpu in batches:
             yield "weak", point.weak
     for point in several:
         if point.configuration.global_batch in study["strong_scaling_global_batch"]:
@@ -128,3 +129,20 @@ def with_headline(row: Headlined) -> Headlined:
 def completed_times(row: TimesRow) -> TimesRow:
     """With what follows from its figures."""
     return replace(with_headline(row), gpu_s=multiplied(row.epoch_s, row.gpus))
+
+
+def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
+    """With throughput over that of the best batch on the same devices, which itself has no interval."""
+
+    def devices(row: TimesRow) -> tuple[str, int, str, str]:
+        return row.strategy, row.gpus, row.scope, row.environment
+
+    known = grouped((row for row in rows if row.images_per_s.is_known), devices)
+    best = {place: max(some, key=lambda row: row.images_per_s.value) for place, some in known.items()}
+    for row in rows:
+        of = best.get(devices(row))
+        yield (
+            row
+            if of is None
+            else replace(row, of_best=Figure(1.0) if row is of else ratio(row.images_per_s, of.images_per_s))
+        )

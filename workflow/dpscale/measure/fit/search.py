@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch.job import require_given
+from dpscale.formulas.scaling import AS_FAST
+from dpscale.measure.launch.job import now, provenance, require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
-from dpscale.plan.cells import Configuration, contradiction
+from dpscale.plan.cells import Configuration, FitCell, contradiction
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record
 from dpscale.records.versions import VERSIONS
-from dpscale.schemas.settings import StepSettings
+from dpscale.schemas.settings import FitSettings
 from dpscale.strategies.known import strategy as known
 
 TRIES = 6
@@ -25,7 +26,6 @@ FIRST, SECOND = 32, 128
 MULTIPLE = 8
 # The part of a batch below which fragments of memory are not to blame that it does not fit.
 SURELY = 0.96
-AS_FAST = 0.98
 # By so much the free memory may be less than at the first try.
 TAKEN = 0.02
 
@@ -54,8 +54,8 @@ def rounded(batch: float, to_power: bool) -> int:
     return whole - whole % MULTIPLE if whole >= MULTIPLE else whole
 
 
-def next_batch(tries: Sequence[Try], to_power: bool) -> int | None:
-    """What to try next; None where the largest is known or no try is left.
+def next_batch(tries: Sequence[Try], to_power: bool, at_most: float = inf) -> int | None:
+    """What to try next, `at_most` so large; None where the largest is known or no try is left.
 
     Memory grows by as much per sample as between the two largest that fit. The first such guess is tried at its half:
     small batches say little of large ones.
@@ -65,7 +65,7 @@ def next_batch(tries: Sequence[Try], to_power: bool) -> int | None:
     if len(tries) >= TRIES or too_large == 1:
         return None
     if not fitting:
-        return max(int(too_large) // 8, 1) if tries else FIRST
+        return max(int(too_large) // 8, 1) if tries else rounded(min(FIRST, at_most), to_power)
     largest, peak, limit = fitting[-1]
     guess, sure = float(SECOND), 0.0
     if len(fitting) > 1:
@@ -75,11 +75,11 @@ def next_batch(tries: Sequence[Try], to_power: bool) -> int | None:
     if guess >= too_large:
         guess = (max(largest, sure * too_large) + too_large) / 2
     one_more = largest * 2 if to_power else largest + (MULTIPLE if largest >= MULTIPLE else 1)
-    candidate = max(rounded(guess, to_power), one_more)
-    return candidate if candidate < too_large else None
+    candidate = max(rounded(min(guess, at_most), to_power), one_more)
+    return candidate if candidate < too_large and candidate <= at_most else None
 
 
-def search(attempt: Callable[[int], Try], to_power: bool) -> list[Try]:
+def search(attempt: Callable[[int], Try], to_power: bool, at_most: float = inf) -> list[Try]:
     """The tries that find the largest batch, then its half, and so on, as long as it is as fast as the fastest.
 
     Raises MeasurementError where not even a batch of 1 fits, and where others took memory meanwhile.
@@ -96,7 +96,7 @@ def search(attempt: Callable[[int], Try], to_power: bool) -> list[Try]:
             )
         return tries[-1]
 
-    while batch := next_batch(tries, to_power):
+    while batch := next_batch(tries, to_power, at_most):
         made(batch)
     if not any(one.fits for one in tries):
         room = f"{tries[0].limit_bytes / 1e9:.1f} GB"
@@ -120,16 +120,18 @@ def as_fast(tries: Sequence[Try]) -> list[Try]:
 
 
 def find_largest_batch(
-    strategy: str, gpus: int, settings: StepSettings, memory_gb: float | None, to_power: bool, timeout_s: float
+    strategy: str, gpus: int, settings: FitSettings, memory_gb: float | None, timeout_s: float, end_with_parent: bool
 ) -> Record:
-    """Search, and say what was tried. Raises MeasurementError or WorkloadError; there is then no record."""
+    """Search for at most `timeout_s`, and say what was tried. Raises MeasurementError or WorkloadError; there is then
+    no record."""
     settings, row = of_its_file(settings), known(strategy)
     if gpus_there(os.environ) == 0:
         raise MeasurementError("the largest batch needs a CUDA GPU: on a CPU the host's memory says nothing")
     require_given(gpus, os.environ)
     if obstacle := contradiction(settings) or Configuration(strategy, gpus, 1).obstacle(settings):
         raise MeasurementError(": ".join(obstacle))
-    where: dict[str, Any] = {}
+    where: dict[str, Any] = {"started_at": now(), "provenance": provenance()}
+    deadline = time.monotonic() + timeout_s
 
     def attempt(batch: int) -> Try:
         start = time.monotonic()
@@ -142,18 +144,20 @@ def find_largest_batch(
             "memory_bytes": memory_gb and memory_gb * 1e9,
         }
         with Workers("dpscale.measure.fit.worker", job, row.processes(gpus), gpus) as workers:
-            outcome = workers.outcome(timeout_s, end_with_parent=True)
-        where.update({name: outcome[name] for name in ("hardware", "software")})
+            outcome = workers.outcome(deadline - start, end_with_parent)
+        where.update({name: outcome[name] for name in ("hardware", "software", "sensors")})
         rate = gpus * batch / outcome["step_s"] if outcome["step_s"] else None
         return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate, time.monotonic() - start)
 
-    tries = search(attempt, to_power)
+    tries = search(attempt, settings.round_to == "power_of_two", settings.epoch_images // gpus)
     return {
         "kind": "fit",
         "measurement_version": VERSIONS["fit"].current,
-        "cell": {"strategy": strategy, "gpus": gpus},
+        "status": "ok",
+        "cell": FitCell(strategy, gpus, settings).coordinates,
         "settings": settings.to_json(),
         **where,
+        "finished_at": now(),
         "tries": [asdict(one) for one in tries],
         "largest": largest_of(tries).batch_per_gpu,
         "too_large": min((one.batch_per_gpu for one in tries if not one.fits), default=None),

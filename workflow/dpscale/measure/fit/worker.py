@@ -26,7 +26,9 @@ class FitWorker(StepWorker):
         self.step_s: float | None = None
 
     def results(self, finished: bool) -> dict[str, Any]:
-        return {"limit_bytes": self.limit_bytes, "peak_bytes": self.peak_bytes, "step_s": self.step_s}
+        """Memory that others took meanwhile is no part of the limit."""
+        limit_bytes = min([self.limit_bytes, *map(self._limit, self.devices)])
+        return {"limit_bytes": limit_bytes, "peak_bytes": self.peak_bytes, "step_s": self.step_s}
 
     @cached_property
     def samples(self) -> Dataset[Any]:
@@ -43,12 +45,16 @@ class FitWorker(StepWorker):
         self.phase = "steps"
         batch = self.made_up_batch(self.batch)
         timer.time(step, [batch] * WARM_UP_STEPS, WARM_UP_STEPS)
+        if self.settings.compile != "none":
+            torch.compiler.set_stance("eager_on_recompile")  # as in a timing cell
+        step(self.made_up_batch(self.batch // 2 or 1))  # an epoch's last step leaves fragments of another size
         self.step_s = timer.time(step, [batch] * STEPS, STEPS)["epoch_s"] / STEPS
         self.peak_bytes = max(gather(max(map(torch.cuda.max_memory_allocated, self.devices)), self.workers))
 
     def _limit(self, device: torch.device) -> float:
-        """What is free on a device, or the limit that was asked for, which torch's allocator then keeps."""
+        """What is free on a device or its own, or the limit that was asked for, which torch's allocator then keeps."""
         free, total = torch.cuda.mem_get_info(device)
+        free += torch.cuda.memory_reserved(device)
         if self.memory_bytes and self.memory_bytes < free:
             torch.cuda.set_per_process_memory_fraction(self.memory_bytes / total, device)
             return float(self.memory_bytes)

@@ -115,7 +115,7 @@ def measure(
     Those are all of the cell's, on all of its nodes. Empty on all nodes but node 0, which writes the record. Raises
     DatasetError, RecordError or MeasurementError; there is then no record.
     """
-    started_at = _now()
+    started_at = now()
     values = settings.to_json()
     whole_job = {**job, "settings": values, "timeout_s": run.timeout_s}
     identity = {
@@ -131,15 +131,15 @@ def measure(
         with Workers(module, whole_job, processes, gpus_here, team) as workers:
             if samples is not None:
                 samples.verify()  # while the workers load torch
-            provenance = _provenance()
+            ran = provenance()
             outcome = workers.outcome(run.timeout_s, run.end_with_parent)
         if not outcome:
             return {}
         record = {
             **identity,
             "started_at": started_at,
-            "finished_at": _now(),
-            "provenance": provenance,
+            "finished_at": now(),
+            "provenance": ran,
             **outcome,
         }
         if run.place.nodes > 1:
@@ -162,7 +162,8 @@ def require_given(gpus: int, environment: Mapping[str, str]) -> None:
         )
 
 
-def _provenance() -> dict[str, Any]:
+def provenance() -> dict[str, Any]:
+    """By which code and command a record is made, and under which variables."""
     commit, dirty = git_state(Path(__file__).parents[3])
     return {
         "dpscale_version": __version__,
@@ -192,5 +193,6 @@ def git_state(folder: Path) -> tuple[str | None, bool | None]:
     return commit, bool(changes)
 
 
-def _now() -> str:
+def now() -> str:
+    """UTC, as records have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -13,6 +13,7 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
             scaling.strong_scaling(tables.speedup, terms),
         ),
         "times": (scaling.strategies_compared(tables.strategy_pairs, terms),),
+        "batches": (scaling.batch_that_is_enough(tables.times, terms),),
         "communication": (scaling.largest_communication_share(tables.communication, terms),),
         "steps": (scaling.profiler_left_out(tables.communication, terms),),
         "training": training.findings(tables.training_summary, terms),

@@ -7,16 +7,17 @@ configuration without an interval supports no finding that compares.
 from collections.abc import Iterable
 from itertools import product
 
-from dpscale.analyse.answer.claims import COMMUNICATION, PROFILER_LEFT_OUT, SLOWER, STRATEGIES, Outcome
-from dpscale.analyse.answer.series import END_TO_END
+from dpscale.analyse.answer.claims import COMMUNICATION, ENOUGH, PROFILER_LEFT_OUT, SLOWER, STRATEGIES, Outcome
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, series_of
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
+from dpscale.formulas.scaling import AS_FAST
 from dpscale.present.findings.finding import among, largest, smallest, where
-from dpscale.present.text.numbers import estimate, percent, plain
-from dpscale.present.text.words import Terms, headline, in_order, ok
-from dpscale.tables.column import MULTIPLES
+from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain
+from dpscale.present.text.words import Terms, headline, in_order, ok, rank
+from dpscale.tables.column import GB, MULTIPLES, PERCENT
 from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import SpeedupRow, StrategyPairsRow
+from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
 
 
 @where(SLOWER)
@@ -43,6 +44,31 @@ def strategies_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
                 f"{most.strategy} is {outcome} than {most.other_strategy} in {among(found, 'comparison')}. The largest "
                 f"difference is {seconds}, on {terms.count(most.gpus)} {terms.at_batch(most)}."
             )
+    return " ".join(told)
+
+
+def by_batch(times: Iterable[TimesRow]) -> list[TimesRow]:
+    """Several batches without loading: of one device, and of the most with the strategy that people read of last."""
+    rows = in_order(row for row in ok(times) if row.scope == COMPUTE)
+    most = max(((row.gpus, rank(row.strategy)) for row in rows), default=None)
+    shown = (row for row in rows if row.gpus == 1 or (row.gpus, rank(row.strategy)) == most)
+    return [row for some in grouped(shown, series_of).values() if len(some) > 1 for row in some]
+
+
+def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:
+    """The smallest batch that is surely almost as fast as the best, on these devices."""
+    told = []
+    for rows in grouped(by_batch(times), series_of).values():
+        found, best = ENOUGH.of(rows), largest(rows, lambda row: row.of_best.value)
+        within = f"surely within {percent(1 - AS_FAST, 1)} of the best throughput"
+        where = f"With {terms.group(best)}{terms.environment(best)},"
+        for row in found.holding[:1]:
+            memory = [measured(one.peak_memory_bytes, GB) for one in (row, best)]
+            less = f", with {memory[0]} of memory, not {memory[1]}" if ABSENT not in memory else ""
+            share = f"{estimate(row.of_best, PERCENT, with_unit=True)} of that at {best.batch_per_gpu:,}"
+            told.append(f"{where} batch {row.batch_per_gpu:,} is {within}: {share}{less}.")
+        if found.asked and not found.holding:
+            told.append(f"{where} no batch but {best.batch_per_gpu:,} is {within}.")
     return " ".join(told)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from dpscale.formulas.figure import Figure
+from dpscale.present.findings.scaling import by_batch
 from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
 from dpscale.present.text.view import Shown, View, written
 from dpscale.present.text.words import Terms, listed, ok, on_or_off, text
@@ -88,6 +89,14 @@ def _use(row: CollectivesRow) -> str:
 _SEEDS = "brackets are 95 % t intervals over seeds"
 _TABLES: Sequence[Shown[Any]] = (
     Shown(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
+    Shown(
+        TimesRow,
+        "batches",
+        "Memory and throughput of every batch, without loading",
+        ("where", "strategy", "gpus", "batch_per_gpu"),
+        rows=by_batch,
+        links=False,
+    ),
     Shown(SpeedupRow, "speedup", "Speedup over 1 {device}", ("scaling", "point", "state")),
     # The reasons of every configuration, and what is said of those without one.
     Shown(
