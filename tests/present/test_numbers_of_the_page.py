@@ -20,6 +20,7 @@ from dpscale.analyse.communication import estimators
 from dpscale.analyse.timing import blocks
 from dpscale.analyse.timing.times import WORTH
 from dpscale.audit.page import render_studies
+from dpscale.formulas import scaling
 from dpscale.plan.study import Study
 from dpscale.present.study import page as page_module
 from dpscale.tables.column import KIB, MIB, PERCENT, PLAIN
@@ -49,6 +50,7 @@ LIMITS = [
         WORTH,
         estimators.DISTORTED_BEYOND,
         blocks.DRIFT_TOLERANCE,
+        scaling.SLOWER_BY,
     )
 ]
 # What others published of this network on one GPU: no table of a study has it.

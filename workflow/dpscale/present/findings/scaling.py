@@ -10,7 +10,7 @@ from itertools import product
 from dpscale.analyse.answer.claims import COMMUNICATION, ENOUGH, PROFILER_LEFT_OUT, SLOWER, STRATEGIES, Outcome
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, series_of
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
-from dpscale.formulas.scaling import AS_FAST
+from dpscale.formulas.scaling import SLOWER_BY
 from dpscale.present.findings.finding import among, largest, smallest, where
 from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain
 from dpscale.present.text.words import Terms, headline, in_order, ok, rank
@@ -60,7 +60,7 @@ def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:
     told = []
     for rows in grouped(by_batch(times), series_of).values():
         found, best = ENOUGH.of(rows), largest(rows, lambda row: row.of_best.value)
-        within = f"surely within {percent(1 - AS_FAST, 1)} of the best throughput"
+        within = f"surely within {percent(SLOWER_BY, 1)} of the best throughput"
         where = f"With {terms.group(best)}{terms.environment(best)},"
         for row in found.holding[:1]:
             memory = [measured(one.peak_memory_bytes, GB) for one in (row, best)]
