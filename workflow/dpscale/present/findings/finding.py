@@ -6,8 +6,10 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from dpscale.analyse.answer.claims import Claim, Outcome
-from dpscale.present.text.words import Terms, plural
-from dpscale.tables.row import Row
+from dpscale.analyse.answer.series import COMPUTE, series_of
+from dpscale.present.text.words import Terms, in_order, ok, plural, rank
+from dpscale.tables.row import Row, grouped
+from dpscale.tables.timing import TimesRow
 
 R = TypeVar("R")
 T = TypeVar("T", bound=Row)
@@ -39,3 +41,11 @@ def largest(rows: Iterable[R], key: Callable[[R], float]) -> R:
 
 def smallest(rows: Iterable[R], key: Callable[[R], float]) -> R:
     return min((row for row in rows if isfinite(key(row))), key=key)
+
+
+def by_batch(times: Iterable[TimesRow]) -> list[TimesRow]:
+    """Several batches without loading: of one device, and of the most with the strategy that people read of last."""
+    rows = in_order(row for row in ok(times) if row.scope == COMPUTE)
+    most = max(((row.gpus, rank(row.strategy)) for row in rows), default=None)
+    shown = (row for row in rows if row.gpus == 1 or (row.gpus, rank(row.strategy)) == most)
+    return [row for some in grouped(shown, series_of).values() if len(some) > 1 for row in some]

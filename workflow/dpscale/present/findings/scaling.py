@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from itertools import product
 
 from dpscale.analyse.answer.claims import COMMUNICATION, ENOUGH, PROFILER_LEFT_OUT, SLOWER, STRATEGIES, Outcome
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, series_of
+from dpscale.analyse.answer.series import END_TO_END, series_of
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.scaling import SLOWER_BY
-from dpscale.present.findings.finding import among, largest, smallest, where
+from dpscale.present.findings.finding import among, by_batch, largest, smallest, where
 from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain
-from dpscale.present.text.words import Terms, headline, in_order, ok, rank
+from dpscale.present.text.words import Terms, headline, in_order, ok
 from dpscale.tables.column import GB, MULTIPLES, PERCENT
 from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.row import grouped
@@ -45,14 +45,6 @@ def strategies_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
                 f"difference is {seconds}, on {terms.count(most.gpus)} {terms.at_batch(most)}."
             )
     return " ".join(told)
-
-
-def by_batch(times: Iterable[TimesRow]) -> list[TimesRow]:
-    """Several batches without loading: of one device, and of the most with the strategy that people read of last."""
-    rows = in_order(row for row in ok(times) if row.scope == COMPUTE)
-    most = max(((row.gpus, rank(row.strategy)) for row in rows), default=None)
-    shown = (row for row in rows if row.gpus == 1 or (row.gpus, rank(row.strategy)) == most)
-    return [row for some in grouped(shown, series_of).values() if len(some) > 1 for row in some]
 
 
 def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.findings.scaling import by_batch
+from dpscale.present.findings.finding import by_batch
 from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
 from dpscale.present.text.view import Shown, View, written
 from dpscale.present.text.words import Terms, listed, ok, on_or_off, text
