@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import torch
 
+from command_line import dpscale, run_apart
 from dpscale.measure.fit import search as fit
 from dpscale.measure.fit.search import MULTIPLE, find_largest_batch
+from dpscale.records.files import read_record, write_record
 from dpscale.schemas.settings import FitSettings
-from workers_here import WorkerHere
+from workers_here import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.gpu
 
@@ -45,3 +47,42 @@ def test_the_found_batch_trains_and_8_more_do_not(root: Path, workload: str, mon
     record = find_largest_batch("single", 1, settings, MEMORY_GB[workload], 60, end_with_parent=False)
     print(workload, f"{time.monotonic() - start:.0f} s", record["enough"], record["tries"])
     assert record["too_large"] == record["largest"] + MULTIPLE
+
+
+def test_a_cell_at_the_found_batch_fits_in_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an epoch's smaller last step, in the memory that the search had."""
+    monkeypatch.setattr(fit, "Workers", InTurn)
+    chosen = {"dataset_source": "synthetic", "epoch_images": 1001, "round_to": "multiple_of_8"}
+    memory_gb = MEMORY_GB["cifar_resnet18"]
+    record = find_largest_batch("single", 1, FitSettings.from_json(chosen), memory_gb, 60, end_with_parent=False)
+    write_record("fit", tmp_path / "fit.json", record)
+    run_apart("dataset", "--source", "synthetic", "--images", 1001, "--out", tmp_path / "images")
+    torch.cuda.set_per_process_memory_fraction(memory_gb * 1e9 / torch.cuda.mem_get_info()[1])
+    words = [
+        "--strategy",
+        "single",
+        "--gpus",
+        "1",
+        "--dataset-source",
+        "synthetic",
+        "--epoch-images",
+        "1001",
+        "--scopes",
+        "compute",
+    ]
+    places = (
+        "--batch-per-gpu",
+        tmp_path / "fit.json",
+        "--dataset",
+        tmp_path / "images",
+        "--out",
+        tmp_path / "cell.json",
+    )
+    try:
+        with single_workers_here():
+            done = dpscale("time", *words, *places)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert done.returncode == 0, done.stderr
+    cell = read_record("timing", tmp_path / "cell.json")
+    assert (cell["status"], cell["cell"]["batch_per_gpu"]) == ("ok", record["largest"])
