@@ -28,7 +28,9 @@ def test_a_page_is_for_everybody_and_asks_nobody_elsewhere(site: Path, browser: 
     assert not [url for url in requests if not url.startswith(site.as_uri())]
     assert not complaints
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    contrast = {"enabled": width == 1280}  # takes most of the time, and no width changes a colour
+    options = {"resultTypes": ["violations"], "rules": {"color-contrast": contrast}}
+    found = Axe().run(page, options=options).response["violations"]
     assert not [(one["id"], node["html"]) for one in found for node in one["nodes"]]
     page.close()
 
