@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from dpscale.measure.worker import communication
 from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.measure.workload.batches import Batch, Step
+from dpscale.strategies.ddp import in_torch
 from dpscale.strategies.in_torch import StepVariant
 
 SLOW = "SLOW_RANK"
@@ -20,6 +21,7 @@ class UnevenWorker(CommunicationWorker):
     def measure(self) -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         communication.WITNESS_S = 0.0
+        in_torch.SETTLES_STEPS = 3
         super().measure()
 
     def rungs(self) -> dict[str, StepVariant]:

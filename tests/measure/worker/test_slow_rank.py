@@ -7,6 +7,7 @@ import pytest
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.ladder import ladder_rows
+from dpscale.formulas.figure import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
 from uneven_ladder import SLOW
@@ -28,6 +29,6 @@ def test_a_rank_at_half_speed_is_named_and_no_other(
         "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1, "traces": None,
         "dataset": str(dataset), "timeout_s": 300,
     }  # fmt: skip
-    record = {**outcome_of_two("uneven_ladder", job), "cell": {"strategy": "ddp", "run": 1}, "server": 1}
+    record = {**outcome_of_two("uneven_ladder", job), "cell": {"strategy": "ddp"}, "block": OnServer("run 1", 1)}
     slow = SLOW_DEVICE.of(list(ladder_rows(CONFIGURATION, "A", [record]))).holding
     assert [row.slowest for row in slow] == named, record["steps"]["variants"]
