@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -19,7 +20,8 @@ def cancelled(project: SlurmProject, job: dict[str, str]) -> None:
 
 def killed(project: SlurmProject, job: dict[str, str]) -> None:
     for process in processes_on(job["NodeList"]):
-        os.kill(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended with one that was killed before
+            os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("end", [cancelled, killed])
