@@ -19,9 +19,13 @@ from two_studies import ARMS, Change, changed, paired, side, slower, small, stud
 pytestmark = pytest.mark.slow
 
 
+def named(studies: Sequence[Study]) -> dict[str, Study]:
+    return dict(zip("abcd", studies, strict=False))
+
+
 def refused(studies: Sequence[Study], may_differ: Sequence[str] = ()) -> str:
     with pytest.raises(ComparisonError) as caught:
-        refuse_other_settings(studies, may_differ)
+        refuse_other_settings(named(studies), may_differ)
     return str(caught.value)
 
 
@@ -33,12 +37,11 @@ def test_settings_of_several_studies_are_named_at_once() -> None:
         study(precision="float32-strict", dataset={"loader_workers": 3}),
     ]
     workers, said = studies[0].settings.loader_workers, refused(studies)
-    assert f": loader_workers is {workers} and 3; precision is float32 and bfloat16 and float32-strict. " in said
-    assert said.endswith(": --differing loader_workers --differing precision")
-    allowed = refuse_other_settings(studies, ["loader_workers", "precision"])
-    assert [[difference.setting for difference in of_one] for of_one in allowed] == [
-        ["loader_workers"], ["precision"], ["precision", "loader_workers"],
-    ]  # fmt: skip
+    assert f": precision is float32 and bfloat16 and float32-strict; loader_workers is {workers} and 3. " in said
+    assert said.endswith(": --differing precision --differing loader_workers")
+    allowed = refuse_other_settings(named(studies), ["loader_workers", "precision"])
+    assert [found.setting for found in allowed] == ["precision", "loader_workers"]
+    assert allowed[0].values == {"a": "float32", "b": "float32", "c": "bfloat16", "d": "float32-strict"}
 
 
 def test_a_study_of_a_file_is_no_study_of_the_built_in_workload() -> None:
@@ -51,11 +54,15 @@ def test_a_study_of_a_file_is_no_study_of_the_built_in_workload() -> None:
 
 def test_settings_of_arms_that_both_have_are_named_with_the_arm_unless_they_are_the_study_s() -> None:
     other = study(training={"arms": {**ARMS, "large": {**ARMS["large"], "warmup_epochs": 1}}, "baseline": "small"})
-    (setting,) = differing_settings(study(), other)
-    assert (setting.name, setting.first, setting.second) == ("warmup_epochs of arm large", 0, 1)
-    of_study = differing_settings(study(), study(optimiser={"learning_rate": 0.2}))
+    (setting,) = differing_settings(named([study(), other]))
+    assert (setting.name, setting.values) == ("warmup_epochs of arm large", {"a": "0", "b": "1"})
+    of_study = differing_settings(named([study(), study(optimiser={"learning_rate": 0.2})]))
     assert [setting.name for setting in of_study] == ["learning_rate"]
-    assert differing_settings(study(), study(training={"arms": {"small": ARMS["small"]}})) == []
+    without = study(training={"arms": {"small": ARMS["small"]}})
+    assert differing_settings(named([study(), without])) == []
+    assert [setting.name for setting in differing_settings(named([study(), without, other]))] == [
+        "warmup_epochs of arm large"
+    ]
 
 
 def test_several_environments_are_never_pooled() -> None:
@@ -88,7 +95,7 @@ def test_studies_that_share_a_record_are_refused() -> None:
         return changed(ONE_BATCH, change)
 
     again = made(measured_again)
-    studies = [ONE_BATCH] * 3
-    assert len(sides(["a", "b"], studies[:2], [made(), again])) == 2
+    studies = named([ONE_BATCH] * 3)
+    assert len(sides({name: studies[name] for name in "ab"}, [made(), again])) == 2
     with pytest.raises(ComparisonError, match=r"^c: \d+ of its records stand in a too\. The same file in both"):
-        sides(["a", "b", "c"], studies, [made(), again, made(slower(1.2, "ddp"))])
+        sides(studies, [made(), again, made(slower(1.2, "ddp"))])

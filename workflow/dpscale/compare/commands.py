@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -88,11 +88,11 @@ def compare(
         raise click.UsageError("name two studies or more")
     if results and len(results) != len(study_files):
         raise click.UsageError("give --results once per study, in their order, or not at all")
-    studies = [read_study(file) for file in study_files]
+    studies = _named([read_study(file) for file in study_files])
     refuse_other_settings(studies, may_differ)  # before reading any record
-    folders = results or [study.results for study in studies]
-    records = [read_records(study, folder) for study, folder in zip(studies, folders, strict=True)]
-    found = compare_sides(sides(_names(studies), studies, records), may_differ, tolerance)
+    folders = results or [study.results for study in studies.values()]
+    records = [read_records(study, folder) for study, folder in zip(studies.values(), folders, strict=True)]
+    found = compare_sides(sides(studies, records), may_differ, tolerance)
     if tables_folder:
         for name, text in found.files().items():
             write_text(tables_folder / name, text)
@@ -104,7 +104,7 @@ def compare(
         context.exit(1)
 
 
-def _names(studies: Sequence[Study]) -> list[str]:
-    """The studies' names, numbered where they are the same."""
-    names = [study.name for study in studies]
-    return names if len(set(names)) == len(names) else [f"{name} ({n})" for n, name in enumerate(names, 1)]
+def _named(studies: Sequence[Study]) -> Mapping[str, Study]:
+    """The studies by their names, which are numbered where some are the same."""
+    names = {study.name: study for study in studies}
+    return names if len(names) == len(studies) else {f"{of.name} ({n})": of for n, of in enumerate(studies, 1)}

@@ -19,31 +19,27 @@ from dpscale.tables.tables import written
 
 @dataclass(frozen=True)
 class Pair:
-    """A study by its name, held against the `first` one: pooled changes, figures, and the settings that differ."""
+    """A study by its name, held against the `first` one: pooled changes, and figures."""
 
     first: str
     study: str
     groups: Sequence[ComparedGroupsRow]
     figures: Sequence[ComparedFiguresRow] = ()
-    differing: Sequence[Differing] = ()
 
     @property
     def name(self) -> str:
         return f"{self.study} against {self.first}"
 
-    @property
-    def epochs(self) -> list[ComparedFiguresRow]:
-        """The epoch times that both have."""
-        return [row for row in self.figures if row.quantity == "measured_epoch_s" and row.outcome]
-
 
 @dataclass(frozen=True)
 class ComparedStudies:
-    """Studies, of which the others are held against the first: what measured each, and the pairs."""
+    """Studies, of which the others are held against the first: what measured each, the pairs, and the settings that
+    differ."""
 
     sides: Sequence[Side]
     studies: Sequence[ComparedStudiesRow]
     pairs: Sequence[Pair]
+    differing: Sequence[Differing]
 
     @property
     def first(self) -> str:
@@ -70,7 +66,7 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
     Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
     records of several environments, or none.
     """
-    differing = refuse_other_settings([side.study for side in sides], may_differ)
+    differing = refuse_other_settings({side.name: side.study for side in sides}, may_differ)
     for side in sides:
         refuse_several_environments(side)
     first, *others = sides
@@ -80,8 +76,7 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
             side.name,
             list(compared_groups(first.tables.runs, side.tables.runs, side.name, tolerance)),
             list(side_by_side(first, side)),
-            found,
         )
-        for side, found in zip(others, differing, strict=True)
+        for side in others
     ]
-    return ComparedStudies(sides, list(map(study_row, sides)), pairs)
+    return ComparedStudies(sides, list(map(study_row, sides)), pairs, differing)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpscale.compare.figures import change, outcome
 from dpscale.compare.rows import ComparedGroupsRow
-from dpscale.formulas.figure import Figure, OnServer
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.tables.timing import RunsRow
 
@@ -65,16 +65,16 @@ def _row(first: Runs | None, second: Runs | None) -> ComparedGroupsRow:
     if not batches:
         return ComparedGroupsRow(status=NO_BATCH)
     figures = [_figures_of_runs(runs, batches) for runs in (first, second)]
-    row = ComparedGroupsRow(
+    found = change(*map(estimate_of_blocks, figures)) if all(figures) else UNKNOWN
+    return ComparedGroupsRow(
+        status="ok" if found.is_known else NO_RUN,
         batches=_listed(batches),
         batches_left_out=_listed({*_batches(first), *_batches(second)}.difference(batches)),
         first_runs=len(figures[0]),
         second_runs=len(figures[1]),
+        change=found,
+        outcome=outcome(found, SLOWER, FASTER),
     )
-    if not all(figures):
-        return replace(row, status=NO_RUN)
-    found = change(*(estimate_of_blocks(of_runs) for of_runs in figures))
-    return replace(row, status="ok", change=found, outcome=outcome(found, SLOWER, FASTER))
 
 
 def _batches(runs: Runs) -> list[int]:

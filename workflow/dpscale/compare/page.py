@@ -9,7 +9,7 @@ from dpscale.compare.forest import changes
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.sentences import answers, guard
 from dpscale.compare.views import Views
-from dpscale.compare.warnings import both, terms_of, warnings
+from dpscale.compare.warnings import terms_of, warnings
 from dpscale.present.findings.answer import sentences
 from dpscale.present.text.html import fill
 from dpscale.present.text.words import Terms, text
@@ -25,7 +25,6 @@ def render(comparison: ComparedStudies) -> str:
         terms=terms,
         first=comparison.first,
         pairs=comparison.pairs,
-        both=both(comparison),
         described={row.study: _described(row) for row in comparison.studies},
         sentences=_changes(comparison),
         own_answers=own_answers(comparison),

@@ -43,11 +43,6 @@ class ComparedGroupsRow(OfStudy):
     tolerance: float = column("Tolerance", "By how much a group may be slower.", PERCENT)
     beyond_tolerance: str = column("Beyond the tolerance", "Whether the whole interval lies beyond it.")
 
-    @property
-    def group(self) -> tuple[str, int, str]:
-        """Strategy, devices and scope."""
-        return self.strategy, self.gpus, self.scope
-
 
 class ComparedFiguresRow(OfStudy):
     """A figure of the first study and of another one, and what they differ by: a change of what is above zero, and
@@ -78,11 +73,6 @@ class ComparedFiguresRow(OfStudy):
     @property
     def effect(self) -> Figure:
         return self.change if self.change.is_known else self.difference
-
-    @property
-    def group(self) -> tuple[str, int, str]:
-        """Strategy, devices and scope."""
-        return self.strategy, self.gpus or 0, self.scope
 
 
 class ComparedStudiesRow(EnvironmentsRow, OfStudy):

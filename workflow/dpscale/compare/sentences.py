@@ -56,10 +56,7 @@ def _not_compared(pair: Pair, terms: Terms) -> Iterator[str]:
 
 def _by_how_much(row: ComparedGroupsRow) -> str:
     """`15.2 % [14.1, 16.3]`: without a sign, the word beside it has it."""
-    change = row.change.map(abs)
-    decimals = decimals_of(change, PERCENT)
-    value, low, high = (fixed(PERCENT.of(share), decimals) for share in (change.value, *change.interval))
-    return f"{value} % [{low}, {high}]"
+    return estimate(row.change.map(abs), PERCENT, with_unit=True)
 
 
 def _between(row: ComparedGroupsRow) -> str:

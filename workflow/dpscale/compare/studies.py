@@ -3,8 +3,8 @@
 The same file in two studies says nothing of how they differ, and would make any interval of their ratio too narrow.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +16,6 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.tables.quantities import SOFTWARE
-from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 
 # What can be the same in two studies.
@@ -35,22 +34,19 @@ class Side:
 
 @dataclass(frozen=True)
 class Differing:
-    """A setting that two studies, or their arms of the same name, do not share."""
+    """A setting that studies, or their arms of the same name, do not share: `precision`, `learning_rate of arm b512`.
+
+    Its values are as people write them, by the names of the studies.
+    """
 
     setting: str
-    first: Any
-    second: Any
-    arm: str | None = None
-
-    @property
-    def name(self) -> str:
-        """`precision`, `learning_rate of arm b512`."""
-        return self.setting if self.arm is None else f"{self.setting} of arm {self.arm}"
+    name: str
+    values: Mapping[str, str]
 
 
-def sides(names: Sequence[str], studies: Sequence[Study], records: Sequence[Collected]) -> list[Side]:
-    """The studies with their tables, under these names. Raises ComparisonError where two of them share a record."""
-    for (one, first), (other, second) in combinations(zip(names, records, strict=True), 2):
+def sides(studies: Mapping[str, Study], records: Sequence[Collected]) -> list[Side]:
+    """The studies by their names, with their tables. Raises ComparisonError where two of them share a record."""
+    for (one, first), (other, second) in combinations(zip(studies, records, strict=True), 2):
         # When and where it was measured, and every time.
         same = sum(record == second.records.get(cell) for cell, record in first.records.items())
         if same:
@@ -58,55 +54,53 @@ def sides(names: Sequence[str], studies: Sequence[Study], records: Sequence[Coll
                 f"{other}: {same} of its records stand in {one} too. "
                 "The same file in both studies is no evidence of a difference: give each a folder with its own records"
             )
-    return [Side(name, study, build_tables(study, of)) for name, study, of in zip(names, studies, records, strict=True)]
+    return [
+        Side(name, study, build_tables(study, of)) for (name, study), of in zip(studies.items(), records, strict=True)
+    ]
 
 
-def refuse_other_settings(studies: Sequence[Study], may_differ: Collection[str]) -> list[list[Differing]]:
-    """The settings in which every study but the first differs from it, as it may.
+def refuse_other_settings(studies: Mapping[str, Study], may_differ: Collection[str]) -> list[Differing]:
+    """The settings in which the studies, by their names, differ as they may.
 
-    Raises ComparisonError, naming those of all studies that may not, with the values that they have.
+    Raises ComparisonError, naming those that may not, with the values that they have.
     """
-    first, *others = studies
-    differing = [differing_settings(first, other) for other in others]
-    refused = [difference for of_one in differing for difference in of_one if difference.setting not in may_differ]
+    differing = differing_settings(studies)
+    refused = [found for found in differing if found.setting not in may_differ]
     if not refused:
         return differing
-    values = {
-        name: dict.fromkeys(as_written(value) for difference in of for value in (difference.first, difference.second))
-        for name, of in grouped(refused, lambda difference: difference.name).items()
-    }
-    named = "; ".join(f"{name} is {' and '.join(found)}" for name, found in values.items())
-    options = " ".join(dict.fromkeys(f"--differing {difference.setting}" for difference in refused))
+    named = "; ".join(f"{found.name} is {' and '.join(dict.fromkeys(found.values.values()))}" for found in refused)
+    options = " ".join(dict.fromkeys(f"--differing {found.setting}" for found in refused))
     raise ComparisonError(
         f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
         f"If that is what you compare: {options}"
     )
 
 
-def differing_settings(first: Study, second: Study) -> list[Differing]:
-    """Every setting that can change a number and that the studies do not share; of arms that both have, in both.
+def differing_settings(studies: Mapping[str, Study]) -> list[Differing]:
+    """Every setting that can change a number and that the studies do not share; of the first one's arms, in those that
+    have them.
 
     What an arm takes of its study is not named again.
     """
-    of_study = list(_differing(first.settings, second.settings))
+    of_study = list(_differing({name: study.settings for name, study in studies.items()}))
+    said = {(found.setting, *found.values.items()) for found in of_study}
     of_arms = [
-        replace(found, arm=arm)
-        for arm in first.arms
-        if arm in second.arms
-        for found in _differing(first.arms[arm], second.arms[arm])
-        if found not in of_study
+        found
+        for arm in next(iter(studies.values())).arms
+        for found in _differing({name: study.arms[arm] for name, study in studies.items() if arm in study.arms}, arm)
+        if (found.setting, *found.values.items()) not in said
     ]
     return [*of_study, *of_arms]
 
 
-def _differing(first: NetworkSettings, second: NetworkSettings) -> Iterator[Differing]:
-    for name in first.names():
-        found = Differing(name, getattr(first, name), getattr(second, name))
-        if found.first != found.second:
-            yield found
+def _differing(settings: Mapping[str, NetworkSettings], arm: str = "") -> Iterator[Differing]:
+    for setting in next(iter(settings.values())).names():
+        values = {name: _as_written(getattr(of, setting)) for name, of in settings.items()}
+        if len(set(values.values())) > 1:
+            yield Differing(setting, f"{setting} of arm {arm}" if arm else setting, values)
 
 
-def as_written(value: Any) -> str:
+def _as_written(value: Any) -> str:
     """A setting's value as people write it."""
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 

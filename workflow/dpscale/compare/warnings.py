@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from dpscale.compare.comparison import ComparedStudies
-from dpscale.compare.rows import ComparedStudiesRow
-from dpscale.compare.studies import Side, as_written
+from dpscale.compare.studies import Differing
 from dpscale.present.findings.cautions import of_records
 from dpscale.present.text.words import Terms, joined
+from dpscale.tables.row import grouped
 
 
 def terms_of(comparison: ComparedStudies) -> Terms:
@@ -22,41 +22,24 @@ def terms_of(comparison: ComparedStudies) -> Terms:
 
 def warnings(comparison: ComparedStudies) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
-    return [*_settings_that_differ(comparison), *_of_studies(comparison)]
+    named = "; ".join(f"{found.name} is {_where(found)}" for found in comparison.differing)
+    return [*([f"Settings differ, as was asked for: {named}."] if named else []), *_of_studies(comparison)]
 
 
-def _settings_that_differ(comparison: ComparedStudies) -> Iterator[str]:
-    """A sentence with every setting that studies do not share with the first one; none where they share all."""
-    others: dict[tuple[str, str, str], list[str]] = {}
-    for pair in comparison.pairs:
-        for found in pair.differing:
-            key = found.name, as_written(found.first), as_written(found.second)
-            others.setdefault(key, []).append(pair.study)
-    named = [
-        f"{name} is {of_first} in {comparison.first} and {of_others} in {joined(studies)}"
-        for (name, of_first, of_others), studies in others.items()
-    ]
-    if named:
-        yield f"Settings differ, as was asked for: {'; '.join(named)}."
+def _where(differing: Differing) -> str:
+    """`float32 in first and bfloat16 in a and b`."""
+    studies = grouped(differing.values, differing.values.__getitem__)
+    return " and ".join(f"{value} in {joined(names)}" for value, names in studies.items())
 
 
 def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
     """The warnings of all studies, each with whom it is about: `a and b: 1 of 9 records. What that means.`"""
     about: dict[str, list[str]] = {}
     for side, row in zip(comparison.sides, comparison.studies, strict=True):
-        for caution in _of_study(side, row):
+        not_used = f"Records found and not used: {row.not_used:,}. They are damaged, or of other settings."
+        cautions = of_records(side.tables, Terms.of(side.study.values, side.tables))
+        for caution in [*([not_used] if row.not_used else []), *cautions]:
             about.setdefault(caution, []).append(side.name)
+    every = "Both" if len(comparison.pairs) == 1 else "All"
     for said, names in about.items():
-        every = len(names) == len(comparison.sides)
-        yield f"{f'{both(comparison)} studies' if every else joined(names)}: {said}"
-
-
-def _of_study(side: Side, row: ComparedStudiesRow) -> Iterator[str]:
-    """What is said of records that were found and left out, and of how the others were measured."""
-    if row.not_used:
-        yield f"Records found and not used: {row.not_used:,}. They are damaged, or of other settings."
-    yield from of_records(side.tables, Terms.of(side.study.values, side.tables))
-
-
-def both(comparison: ComparedStudies) -> str:
-    return "Both" if len(comparison.pairs) == 1 else "All"
+        yield f"{f'{every} studies' if len(names) == len(comparison.sides) else joined(names)}: {said}"

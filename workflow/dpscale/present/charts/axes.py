@@ -56,9 +56,9 @@ class Frame:
         ys = [marker.y for marker in found] + [y for guide in guides for _, y in (guide.start, guide.end)]
         ys += [end for panel in panels if panel.shaded_below for end in (0.0, panel.shaded_below)]
         ends = [end for marker in found if marker.figure.has_interval for end in marker.figure.interval]
-        low, high = _reach(ys, ends, linear_y)
+        low, high = reach(ys, ends, linear_y)
         return cls(
-            Axis(*_reach(xs, (), linear_x), WIDTH, linear_x, ticks),
+            Axis(*reach(xs, (), linear_x), WIDTH, linear_x, ticks),
             Axis(low, high, HEIGHT, linear_y, () if linear_y else _powers(low, high)),
         )
 
@@ -67,7 +67,7 @@ def _straight(value: float, linear: bool) -> float:
     return value if linear else math.log(value)
 
 
-def _reach(values: Iterable[float], ends: Iterable[float], linear: bool) -> tuple[float, float]:
+def reach(values: Iterable[float], ends: Iterable[float], linear: bool) -> tuple[float, float]:
     """From the least to the most of the values with a margin, and of the ends of intervals that lie within reach."""
     found, others = ([_straight(value, linear) for value in some if linear or value > 0] for some in (values, ends))
     low, high = min(found, default=0.0), max(found, default=0.0)
