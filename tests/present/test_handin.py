@@ -12,16 +12,12 @@ from page_tables import GPU, WORKER, absent_row, h200, study, tables, times_row
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.files import files, latex, markdown
 from dpscale.present.handin.report import Report, report
-from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.study.environment_facts import dates
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
 
 def made(data: Tables | None = None, terms: Terms = GPU, **changes: Any) -> Report:
-    given = data or h200()
-    rows, days = AssignmentRows.of(given), dates(given.records)
-    return report(study(**changes), rows, given.environments, days, terms)
+    return report(study(**changes), data or h200(), terms)
 
 
 class Cells(HTMLParser):

@@ -12,8 +12,6 @@ from dpscale.audit.reading.own_table import read_table
 from dpscale.plan.study import Study
 from dpscale.present.handin.files import files, write
 from dpscale.present.handin.report import Report, report
-from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.study.environment_facts import dates
 from dpscale.present.text.words import Terms
 from recorded import RECORDED, recorded_tables
 from requirements import without
@@ -29,8 +27,7 @@ def handin(root: Path, request: pytest.FixtureRequest) -> Report:
 def handin_of(root: Path, results: str) -> Report:
     study = Study.read(root / f"config/{RECORDED[results]}.yaml")
     tables = recorded_tables(root, results, RECORDED[results])
-    terms, days = Terms.of(study.values, tables), dates(tables.records)
-    return report(study.values, AssignmentRows.of(tables), tables.environments, days, terms)
+    return report(study.values, tables, Terms.of(study.values, tables))
 
 
 def test_the_audit_reads_every_copy_and_finds_nothing(handin: Report, tmp_path: Path) -> None:

@@ -72,8 +72,6 @@ def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
     """Write a report to edit and hand in: the assignment's tables, and what they say, in LaTeX, Markdown and CSV."""
     from dpscale.present.handin.files import write
     from dpscale.present.handin.report import report as report_of
-    from dpscale.present.handin.rows import AssignmentRows
-    from dpscale.present.study.environment_facts import dates
     from dpscale.present.text.words import Terms
 
     study = Study.read(study_file)
@@ -81,8 +79,7 @@ def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
     if not (folder / "times.csv").exists():
         raise DpscaleError(f"{folder}: no tables there. Make them with: make assignment CONFIG={study_file}")
     tables = read_tables(folder)
-    rows, terms = AssignmentRows.of(tables), Terms.of(study.values, tables)
-    made = report_of(study.values, rows, tables.environments, dates(tables.records), terms)
+    made = report_of(study.values, tables, Terms.of(study.values, tables))
     if not made.sheets:
         raise DpscaleError(f"{study_file}: nothing was measured on several devices, so there is no table to hand in")
     write(made, out)

@@ -9,10 +9,10 @@ from dataclasses import replace
 from math import isfinite
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin import sentences
 from dpscale.present.handin.cells import PrintedCell, cell
 from dpscale.present.handin.grid import Grid, PrintedPlace, Quantity
 from dpscale.present.handin.rows import AssignmentRows
+from dpscale.present.handin.sentences import of_bandwidth, of_communication, of_speedup
 from dpscale.present.handin.sheet import Sheet
 from dpscale.present.text.numbers import plain
 from dpscale.present.text.words import Terms, ok, scope
@@ -52,6 +52,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
             "Table 1: time and speedup",
             f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
             [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
+            of_speedup(rows, first, terms),
+            rows.times,
         ),
         Grid(
             "table-2",
@@ -61,6 +63,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
                 _quantity("computation", "compute_s", rows.communication),
                 _quantity("communication", "communication_s", rows.communication),
             ],
+            of_communication(rows, terms),
+            rows.times,
         ),
         Grid(
             "table-3",
@@ -71,14 +75,11 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
                 _quantity("bandwidth", "bandwidth_gb_s", rows.bandwidth),
                 _quantity("utilisation", "utilisation", rows.bandwidth),
             ],
+            of_bandwidth(rows.bandwidth, terms),
+            rows.times,
         ),
     )
-    said = sentences.paragraphs(rows, first, terms)
-    return [
-        replace(grid, times=rows.times, paragraphs=paragraphs)
-        for grid, paragraphs in zip(made, said, strict=True)
-        if grid.has_results
-    ]
+    return [grid for grid in made if grid.has_results]
 
 
 def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:

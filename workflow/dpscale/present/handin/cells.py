@@ -6,7 +6,7 @@ from math import isfinite
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import ABSENT, MINUS, decimals_at, decimals_of, fixed, in_unit
-from dpscale.present.text.words import Terms
+from dpscale.present.text.words import state
 from dpscale.tables.column import Unit
 from dpscale.vocabulary.states import AT_LEAST, STATES
 
@@ -54,10 +54,4 @@ def cell(figure: Figure, unit: Unit, *states: str) -> PrintedCell:
 
 def words(states: Iterable[str]) -> str:
     """The words of these statuses and kinds: `one machine, drift`."""
-    return ", ".join(dict.fromkeys(STATES.get(state, (state, ""))[0] for state in states))
-
-
-def notes(states: Iterable[str], terms: Terms) -> list[str]:
-    """What each of their words means."""
-    known = dict(STATES.get(state, (state, "see the page of the study")) for state in states)
-    return [f"{word}: {terms.filled(meaning)}." for word, meaning in known.items()]
+    return ", ".join(dict.fromkeys(map(state, states)))

@@ -2,13 +2,13 @@
 every number of devices, as a page shows them, and one configuration per row, as they are handed in."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from dpscale.present.handin.cells import PrintedCell, notes, words
+from dpscale.present.handin.cells import PrintedCell, words
 from dpscale.present.handin.sentences import Paragraphs
-from dpscale.present.handin.sheet import RowGroup, Sheet
-from dpscale.present.text.words import Terms, capitalised, on_nodes, rank
+from dpscale.present.handin.sheet import Sheet
+from dpscale.present.text.words import Terms, capitalised, on_nodes, rank, state
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import Unit
 from dpscale.tables.timing import TimesRow
@@ -46,8 +46,8 @@ class Grid:
     title: str
     caption: str
     quantities: Sequence[Quantity]
-    paragraphs: Paragraphs = field(default_factory=dict)
-    times: Sequence[TimesRow] = ()
+    paragraphs: Paragraphs
+    times: Sequence[TimesRow]
 
     @property
     def spots(self) -> list[PrintedPlace]:
@@ -69,8 +69,8 @@ class Grid:
         groups: dict[str, list[list[str]]] = {}
         for spot in self.spots:
             cells = self.row(spot)
-            state = words(state for cell in cells for state in cell.states)
-            row = [str(spot.gpus), f"{spot.batch:,}", *(cell.text for cell in cells), state]
+            said = words(each for cell in cells for each in cell.states)
+            row = [str(spot.gpus), f"{spot.batch:,}", *(cell.text for cell in cells), said]
             groups.setdefault(spot.strategy, []).append(row)
         headings = [capitalised(quantity.heading) for quantity in self.quantities]
         return self._sheet([terms.heading, "Batch", *headings, "State"], groups, self.spots, terms)
@@ -99,10 +99,9 @@ class Grid:
     def _sheet(
         self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], spots: Iterable[PrintedPlace], terms: Terms
     ) -> Sheet:
-        rows = [RowGroup(strategy, rows) for strategy, rows in groups.items()]
-        states = [state for spot in spots for cell in self.row(spot) for state in cell.states]
+        notes = terms.notes_of(map(state, cell.states) for spot in spots for cell in self.row(spot))
         caption = f"{self.caption}. In brackets 95 % intervals."
-        return Sheet(self.id, self.title, caption, columns, rows, notes(states, terms), self.paragraphs)
+        return Sheet(self.id, self.title, caption, columns, groups, notes, self.paragraphs)
 
     def _nodes(self, gpus: int) -> str:
         return on_nodes(row.nodes for row in self.times if row.gpus == gpus)

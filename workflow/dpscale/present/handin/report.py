@@ -1,6 +1,6 @@
 """What is handed in: the assignment's configurations of a study, their tables, what these say, and what they cannot."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,13 @@ from dpscale.present.handin.assignment import grids
 from dpscale.present.handin.grid import Grid
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sheet import Sheet
-from dpscale.present.study.environment_facts import network
+from dpscale.present.study.environment_facts import dates, network
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, joined, listed, ok, plural
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.column import GB_PER_S
 from dpscale.tables.study import EnvironmentsRow
+from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 
 BATCHES = (32, 128, 512)
@@ -26,34 +27,28 @@ GPUS = (1, 2, 4)
 class Report:
     """Facts of the machine by name, tables, and sentences: what is lacking, and what the writer has to add."""
 
-    title: str
     facts: Mapping[str, str]
     lacking: Sequence[str]
     grids: Sequence[Grid]
     to_say: Sequence[str]
-    sheets: Sequence[Sheet]
     terms: Terms
 
+    @property
+    def sheets(self) -> list[Sheet]:
+        """The tables as they are handed in; none where nothing was measured on several devices."""
+        return [grid.by_configuration(self.terms) for grid in self.grids]
 
-def report(
-    study: Mapping[str, Any],
-    rows: AssignmentRows,
-    environments: Iterable[EnvironmentsRow],
-    measured_on: str,
-    terms: Terms,
-) -> Report:
-    """Of the environment with the most records; `measured_on` says on which days. It has no sheet where nothing was
-    measured on several devices."""
-    place = max(environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
-    here = _assigned(rows.in_environment(place.environment))
+
+def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
+    """Of the environment with the most records."""
+    place = max(tables.environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
+    here = _assigned(AssignmentRows.of(tables).in_environment(place.environment))
     found = grids(here, terms)
     return Report(
-        title=f"What more {terms.devices} buy",
-        facts=_facts(study, here, place, measured_on, terms),
+        facts=_facts(study, here, place, dates(tables.records), terms),
         lacking=list(_lacking(here.times, found, terms)),
         grids=found,
         to_say=list(_to_say(study, here, found, terms)),
-        sheets=[grid.by_configuration(terms) for grid in found],
         terms=terms,
     )
 

@@ -4,34 +4,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of
 from dpscale.analyse.answer.trend import direction
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.cells import cell
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.text.numbers import measured, whole
-from dpscale.present.text.words import AtBatch, OnDevices, Terms, capitalised, headline, ok, rank
-from dpscale.strategies.known import BASELINE
+from dpscale.present.text.words import OnDevices, Terms, headline, ok, rank
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
-from dpscale.tables.timing import SpeedupRow, TimesRow
+from dpscale.tables.row import OfConfiguration
+from dpscale.tables.timing import SpeedupRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
+C = TypeVar("C", bound=OfConfiguration)
 
 Paragraphs = Mapping[str, Sequence[str]]
 """Sentences by what they are about: Formula, Trend, Cause, Note."""
 
-_UNSURE = {
-    "level": "the two intervals overlap, so no change is shown",
-    "untold": "too few runs to confirm a change",
+_WAYS = {
+    "rises": "rises from {} to {}",
+    "falls": "falls from {} to {}",
+    "level": "is {} and {}: the two intervals overlap, so no change is shown",
+    "untold": "is {} and {}: too few runs to confirm a change",
 }
-
-
-def paragraphs(rows: AssignmentRows, scope: str, terms: Terms) -> tuple[Paragraphs, Paragraphs, Paragraphs]:
-    """Beside Tables 1 to 3, the first of which is of a scope. All rows are of one environment."""
-    return of_speedup(rows, scope, terms), of_communication(rows, terms), of_bandwidth(rows.bandwidth, terms)
 
 
 def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
@@ -42,15 +40,15 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
     if not known:
         return {}
     row = _example(known)
-    timed = [time for time in ok(rows.times) if time.scope == scope]
     return {
         "Formula": [
             f"Speedup is T(1,b) / T(N,b): the epoch time of one {terms.device} over that of N {terms.devices}, with b "
             f"{terms.samples} per {terms.device} and step in both.",
-            f"For {terms.point(row)} it is {_time(timed, row, alone=True)} / {_time(timed, row)} = "
-            f"{_value(row.speedup, MULTIPLES)}, an efficiency of {measured(row.efficiency.value, PERCENT)}.",
+            f"For {terms.point(row)} it is {_value(row.baseline_epoch_s, SECONDS)} / "
+            f"{_value(row.epoch_s, SECONDS)} = {_value(row.speedup, MULTIPLES)}, an efficiency of "
+            f"{measured(row.efficiency.value, PERCENT)}.",
         ],
-        "Trend": [*_trend("the speedup", known, lambda row: row.speedup, MULTIPLES, terms)],
+        "Trend": [*_trend("The speedup", known, lambda row: row.speedup, MULTIPLES, terms)],
         "Cause": [*_paid_per_step(rows, known, row, terms)],
         "Note": [*_loading(weak, row, scope, terms), *_few_steps(here, row, terms)],
     }
@@ -62,16 +60,17 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
     if not known:
         return {}
     row = _example(known)
-    timed = [time for time in ok(rows.times) if time.scope == COMPUTE]
+    timed = _at((other for other in rows.speedup if (other.scaling, other.scope) == ("weak", COMPUTE)), row)[0]
     zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
     return {
         "Formula": [
             f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
             f"{terms.devices} share equally.",
-            f"For {terms.point(row)} it is {_time(timed, row)} − {_time(timed, row, alone=True)} / {row.gpus} = "
-            f"{_value(row.communication_s, SECONDS)}, {_share(row)} of the epoch.",
+            f"For {terms.point(row)} it is {_value(timed.epoch_s, SECONDS)} − "
+            f"{_value(timed.baseline_epoch_s, SECONDS)} / {row.gpus} = {_value(row.communication_s, SECONDS)}, "
+            f"{_share(row)} of the epoch.",
         ],
-        "Trend": [*_trend("the communication time", known, lambda row: row.communication_s, SECONDS, terms)],
+        "Trend": [*_trend("The communication time", known, lambda row: row.communication_s, SECONDS, terms)],
         "Cause": [*_of_messages(known, rows.ladder, row, terms)],
         "Note": [
             "This is inferred by subtraction, so it holds every overhead of the host too.",
@@ -102,7 +101,7 @@ def _of_known_bandwidth(known: Sequence[BandwidthRow], terms: Terms) -> Paragrap
             f"{whole(row.steps_per_epoch)} / {_value(row.communication_s, SECONDS)} = "
             f"{_value(row.bandwidth_gb_s, GB_PER_S)}.",
         ],
-        "Trend": [*_trend("the bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
+        "Trend": [*_trend("The bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
         "Cause": [*_below_the_links(row, terms)],
     }
 
@@ -112,48 +111,32 @@ def _value(figure: Figure, unit: Unit) -> str:
     return " ".join(filter(None, (cell(figure, unit).value, "" if unit is MULTIPLES else unit.shown)))
 
 
-def _time(timed: Iterable[TimesRow], row: AtBatch, alone: bool = False) -> str:
-    """The epoch time of a row's configuration, or of one device alone at its batch, as the table prints it."""
-    wanted = (BASELINE, 1) if alone else (row.strategy, row.gpus)
-    found = (time for time in timed if (time.strategy, time.gpus, time.batch_per_gpu) == (*wanted, row.batch_per_gpu))
-    return next((_value(time.epoch_s, SECONDS) for time in found), f"T({'1' if alone else row.gpus},b)")
-
-
 def _example(rows: Sequence[P]) -> P:
     """Of the most devices and the last strategy the row of the largest batch."""
     return max(rows, key=lambda row: (row.gpus, rank(row.strategy), row.batch_per_gpu))
 
 
-def _is_like(row: OnDevices, other: OnDevices) -> bool:
-    """Whether they are of the same strategy and devices."""
-    return (row.strategy, row.gpus) == (other.strategy, other.gpus)
-
-
 def _series(rows: Iterable[P], like: OnDevices) -> list[P]:
     """The rows of the same strategy and devices, by batch."""
-    return sorted((row for row in rows if _is_like(row, like)), key=lambda row: row.batch_per_gpu)
+    same = (row for row in rows if (row.strategy, row.gpus) == (like.strategy, like.gpus))
+    return sorted(same, key=lambda row: row.batch_per_gpu)
+
+
+def _at(rows: Iterable[C], row: OfConfiguration) -> list[C]:
+    """The rows of the same configuration."""
+    return [other for other in rows if configuration_of(other) == configuration_of(row)]
 
 
 def _trend(what: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
-    """From the smallest to the largest batch on the most devices, for every strategy."""
+    """From the smallest to the largest batch on the most devices, for every strategy: `The speedup with ddp on 4 GPUs
+    rises from 1.90 at batch 32 to 3.80 at batch 512.`"""
     most = max(row.gpus for row in rows)
     for row in {row.strategy: row for row in rows if row.gpus == most}.values():
         series = _series(rows, row)
-        if len(series) > 1:
-            yield from _change(f"{what} with {terms.group(row)}", series, list(map(figure, series)), unit)
-
-
-def _change(what: str, series: Sequence[AtBatch], figures: Sequence[Figure], unit: Unit) -> Iterator[str]:
-    """`The speedup with ddp on 4 GPUs rises from 1.90 at batch 32 to 3.80 at batch 512.`"""
-
-    def at(place: int) -> str:
-        return f"{_value(figures[place], unit)} at batch {whole(series[place].batch_per_gpu)}"
-
-    way = direction(figures[0], figures[-1])
-    if way in ("rises", "falls"):
-        yield f"{capitalised(what)} {way} from {at(0)} to {at(-1)}."
-    else:
-        yield f"{capitalised(what)} is {at(0)} and {at(-1)}: {_UNSURE[way]}."
+        first, last = series[0], series[-1]
+        ends = [f"{_value(figure(end), unit)} at batch {whole(end.batch_per_gpu)}" for end in (first, last)]
+        if first is not last:
+            yield f"{what} with {terms.group(row)} {_WAYS[direction(figure(first), figure(last))].format(*ends)}."
 
 
 def _paid_per_step(rows: AssignmentRows, gains: Sequence[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
@@ -163,19 +146,13 @@ def _paid_per_step(rows: AssignmentRows, gains: Sequence[SpeedupRow], row: Speed
     if len(shares) < 2 or row.scope != COMPUTE or not gained[-1].exceeds(gained[0]):
         return
     first, last = shares[0], shares[-1]
-    most, fewest = _steps(rows.times, first), _steps(rows.times, last)
-    if not (0 < last.communication_share < first.communication_share and most and fewest):
+    if not 0 < last.communication_share < first.communication_share:
         return
+    most, fewest = (whole(_at(ok(rows.times), end)[0].steps_per_epoch) for end in (first, last))
     yield f"An epoch has {most} steps at batch {whole(first.batch_per_gpu)} and {fewest} at " + (
         f"{whole(last.batch_per_gpu)}, and with {terms.group(row)} every step takes longer than on 1 {terms.device}."
     )
     yield f"What is longer takes {_share(first)} of the epoch at the smaller batch, {_share(last)} at the larger."
-
-
-def _steps(times: Iterable[TimesRow], at: CommunicationRow) -> str:
-    """How many steps an epoch has there, or nothing."""
-    same = (row for row in ok(times) if _is_like(row, at) and row.batch_per_gpu == at.batch_per_gpu)
-    return next((whole(row.steps_per_epoch) for row in same if row.steps_per_epoch is not None), "")
 
 
 def _share(row: CommunicationRow) -> str:
@@ -188,10 +165,8 @@ def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str, terms: 
         yield "The DataLoader is in these times."
         return
     yield "Loading is not in these times."
-    loaded = _series((other for other in speedup if other.scope == END_TO_END), row)
-    same = [other for other in loaded if other.batch_per_gpu == row.batch_per_gpu]
-    if same:
-        speedup_with = cell(same[0].speedup, MULTIPLES).text
+    for loaded in _at((other for other in speedup if other.scope == END_TO_END), row):
+        speedup_with = cell(loaded.speedup, MULTIPLES).text
         yield f"With the DataLoader in the clock, the speedup of {terms.point(row)} is {speedup_with}."
 
 
@@ -210,12 +185,9 @@ def _of_messages(
 ) -> Iterator[str]:
     """What the communication time is made of: by intervention where that was measured, otherwise against messages."""
     first = _series(rows, row)[0]
-    rungs = [
-        rung for rung in ladder
-        if _is_like(rung, first) and rung.batch_per_gpu == first.batch_per_gpu and rung.order > 0
-    ]  # fmt: skip
+    rungs = [rung for rung in _at(ladder, first) if rung.order > 0 and rung.difference_s.is_known]
     if rungs:
-        largest = max((rung for rung in rungs if rung.difference_s.is_known), key=lambda rung: rung.difference_s.value)
+        largest = max(rungs, key=lambda rung: rung.difference_s.value)
         yield (
             f"With {terms.point(first)}, most of what makes a step longer than on 1 {terms.device} is "
             f"{largest.adds}, {_value(largest.difference_s, MILLISECONDS)} per step."

@@ -1,39 +1,30 @@
 """A table of text: what a page shows of the assignment, and what is handed in."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """Rows of a table that belong together, such as those of a strategy."""
-
-    name: str
-    rows: Sequence[Sequence[str]]
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """All rows have as many cells as there are columns.
+    """All rows have as many cells as there are columns; their groups are by strategy.
 
     The caption gives definitions and units, `notes` what the words in the table mean, `paragraphs` what the numbers
-    say, by what it is about. `grouped_by` heads the groups' names where they stand in a column.
+    say, by what it is about.
     """
 
     id: str
     title: str
     caption: str
-    columns: Sequence[str] = ()
-    groups: Sequence[RowGroup] = ()
-    notes: Sequence[str] = ()
-    paragraphs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    grouped_by: str = "Strategy"
+    columns: Sequence[str]
+    groups: Mapping[str, Sequence[Sequence[str]]]
+    notes: Sequence[str]
+    paragraphs: Mapping[str, Sequence[str]]
 
     @property
     def rows(self) -> list[Sequence[str]]:
-        """The rows of all groups, each below the name of its group."""
-        return [[group.name, *row] for group in self.groups for row in group.rows]
+        """The rows of all groups, each with the name of its group before it."""
+        return [[name, *row] for name, rows in self.groups.items() for row in rows]
 
     @property
     def headings(self) -> list[str]:
-        return [self.grouped_by, *self.columns]
+        return ["Strategy", *self.columns]

@@ -47,7 +47,7 @@ def render(
     answer = answer_of(tables, per_gpu_hour)
     described = set_up(study, tables.records, tables.environments, tables.times, tables.bandwidth, terms)
     rows = AssignmentRows.of(tables)
-    handin = report(study, rows, tables.environments, described.measured, terms)
+    handin = report(study, tables, terms)
     return fill(
         "page.html.j2",
         study=study,
