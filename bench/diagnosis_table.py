@@ -25,10 +25,10 @@ def main(files: tuple[Path, ...]) -> None:
 
 
 def shown_table(rows: Sequence[Row]) -> str:
-    """A line per cause and device, and what all of a device are together beside what issue 38 asks for."""
+    """A line per cause and device, and what all of a device are together beside what is asked for."""
     lines = []
     for device in dict.fromkeys(row["device"] for row in rows):
-        here = [row for row in rows if row["device"] == device]
+        here = _beside_healthy([row for row in rows if row["device"] == device])
         causes = sorted({row["cause"] for row in here})
         results = {cause: Result([row for row in here if row["cause"] == cause]) for cause in causes}
         lines += [device + HEAD[len(device) :]]
@@ -36,6 +36,12 @@ def shown_table(rows: Sequence[Row]) -> str:
         savings = [one.saving for one in results.values() if one.saving]
         lines += ["", *_together(Result(here), savings), ""]
     return "\n".join(lines)
+
+
+def _beside_healthy(rows: Sequence[Row]) -> list[Row]:
+    """What the script without any cause is told on this machine is told of it, and no accusation of the others."""
+    of_healthy = [name for row in rows if row["cause"] == "nothing" for name in row["reasons"]]
+    return [row if row["cause"] == "nothing" else {**row, "healthy": [*row["healthy"], *of_healthy]} for row in rows]
 
 
 def _together(every: "Result", savings: "Sequence[Saving]") -> Iterable[str]:
