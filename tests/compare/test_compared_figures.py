@@ -24,7 +24,7 @@ def test_nothing_is_told_of_a_study_and_itself() -> None:
     pair = paired(slower(1))
     for subject in SUBJECTS:
         rows = picked(pair.figures, table=subject.table)
-        assert {row.effect.value for row in rows} == {0.0}
+        assert {(row.change if subject.is_change else row.difference).value for row in rows} == {0.0}
         assert {row.change.is_known for row in rows} == {subject.is_change}
         assert outcomes(rows) == {NO_DIFFERENCE}
 
@@ -44,7 +44,7 @@ def test_a_study_that_is_k_times_slower_changes_by_k_less_one(factor: float) -> 
 def test_communication_is_compared_by_differences() -> None:
     rows = picked(paired(slower(1.2, "ddp")).figures, table="communication")
     (e1,) = picked(rows, strategy="ddp", gpus=4, batch_per_gpu=512, quantity="communication_step_s")
-    assert e1.effect.value == pytest.approx(0.2 * 0.591 * 4 * 512 / 50_000, rel=1e-6)
+    assert e1.difference.value == pytest.approx(0.2 * 0.591 * 4 * 512 / 50_000, rel=1e-6)
     assert e1.outcome == "longer"
     ablations = picked(rows, quantity="ablation_step_s")
     assert picked(ablations, strategy="ddp") == ablations, "dp has no hook to leave out"
@@ -60,7 +60,7 @@ def test_faster_links_have_more_bandwidth() -> None:
     copies = picked(rows, operation="peer_copy")
     assert copies and not picked(copies, source=None) and not picked(copies, target=None)
     assert outcomes(copies) == {NO_DIFFERENCE}
-    assert {(round(row.effect.value, 9), row.outcome) for row in rows if row not in copies} == {(0.5, "higher")}
+    assert {(round(row.change.value, 9), row.outcome) for row in rows if row not in copies} == {(0.5, "higher")}
 
 
 def test_arms_are_compared_over_seeds() -> None:

@@ -13,6 +13,7 @@ from dpscale.compare.rows import (
     ComparedStudiesRow,
 )
 from dpscale.compare.studies import Differing, Side, refuse_other_settings, refuse_several_environments, study_row
+from dpscale.present.text.words import Terms
 from dpscale.tables.row import Row
 from dpscale.tables.tables import written
 
@@ -44,6 +45,11 @@ class ComparedStudies:
     @property
     def first(self) -> str:
         return self.sides[0].name
+
+    @property
+    def terms(self) -> Terms:
+        """How the studies speak together: of synthetic images, where one of them has such."""
+        return max((side.terms for side in self.sides), key=lambda terms: terms.synthetic)
 
     @property
     def groups(self) -> list[ComparedGroupsRow]:

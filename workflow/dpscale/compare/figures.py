@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from dpscale.compare.rows import ComparedFiguresRow
 from dpscale.compare.studies import Side
 from dpscale.formulas.figure import UNKNOWN, Figure, less, ratio
 from dpscale.formulas.statistics import ratio_of_blocks, units_of
-from dpscale.tables.column import Column
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.row import Row
-from dpscale.tables.tables import TABLES
 from dpscale.vocabulary.states import NOT_PLANNED
 
 # Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
@@ -27,20 +26,18 @@ class Subject:
     """The `quantities` of a study's `table` that are compared; the `keys` tell its rows apart.
 
     What they differ by is a share of the first study's figure where `is_change`, and otherwise a difference; `above`
-    and `below` are the words for what it can come to. The first quantity, called `noun`, speaks for the table.
+    and `below` are the words for what it can come to. The first quantity, called `noun`, speaks for the table, whose
+    caption names devices as labels of columns do.
     """
 
     noun: str
+    caption: str
     table: str
-    keys: Sequence[str]
     quantities: Sequence[str]
-    is_change: bool
-    above: str
-    below: str
-
-    def quantity(self, name: str) -> Column:
-        """What the table says of a quantity."""
-        return TABLES[self.table].column(name)
+    keys: Sequence[str] = _POINT
+    is_change: bool = True
+    above: str = "higher"
+    below: str = "lower"
 
 
 def change(first: Figure, second: Figure) -> Figure:
@@ -55,22 +52,46 @@ def change(first: Figure, second: Figure) -> Figure:
 
 
 SUBJECTS = (
-    Subject("Epoch time", "times", _POINT, ("measured_epoch_s", "measured_step_s"), True, "slower", "faster"),
-    Subject("Speedup", "speedup", ("scaling", *_POINT), ("speedup",), True, "higher", "lower"),
     Subject(
-        "Communication of a step by subtraction (E1)", "communication", _POINT, ESTIMATES_OF_STEP, False,
-        "longer", "shorter",
+        "Epoch time",
+        "Epoch and step time of the runs of each study",
+        "times",
+        ("measured_epoch_s", "measured_step_s"),
+        above="slower",
+        below="faster",
+    ),
+    Subject("Speedup", "Speedup over 1 {device}", "speedup", ("speedup",), ("scaling", *_POINT)),
+    Subject(
+        "Communication of a step by subtraction (E1)",
+        "Communication of one step, as it was estimated",
+        "communication",
+        ESTIMATES_OF_STEP,
+        is_change=False,
+        above="longer",
+        below="shorter",
     ),
     Subject(
-        "Inferred bandwidth", "bandwidth", _POINT, ("bandwidth_gb_s", "profiler_bandwidth_gb_s", "utilisation"),
-        True, "higher", "lower",
+        "Inferred bandwidth",
+        "Bandwidth of a step",
+        "bandwidth",
+        ("bandwidth_gb_s", "profiler_bandwidth_gb_s", "utilisation"),
     ),
-    Subject("Bus bandwidth alone", "collectives", _MESSAGE, ("bus_bandwidth_gb_s",), True, "higher", "lower"),
     Subject(
-        "Test accuracy", "training_summary", ("arm",),
-        ("test_accuracy", "test_loss", "training_accuracy", "training_loss"), False, "higher", "lower",
+        "Bus bandwidth alone",
+        "Bus bandwidth of collectives and copies with nothing else running",
+        "collectives",
+        ("bus_bandwidth_gb_s",),
+        _MESSAGE,
     ),
-)  # fmt: skip
+    Subject(
+        "Test accuracy",
+        "Arms after their last epoch; brackets are t intervals over seeds",
+        "training_summary",
+        ("test_accuracy", "test_loss", "training_accuracy", "training_loss"),
+        ("arm",),
+        is_change=False,
+    ),
+)
 
 
 def side_by_side(first: Side, second: Side) -> Iterator[ComparedFiguresRow]:
@@ -81,12 +102,11 @@ def side_by_side(first: Side, second: Side) -> Iterator[ComparedFiguresRow]:
     for subject in SUBJECTS:
         rows = [{_key(subject, row): row for row in getattr(side.tables, subject.table)} for side in (first, second)]
         keys = sorted({*rows[0], *rows[1]}, key=lambda key: [(part is None, part) for part in key])
-        for quantity in subject.quantities:
-            for key in keys:
-                row = _row(subject, quantity, *(of_side.get(key) for of_side in rows))
-                if row.first.is_known or row.second.is_known:
-                    place: dict[str, Any] = dict(zip(subject.keys, key, strict=True))
-                    yield replace(row, study=second.name, **place)
+        for quantity, key in product(subject.quantities, keys):
+            row = _row(subject, quantity, *(of_side.get(key) for of_side in rows))
+            if row.first.is_known or row.second.is_known:
+                place: dict[str, Any] = dict(zip(subject.keys, key, strict=True))
+                yield replace(row, study=second.name, **place)
 
 
 def _key(subject: Subject, row: Row) -> tuple[Any, ...]:

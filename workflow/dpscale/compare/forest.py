@@ -16,7 +16,7 @@ from dpscale.compare.rows import ComparedGroupsRow
 from dpscale.compare.sentences import groups_in_order, heading, short
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.axes import reach
-from dpscale.present.charts.chart import Chart, Picture
+from dpscale.present.charts.chart import Chart, chart_of
 from dpscale.present.charts.panel import Plot
 from dpscale.present.charts.svg import COLOUR, LABEL, QUIET, over, svg_of
 from dpscale.present.text.numbers import whole
@@ -57,9 +57,7 @@ def changes(pairs: Sequence[Pair], terms: Terms) -> Chart:
     """Change of the epoch time in % by strategy and GPUs, pooled over batches and at each batch: a plot per study and
     scope."""
     forests = [forest for pair in pairs for forest in _forests(pair, terms)]
-    return Chart(
-        [Picture.of(f"changes-{number}", forest, draw(forest)) for number, forest in enumerate(forests, 1)], []
-    )
+    return chart_of("changes", forests, list(map(draw, forests)))
 
 
 def _forests(pair: Pair, terms: Terms) -> Iterator[Forest]:
@@ -100,8 +98,8 @@ def draw(forest: Forest) -> str:
     layers = [
         no_change.encode(y, x=alt.XDatum(0)),
         over([mark for mark in marks if "low" in mark])
-        .mark_rule()
-        .encode(alt.X("low:Q"), y, COLOUR, x2=alt.X2("high:Q"), strokeWidth=alt.StrokeWidth("width:Q", scale=None)),
+        .mark_rule(strokeWidth=1.5)
+        .encode(alt.X("low:Q"), y, COLOUR, x2=alt.X2("high:Q")),
         over(marks)
         .mark_point(filled=True, opacity=1)
         .encode(x, y, COLOUR, shape=alt.Shape("shape:N", scale=None), size=alt.Size("size:Q", scale=None)),
@@ -124,5 +122,5 @@ def _x(forest: Forest) -> alt.X:
 def _look(change: Figure, label: str, colour: str) -> Entry:
     ends = {"low": change.low, "high": change.high} if change.has_interval else {}
     if label == POOLED:
-        return {**ends, "colour": colour, "shape": "diamond", "size": 110, "width": 2.5}
-    return {**ends, "colour": QUIET, "shape": "circle", "size": 26, "width": 1}
+        return {**ends, "colour": colour, "shape": "diamond", "size": 110}
+    return {**ends, "colour": QUIET, "shape": "circle", "size": 26}

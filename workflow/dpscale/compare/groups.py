@@ -4,7 +4,6 @@ A run shares its server over its batches, so its figure is the geometric mean of
 change is that of the means of these figures, with Welch's interval over the servers of both studies.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isnan, nan
@@ -15,6 +14,7 @@ from dpscale.compare.figures import change, outcome
 from dpscale.compare.rows import ComparedGroupsRow
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
 from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.tables.row import grouped
 from dpscale.tables.timing import RunsRow
 
 Runs = Mapping[OnServer, Mapping[int, float]]  # epoch seconds by run and batch
@@ -51,11 +51,14 @@ def compared_groups(
 
 
 def _groups(rows: Iterable[RunsRow]) -> dict[tuple[str, int, str], Runs]:
-    groups: dict[tuple[str, int, str], dict[OnServer, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in sorted(rows, key=lambda row: row.run):
-        run = OnServer(str(row.run), row.server or 0)
-        groups[row.strategy, row.gpus, row.scope][run][row.batch_per_gpu] = row.epoch_s
-    return {key: dict(runs) for key, runs in groups.items()}
+    by_run = sorted(rows, key=lambda row: row.run)
+    groups = grouped(by_run, lambda row: (row.strategy, row.gpus, row.scope))
+    return {key: _runs(of_group) for key, of_group in groups.items()}
+
+
+def _runs(rows: Iterable[RunsRow]) -> Runs:
+    runs = grouped(rows, lambda row: OnServer(str(row.run), row.server or 0))
+    return {run: {row.batch_per_gpu: row.epoch_s for row in of_run} for run, of_run in runs.items()}
 
 
 def _row(first: Runs | None, second: Runs | None) -> ComparedGroupsRow:

@@ -9,29 +9,25 @@ from dpscale.compare.forest import changes
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.sentences import answers, guard
 from dpscale.compare.views import Views
-from dpscale.compare.warnings import terms_of, warnings
+from dpscale.compare.warnings import warnings
 from dpscale.present.findings.answer import sentences
 from dpscale.present.text.html import fill
-from dpscale.present.text.words import Terms, text
-from dpscale.tables.quantities import SOFTWARE
+from dpscale.present.text.words import text
 
 
 def render(comparison: ComparedStudies) -> str:
     """The page as HTML. Pure, but for reading its own template."""
-    terms = terms_of(comparison)
-    kinds = {tuple(getattr(row, name) for name in ("device_model", *SOFTWARE)) for row in comparison.studies}
     return fill(
         "compare.html.j2",
-        terms=terms,
+        terms=comparison.terms,
         first=comparison.first,
         pairs=comparison.pairs,
         described={row.study: _described(row) for row in comparison.studies},
         sentences=_changes(comparison),
         own_answers=own_answers(comparison),
         warnings=warnings(comparison),
-        same_environment=len(kinds) == 1,
-        views=Views(comparison, terms),
-        changes=changes(comparison.pairs, terms),
+        views=Views(comparison),
+        changes=changes(comparison.pairs, comparison.terms),
     )
 
 
@@ -41,17 +37,13 @@ def summary(comparison: ComparedStudies) -> list[str]:
 
 
 def _changes(comparison: ComparedStudies) -> list[str]:
-    terms = terms_of(comparison)
-    found = [answer for pair in comparison.pairs for answer in answers(pair, terms)]
-    return [*found, *guard(comparison.groups, terms)]
+    found = [answer for pair in comparison.pairs for answer in answers(pair, comparison.terms)]
+    return [*found, *guard(comparison.groups, comparison.terms)]
 
 
 def own_answers(comparison: ComparedStudies) -> dict[str, str]:
     """What every study answers of itself, by its name."""
-    return {
-        side.name: " ".join(sentences(answer_of(side.tables), Terms.of(side.study.values, side.tables)))
-        for side in comparison.sides
-    }
+    return {side.name: " ".join(sentences(answer_of(side.tables), side.terms)) for side in comparison.sides}
 
 
 def _described(study: ComparedStudiesRow) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import PERCENT, UTC, column
+from dpscale.tables.column import PERCENT, UTC, Column, column
 from dpscale.tables.quantities import (
     ARM,
     BATCH,
@@ -16,6 +16,7 @@ from dpscale.tables.quantities import (
 )
 from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow
+from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import SpeedupRow
 
 _WITH_STATUS = "Its state there: `ok`, or why it has no figure; `not planned` where the study never asked for it."
@@ -37,7 +38,7 @@ class ComparedGroupsRow(OfStudy):
     batches: str = column("Batches", "Those that are pooled.")
     batches_left_out: str = column("Batches left out", "Those of one study alone, or of fewer runs.")
     first_runs: int | None = column("Runs of the first", "Its runs that have every batch.")
-    second_runs: int | None = column("Runs", "The study's own.")
+    second_runs: int | None = column("Runs of the study", "Its own.")
     change: Figure = column("Change of the epoch time", "The study's over the first one's, less 1.", PERCENT)
     outcome: str = column("Verdict", "Slower, faster, or no difference shown.")
     tolerance: float = column("Tolerance", "By how much a group may be slower.", PERCENT)
@@ -71,8 +72,9 @@ class ComparedFiguresRow(OfStudy):
     outcome: str = column("Verdict", "On which side of no change the whole interval lies, if on one.")
 
     @property
-    def effect(self) -> Figure:
-        return self.change if self.change.is_known else self.difference
+    def described(self) -> Column:
+        """What its table says of the figure."""
+        return TABLES[self.table].column(self.quantity)
 
 
 class ComparedStudiesRow(EnvironmentsRow, OfStudy):

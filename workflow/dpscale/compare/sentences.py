@@ -4,7 +4,7 @@ A group is a strategy on so many devices: slower, faster, or no difference shown
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dpscale.compare.comparison import Pair
 from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, Subject
@@ -33,25 +33,20 @@ def answers(pair: Pair, terms: Terms) -> list[str]:
 
 
 def _of_scope(pair: Pair, where: str, rows: Sequence[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
-    def named(outcome: str, told: Callable[[ComparedGroupsRow], str]) -> str:
+    for outcome, (sentence, told) in _SAID.items():
         some = sorted((row for row in rows if row.outcome == outcome), key=lambda row: -abs(row.change.value))
-        return listed([f"{terms.group(row)} {told(row)}" for row in some], _GROUPS_NAMED, "; ")
-
-    for outcome in (FASTER, SLOWER):
-        if changed := named(outcome, lambda row: f"by {_by_how_much(row)}"):
-            yield f"{pair.study} is {outcome} than {pair.first} {where}: {changed}."
-    if same := named(NO_DIFFERENCE, _between):
-        yield f"Between {pair.study} and {pair.first} no difference is shown {where}: {same}."
-    if unknown := named(NO_INTERVAL, _measured):
-        yield f"One run has no interval, so no difference of {pair.name} is shown {where}: {unknown}."
+        named = listed([f"{terms.group(row)} {told(row)}" for row in some], _GROUPS_NAMED, "; ")
+        if some:
+            yield f"{sentence.format(study=pair.study, first=pair.first, where=where)}: {named}."
 
 
 def _not_compared(pair: Pair, terms: Terms) -> Iterator[str]:
     """A sentence for every reason why groups are not compared, with these groups."""
+    reasons = {ONLY_FIRST: f"{pair.first} alone has them", ONLY_SECOND: f"{pair.study} alone has them"}
     absent = [row for row in groups_in_order(pair.groups) if row.status != "ok"]
-    for reason, rows in grouped(absent, lambda row: _why_not(row, pair.first)).items():
+    for status, rows in grouped(absent, lambda row: row.status).items():
         named = listed([f"{terms.group(row)} ({scope(row.scope)})" for row in rows], _GROUPS_NAMED)
-        yield f"Not compared, as {reason}: {named}."
+        yield f"Not compared, as {reasons.get(status, status)}: {named}."
 
 
 def _by_how_much(row: ComparedGroupsRow) -> str:
@@ -78,10 +73,12 @@ def _directed(change: float, decimals: int) -> str:
     return f"{fixed(abs(percent), decimals)} % {FASTER if percent < 0 else SLOWER}"
 
 
-def _why_not(row: ComparedGroupsRow, first: str) -> str:
-    return {ONLY_FIRST: f"{first} alone has them", ONLY_SECOND: f"{row.study} alone has them"}.get(
-        row.status, row.status
-    )
+_SAID: Mapping[str, tuple[str, Callable[[ComparedGroupsRow], str]]] = {
+    FASTER: ("{study} is faster than {first} {where}", lambda row: f"by {_by_how_much(row)}"),
+    SLOWER: ("{study} is slower than {first} {where}", lambda row: f"by {_by_how_much(row)}"),
+    NO_DIFFERENCE: ("Between {study} and {first} no difference is shown {where}", _between),
+    NO_INTERVAL: ("One run has no interval, so no difference of {study} against {first} is shown {where}", _measured),
+}
 
 
 def short(row: ComparedGroupsRow) -> str:
@@ -131,8 +128,9 @@ def tally(subject: Subject, rows: Sequence[ComparedFiguresRow]) -> str:
     return f"{subject.noun}: {parts} of {len(told):,}."
 
 
-def effect(subject: Subject, row: ComparedFiguresRow) -> str:
+def effect(row: ComparedFiguresRow) -> str:
     """`25 % [20, 30]`, `2.1 ms [1.9, 2.3]`."""
-    unit = PERCENT if subject.is_change else subject.quantity(row.quantity).unit
-    points = POINTS if unit is PERCENT and not subject.is_change else unit
-    return estimate(row.effect, points, with_unit=True)
+    if row.change.is_known:
+        return estimate(row.change, PERCENT, with_unit=True)
+    unit = row.described.unit
+    return estimate(row.difference, POINTS if unit is PERCENT else unit, with_unit=True)

@@ -13,6 +13,7 @@ from dpscale.analyse.timing.environments import joined
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.errors import ComparisonError
 from dpscale.plan.study import Study
+from dpscale.present.text.words import Terms
 from dpscale.records.collect import Collected
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.tables.quantities import SOFTWARE
@@ -30,6 +31,11 @@ class Side:
     name: str
     study: Study
     tables: Tables
+
+    @property
+    def terms(self) -> Terms:
+        """How it speaks."""
+        return Terms.of(self.study.values, self.tables)
 
 
 @dataclass(frozen=True)

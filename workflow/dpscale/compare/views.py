@@ -10,27 +10,19 @@ from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow, Compared
 from dpscale.compare.sentences import effect, groups_in_order, operation, tally
 from dpscale.compare.studies import PROPERTIES
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import ABSENT, estimate, whole
+from dpscale.present.text.numbers import estimate
 from dpscale.present.text.view import ShownColumn, View, shown, view_of
 from dpscale.present.text.words import Terms, listed, state, text
 from dpscale.tables.column import Unit
-from dpscale.tables.row import Row
+from dpscale.tables.row import grouped
 
 # Of UUIDs so many are named; of checksums and UUIDs so many characters.
 _NAMED, _CHARACTERS = 4, 12
 # Told by another column, or not told.
-_NOT_SHOWN = ("global_batch", "source", "target")
+_TOLD_ELSEWHERE = ("global_batch", "source", "target")
 # What says when and how much was measured. Many machines have one name: that of the host says nothing of whether they
 # are the same.
 _EXTENT = ("hosts", "records", "not_used", "first_started_at", "last_finished_at")
-_CAPTIONS = {
-    "times": "Epoch and step time of the runs of each study",
-    "speedup": "Speedup over 1 {device}",
-    "communication": "Communication of one step, as it was estimated",
-    "bandwidth": "Bandwidth of a step",
-    "collectives": "Bus bandwidth of collectives and copies with nothing else running",
-    "training_summary": "Arms after their last epoch; brackets are t intervals over seeds",
-}
 
 
 @dataclass(frozen=True)
@@ -38,16 +30,15 @@ class Views:
     """The tables that the page shows."""
 
     comparison: ComparedStudies
-    terms: Terms
+
+    @property
+    def _terms(self) -> Terms:
+        return self.comparison.terms
 
     def groups(self) -> View:
-        names = ("scope", "strategy", "gpus", "batches")
-        columns = [
-            *self._columns(ComparedGroupsRow, *self._study, *names),
-            ShownColumn[Any](f"Runs of {self.comparison.first}", lambda row: whole(row.first_runs)),
-            ShownColumn[Any](f"Runs of {self._other}", lambda row: whole(row.second_runs)),
-            *self._columns(ComparedGroupsRow, "change", "outcome", "batches_left_out"),
-        ]
+        told = ("scope", "strategy", "gpus", "batches", "first_runs", "second_runs", "change", "outcome")
+        names = (*self._study, *told, "batches_left_out")
+        columns = [shown(ComparedGroupsRow.column(name), self._terms) for name in names]
         groups = self.comparison.groups
         pooled = groups_in_order(row for row in groups if row.status == "ok")
         caption = "Change of the epoch time, pooled over batches"
@@ -65,7 +56,7 @@ class Views:
             return "" if name in _EXTENT else "differs" if len(values) > 1 else "same"
 
         columns = [
-            _text("Property", lambda name: self.terms.heading_of(ComparedStudiesRow.column(name))),
+            _text("Property", lambda name: self._terms.heading_of(ComparedStudiesRow.column(name))),
             *map(of_study, studies),
             _text("Compared", compared),
         ]
@@ -74,22 +65,20 @@ class Views:
     def figures(self) -> list[tuple[str, View]]:
         """Of every table the sentence on it, and the figures of both with what they differ by. The first links to
         all."""
-        return [(tally(subject, self._of(subject)), self._figures(subject)) for subject in SUBJECTS]
+        found = grouped(self.comparison.figures, lambda row: row.table)
+        rows = [found.get(subject.table, []) for subject in SUBJECTS]
+        return [(tally(*of), self._figures(*of)) for of in zip(SUBJECTS, rows, strict=True)]
 
-    def _of(self, subject: Subject) -> list[ComparedFiguresRow]:
-        return [row for row in self.comparison.figures if row.table == subject.table]
-
-    def _figures(self, subject: Subject) -> View:
-        rows = self._of(subject)
+    def _figures(self, subject: Subject, rows: Sequence[ComparedFiguresRow]) -> View:
         columns = [
             *self._places(subject, rows),
-            _text("Figure", lambda row: self.terms.heading_of(subject.quantity(row.quantity))),
-            ShownColumn(self.comparison.first, lambda row: _both(row.first, _unit(subject, row), row.first_status)),
-            ShownColumn(self._other, lambda row: _both(row.second, _unit(subject, row), row.second_status)),
-            ShownColumn("Change" if subject.is_change else "Difference", lambda row: effect(subject, row)),
-            *self._columns(ComparedFiguresRow, "outcome"),
+            _text("Figure", lambda row: self._terms.heading_of(row.described)),
+            ShownColumn(self.comparison.first, lambda row: _both(row.first, row.described.unit, row.first_status)),
+            ShownColumn(self._other, lambda row: _both(row.second, row.described.unit, row.second_status)),
+            ShownColumn("Change" if subject.is_change else "Difference", effect),
+            shown(ComparedFiguresRow.column("outcome"), self._terms),
         ]
-        caption = self.terms.filled(_CAPTIONS[subject.table])
+        caption = self._terms.filled(subject.caption)
         link = (self.comparison.figures or None) if subject is SUBJECTS[0] else None
         return view_of(subject.table, caption, rows, columns, "compared_figures", link)
 
@@ -103,31 +92,21 @@ class Views:
         """What is held against it."""
         return "the study" if self._study else self.comparison.pairs[0].study
 
-    def _columns(self, kind: type[Row], *names: str) -> list[ShownColumn[Any]]:
-        return [shown(kind.column(name), self.terms) for name in names]
-
     def _places(self, subject: Subject, rows: Sequence[ComparedFiguresRow]) -> list[ShownColumn[Any]]:
         """What tells the rows apart; the scope where there are several."""
-        hidden = {*_NOT_SHOWN, *(["scope"] if len({row.scope for row in rows}) < 2 else [])}
-        columns = self._columns(
-            ComparedFiguresRow, *self._study, *(name for name in subject.keys if name not in hidden)
-        )
-        return [_text("Operation", operation) if column.heading == "Operation" else column for column in columns]
+        hidden = _TOLD_ELSEWHERE if len({row.scope for row in rows}) > 1 else (*_TOLD_ELSEWHERE, "scope")
+        names = [*self._study, *(name for name in subject.keys if name not in hidden)]
+        cells = {"operation": operation}
+        return [shown(ComparedFiguresRow.column(name), self._terms, cells.get(name)) for name in names]
 
 
 def _text(heading: str, cell: Callable[[Any], str]) -> ShownColumn[Any]:
     return ShownColumn(heading, cell, is_number=False)
 
 
-def _unit(subject: Subject, row: ComparedFiguresRow) -> Unit:
-    return subject.quantity(row.quantity).unit
-
-
 def _both(figure: Figure, unit: Unit, status: str) -> str:
     """Where there is no figure, the word for why, if its state says so."""
-    if figure.is_known:
-        return estimate(figure, unit)
-    return ABSENT if status == "ok" else state(status)
+    return estimate(figure, unit) if figure.is_known or status == "ok" else state(status)
 
 
 def _property(name: str, value: str) -> str:

@@ -5,19 +5,8 @@ from collections.abc import Iterator
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.studies import Differing
 from dpscale.present.findings.cautions import of_records
-from dpscale.present.text.words import Terms, joined
+from dpscale.present.text.words import joined
 from dpscale.tables.row import grouped
-
-
-def terms_of(comparison: ComparedStudies) -> Terms:
-    """How the studies speak together."""
-    found = [Terms.of(side.study.values, side.tables) for side in comparison.sides]
-    return Terms(
-        "worker" if "worker" in {terms.device for terms in found} else "GPU",
-        several_environments=False,
-        synthetic=any(terms.synthetic for terms in found),
-        own_workload=any(terms.own_workload for terms in found),
-    )
 
 
 def warnings(comparison: ComparedStudies) -> list[str]:
@@ -37,8 +26,7 @@ def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
     about: dict[str, list[str]] = {}
     for side, row in zip(comparison.sides, comparison.studies, strict=True):
         not_used = f"Records found and not used: {row.not_used:,}. They are damaged, or of other settings."
-        cautions = of_records(side.tables, Terms.of(side.study.values, side.tables))
-        for caution in [*([not_used] if row.not_used else []), *cautions]:
+        for caution in [*([not_used] if row.not_used else []), *of_records(side.tables, side.terms)]:
             about.setdefault(caution, []).append(side.name)
     every = "Both" if len(comparison.pairs) == 1 else "All"
     for said, names in about.items():

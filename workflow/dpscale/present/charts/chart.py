@@ -53,14 +53,14 @@ def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:
     """The panels on axes that they share."""
     drawn = panels[:PANELS_DRAWN]
     frame = Frame.around(drawn)
-    return _chart_of(name, panels, [draw(panel, frame) for panel in drawn])
+    return chart_of(name, panels, [draw(panel, frame) for panel in drawn])
 
 
 def chart_of_waterfalls(name: str, panels: Sequence[Waterfall]) -> Chart:
-    return _chart_of(name, panels, [panel.draw() for panel in panels[:WATERFALLS_DRAWN]])
+    return chart_of(name, panels, [panel.draw() for panel in panels[:WATERFALLS_DRAWN]])
 
 
-def _chart_of(name: str, plots: Sequence[Plot], drawn: Sequence[str]) -> Chart:
+def chart_of(name: str, plots: Sequence[Plot], drawn: Sequence[str]) -> Chart:
     """The first of the plots, with the SVGs that were drawn of them, and a sentence for the others."""
     pictures = [
         Picture.of(f"{name}-{number}", plot, svg)

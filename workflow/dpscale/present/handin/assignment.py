@@ -89,7 +89,8 @@ def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:
 
 
 def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
-    figure, states = _figure(row, column), _states(row)
+    found, states = getattr(row, column), _states(row)
+    figure = found if isinstance(found, Figure) else Figure(found)
     if isinstance(row, BandwidthRow) and not figure.is_known:
         if column == "utilisation" and row.bandwidth_gb_s.is_known:
             return PrintedCell(states=(*states, "no bus bandwidth"))
@@ -99,10 +100,5 @@ def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
 
 
 def _states(row: Timed) -> tuple[str, ...]:
-    drifted = isinstance(row, SpeedupRow | CommunicationRow) and bool(row.drifted)
-    return (*(() if row.status == "ok" else (row.status,)), *(("drift",) if drifted else ()))
-
-
-def _figure(row: Timed, column: str) -> Figure:
-    found = getattr(row, column)
-    return found if isinstance(found, Figure) else Figure(found)
+    drifted = ("drift",) if getattr(row, "drifted", None) else ()
+    return drifted if row.status == "ok" else (row.status, *drifted)

@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +60,15 @@ def _filled(template: str, report: Report, escape: Any) -> str:
 
 def table(report: Report) -> str:
     """One row per configuration: every figure with its low and high end and its state in columns of their own."""
-    quantities = [quantity for grid in report.grids for quantity in grid.quantities]
+    headings = [heading for grid in report.grids for quantity in grid.quantities for heading in _headings(quantity)]
     spots = dict.fromkeys(spot for grid in report.grids for spot in grid.spots)
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     terms = report.terms
-    writer.writerow(["Strategy", terms.heading, f"Batch per {terms.device}", *chain(*map(_headings, quantities))])
+    writer.writerow(["Strategy", terms.heading, f"Batch per {terms.device}", *headings])
     for spot in spots:
-        cells = [quantity.cells[spot].plain if spot in quantity.cells else [""] * 4 for quantity in quantities]
-        writer.writerow([*spot, *chain(*cells)])
+        cells = [cell for grid in report.grids for cell in grid.row(spot)]
+        writer.writerow([*spot, *(entry for cell in cells for entry in cell.plain)])
     facts = "".join(f"# {name}: {value}\n" for name, value in report.facts.items())
     return f"{facts}{written.getvalue()}"
 

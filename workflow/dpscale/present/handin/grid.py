@@ -69,8 +69,8 @@ class Grid:
         groups: dict[str, list[list[str]]] = {}
         for spot in self.spots:
             cells = self.row(spot)
-            said = words(each for cell in cells for each in cell.states)
-            row = [str(spot.gpus), f"{spot.batch:,}", *(cell.text for cell in cells), said]
+            states = words(each for cell in cells for each in cell.states)
+            row = [str(spot.gpus), f"{spot.batch:,}", *(cell.text for cell in cells), states]
             groups.setdefault(spot.strategy, []).append(row)
         headings = [capitalised(quantity.heading) for quantity in self.quantities]
         return self._sheet([terms.heading, "Batch", *headings, "State"], groups, self.spots, terms)

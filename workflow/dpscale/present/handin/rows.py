@@ -1,8 +1,7 @@
 """The rows that the assignment's tables are made of."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from dpscale.present.text.words import in_order
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
@@ -10,8 +9,7 @@ from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
 
 
-@dataclass(frozen=True)
-class AssignmentRows:
+class AssignmentRows(NamedTuple):
     """In the order in which people read them."""
 
     times: Sequence[TimesRow]
@@ -22,11 +20,13 @@ class AssignmentRows:
 
     @classmethod
     def of(cls, tables: Tables) -> Self:
-        return cls(*(in_order(getattr(tables, item.name)) for item in fields(cls)))
+        rows: Any = (in_order(getattr(tables, name)) for name in cls._fields)
+        return cls(*rows)
 
     def where(self, keep: Callable[[Any], bool]) -> Self:
         """These of them alone."""
-        return type(self)(*(list(filter(keep, rows)) for rows in vars(self).values()))
+        kept: Any = (list(filter(keep, rows)) for rows in self)
+        return type(self)(*kept)
 
     def in_environment(self, letter: str) -> Self:
         """With those that were not measured: they are of none, and belong to each."""
