@@ -14,7 +14,6 @@ from dpscale.compare.rows import (
 )
 from dpscale.compare.studies import Differing, Side, refuse_other_settings, refuse_several_environments, study_row
 from dpscale.present.text.words import Terms
-from dpscale.tables.row import Row
 from dpscale.tables.tables import written
 
 
@@ -61,8 +60,7 @@ class ComparedStudies:
 
     def files(self) -> dict[str, str]:
         """The text of every table's file."""
-        tables: dict[str, Sequence[Row]] = {name: getattr(self, name) for name in COMPARED_TABLES}
-        return {f"compared_{name}.csv": written(COMPARED_TABLES[name], rows) for name, rows in tables.items()}
+        return {f"compared_{name}.csv": written(kind, getattr(self, name)) for name, kind in COMPARED_TABLES.items()}
 
 
 def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float = nan) -> ComparedStudies:

@@ -43,7 +43,7 @@ class Subject:
 def change(first: Figure, second: Figure) -> Figure:
     """The second over the first, less 1, with Welch's interval over the servers of both, or the runs of one; of what
     has no logarithm in every block from both intervals."""
-    units = [units_of(figure.blocks) if figure.blocks else [] for figure in (second, first)]
+    units = [units_of(figure.blocks) for figure in (second, first)]
     if not all(units) or min(map(min, units)) <= 0:
         return ratio(second, first).map(lambda times: times - 1)
     found = ratio_of_blocks(*units).map(lambda times: times - 1)

@@ -37,8 +37,9 @@ def compared_groups(
     says whether the whole interval of the change lies above it, or none of it, or neither.
     """
     of_first, of_second = _groups(first), _groups(second)
-    for strategy, gpus, scope in sorted({*of_first, *of_second}):
-        row = _row(of_first.get((strategy, gpus, scope)), of_second.get((strategy, gpus, scope)))
+    for group in sorted({*of_first, *of_second}):
+        row = _row(of_first.get(group), of_second.get(group))
+        strategy, gpus, scope = group
         yield replace(
             row,
             study=name,

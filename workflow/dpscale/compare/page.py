@@ -20,8 +20,7 @@ def render(comparison: ComparedStudies) -> str:
     return fill(
         "compare.html.j2",
         terms=comparison.terms,
-        first=comparison.first,
-        pairs=comparison.pairs,
+        comparison=comparison,
         described={row.study: _described(row) for row in comparison.studies},
         sentences=_changes(comparison),
         own_answers=own_answers(comparison),

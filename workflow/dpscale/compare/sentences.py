@@ -10,7 +10,7 @@ from dpscale.compare.comparison import Pair
 from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, Subject
 from dpscale.compare.groups import BEYOND, FASTER, ONLY_FIRST, ONLY_SECOND, SLOWER, UNDECIDED
 from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow
-from dpscale.present.text.numbers import decimals_at, decimals_of, estimate, fixed
+from dpscale.present.text.numbers import decimals_of, estimate, fixed, percent
 from dpscale.present.text.words import Terms, listed, plural, rank, scope
 from dpscale.tables.column import PERCENT, POINTS
 from dpscale.tables.row import grouped
@@ -56,28 +56,24 @@ def _by_how_much(row: ComparedGroupsRow) -> str:
 
 def _between(row: ComparedGroupsRow) -> str:
     """`from 0.5 % faster to 1.1 % slower`."""
-    low, high = (_directed(end, decimals_of(row.change, PERCENT)) for end in row.change.interval)
+    decimals = decimals_of(row.change, PERCENT)
+    ends = [round(PERCENT.of(end), decimals) for end in row.change.interval]
+    low, high = (f"{fixed(abs(end), decimals)} % {_direction(end)}" if end else "no change" for end in ends)
     return f"from {low} to {high}"
 
 
-def _measured(row: ComparedGroupsRow) -> str:
-    """`15 % slower`."""
-    return _directed(row.change.value, decimals_at(PERCENT.of(row.change.value), 2))
-
-
-def _directed(change: float, decimals: int) -> str:
-    """`0.5 % faster` of −0.005, with one decimal."""
-    percent = PERCENT.of(change)
-    if not round(percent, decimals):
-        return "no change"
-    return f"{fixed(abs(percent), decimals)} % {FASTER if percent < 0 else SLOWER}"
+def _direction(change: float) -> str:
+    return FASTER if change < 0 else SLOWER
 
 
 _SAID: Mapping[str, tuple[str, Callable[[ComparedGroupsRow], str]]] = {
     FASTER: ("{study} is faster than {first} {where}", lambda row: f"by {_by_how_much(row)}"),
     SLOWER: ("{study} is slower than {first} {where}", lambda row: f"by {_by_how_much(row)}"),
     NO_DIFFERENCE: ("Between {study} and {first} no difference is shown {where}", _between),
-    NO_INTERVAL: ("One run has no interval, so no difference of {study} against {first} is shown {where}", _measured),
+    NO_INTERVAL: (
+        "One run has no interval, so no difference of {study} against {first} is shown {where}",
+        lambda row: f"{percent(row.change.value, 2)} {_direction(row.change.value)}",
+    ),
 }
 
 

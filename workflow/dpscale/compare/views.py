@@ -42,7 +42,7 @@ class Views:
         groups = self.comparison.groups
         pooled = groups_in_order(row for row in groups if row.status == "ok")
         caption = "Change of the epoch time, pooled over batches"
-        return view_of("groups", caption, pooled, columns, "compared_groups", groups or None)
+        return view_of("groups", caption, pooled, columns, "compared_groups", groups)
 
     def environments(self) -> View:
         """A row per property of where the studies were measured, and a column per study."""
@@ -79,7 +79,7 @@ class Views:
             shown(ComparedFiguresRow.column("outcome"), self._terms),
         ]
         caption = self._terms.filled(subject.caption)
-        link = (self.comparison.figures or None) if subject is SUBJECTS[0] else None
+        link = self.comparison.figures if subject is SUBJECTS[0] else None
         return view_of(subject.table, caption, rows, columns, "compared_figures", link)
 
     @property
@@ -110,10 +110,7 @@ def _both(figure: Figure, unit: Unit, status: str) -> str:
 
 
 def _property(name: str, value: str) -> str:
-    """As it is read: checksums and long lists are cut."""
-    if name == "dataset_sha256":
-        return text(value[:_CHARACTERS])
-    if name == "gpu_uuids" and value:
-        uuids = value.split("; ")
-        return f"{len(uuids)}: {listed([uuid[:_CHARACTERS] for uuid in uuids], _NAMED)}"
+    """As it is read: of checksums and UUIDs as much as tells them apart."""
+    if name in ("dataset_sha256", "gpu_uuids"):
+        value = listed([number[:_CHARACTERS] for number in value.split("; ")], _NAMED)
     return text(value)

@@ -30,8 +30,8 @@ def sheets(rows: AssignmentRows, terms: Terms) -> list[Sheet]:
     """The tables of every environment that has results on several devices, as a page shows them."""
     found = []
     for environment in dict.fromkeys(row.environment for row in ok(rows.times) if row.gpus > 1):
-        here = grids(rows.in_environment(environment), terms)
-        made = [grid.by_batch(terms) for grid in here]
+        here = rows.in_environment(environment)
+        made = [grid.by_batch(here.times, terms) for grid in grids(here, terms)]
         where = terms.in_environment(environment)
         suffix = f"-{environment}".lower() if where else ""
         found += [replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}") for sheet in made]
@@ -53,7 +53,6 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
             f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
             [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
             of_speedup(rows, first, terms),
-            rows.times,
         ),
         Grid(
             "table-2",
@@ -64,7 +63,6 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
                 _quantity("communication", "communication_s", rows.communication),
             ],
             of_communication(rows, terms),
-            rows.times,
         ),
         Grid(
             "table-3",
@@ -76,7 +74,6 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
                 _quantity("utilisation", "utilisation", rows.bandwidth),
             ],
             of_bandwidth(rows.bandwidth, terms),
-            rows.times,
         ),
     )
     return [grid for grid in made if grid.has_results]

@@ -1,7 +1,7 @@
 """The assignment's Tables 1 to 3 as figures of configurations, and their two forms: rows by batch beside columns for
 every number of devices, as a page shows them, and one configuration per row, as they are handed in."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,15 +39,13 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of the assignment, and what is said beside it. `times` are those of its environment: they say which
-    configurations there are."""
+    """A table of the assignment, and what is said beside it."""
 
     id: str
     title: str
     caption: str
     quantities: Sequence[Quantity]
     paragraphs: Paragraphs
-    times: Sequence[TimesRow]
 
     @property
     def spots(self) -> list[PrintedPlace]:
@@ -73,11 +71,11 @@ class Grid:
             row = [str(spot.gpus), f"{spot.batch:,}", *(cell.text for cell in cells), states]
             groups.setdefault(spot.strategy, []).append(row)
         headings = [capitalised(quantity.heading) for quantity in self.quantities]
-        return self._sheet([terms.heading, "Batch", *headings, "State"], groups, self.spots, terms)
+        return self._sheet([terms.heading, "Batch", *headings, "State"], groups, terms)
 
-    def by_batch(self, terms: Terms) -> Sheet:
-        """One row per strategy and batch, with columns for every number of devices."""
-        batches = sorted({row.batch_per_gpu for row in self.times if row.strategy == BASELINE})
+    def by_batch(self, times: Sequence[TimesRow], terms: Terms) -> Sheet:
+        """One row per strategy and batch of `times`, with columns for every number of devices."""
+        batches = sorted({row.batch_per_gpu for row in times if row.strategy == BASELINE})
         numbers = sorted({spot.gpus for spot in self.spots})
         columns = [
             (gpus, quantity)
@@ -92,19 +90,14 @@ class Grid:
             ]
             for strategy in dict.fromkeys(spot.strategy for spot in self.spots if spot.gpus > 1)
         }
-        headings = [f"{terms.count(gpus)}{self._nodes(gpus)}: {quantity.heading}" for gpus, quantity in columns]
-        shown = [spot for spot in self.spots if spot.batch in batches]
-        return self._sheet([f"Batch per {terms.device}", *headings], groups, shown, terms)
+        nodes = {gpus: on_nodes(row.nodes for row in times if row.gpus == gpus) for gpus in numbers}
+        headings = [f"{terms.count(gpus)}{nodes[gpus]}: {quantity.heading}" for gpus, quantity in columns]
+        return self._sheet([f"Batch per {terms.device}", *headings], groups, terms)
 
-    def _sheet(
-        self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], spots: Iterable[PrintedPlace], terms: Terms
-    ) -> Sheet:
-        notes = terms.notes_of(map(state, cell.states) for spot in spots for cell in self.row(spot))
+    def _sheet(self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], terms: Terms) -> Sheet:
+        notes = terms.notes_of(map(state, cell.states) for spot in self.spots for cell in self.row(spot))
         caption = f"{self.caption}. In brackets 95 % intervals."
         return Sheet(self.id, self.title, caption, columns, groups, notes, self.paragraphs)
-
-    def _nodes(self, gpus: int) -> str:
-        return on_nodes(row.nodes for row in self.times if row.gpus == gpus)
 
 
 def _shown(quantity: Quantity, strategy: str, gpus: int, batch: int) -> str:

@@ -66,15 +66,16 @@ def _facts(
 ) -> dict[str, str]:
     """What measured what. `dpscale audit` reads some of the names."""
     parameters = next((row.parameters for row in rows.bandwidth if row.parameters), None)
-    timed_alone = [row for row in rows.bandwidth if row.bus_bandwidth_gb_s.is_known]
-    links = {terms.count(row.gpus): row.bus_bandwidth_gb_s.value for row in timed_alone}
+    links = {row.gpus: row.bus_bandwidth_gb_s.value for row in rows.bandwidth if row.bus_bandwidth_gb_s.is_known}
     most = max((row.gpus for row in ok(rows.times)), default=0)
     facts = {
         "Study": study["study"],
         "GPU": place.device_model if terms.device == "GPU" else "",
         "Used": f"up to {terms.count(most)}",
         "Links": place.links,
-        "Bus bandwidth": ", ".join(f"{measured(gb_s, GB_PER_S, 4)} on {number}" for number, gb_s in links.items()),
+        "Bus bandwidth": ", ".join(
+            f"{measured(gb_s, GB_PER_S, 4)} on {terms.count(gpus)}" for gpus, gb_s in links.items()
+        ),
         "CPU": place.cpu_model,
         "Cores": place.cpu_cores,
         "Torch": place.torch,

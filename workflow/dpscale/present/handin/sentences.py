@@ -11,15 +11,14 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.handin.cells import cell
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.text.numbers import measured, whole
-from dpscale.present.text.words import OnDevices, Terms, headline, ok, rank
+from dpscale.present.text.words import Terms, headline, ok, rank
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import OfConfiguration
 from dpscale.tables.timing import SpeedupRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE
 
-P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
-C = TypeVar("C", bound=OfConfiguration)
+P = TypeVar("P", bound=OfConfiguration)
 
 Paragraphs = Mapping[str, Sequence[str]]
 """Sentences by what they are about: Formula, Trend, Cause, Note."""
@@ -84,14 +83,10 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
     shown = headline(bandwidth)
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
     unresolved = len([row for row in shown if row.status == NOT_RESOLVABLE])
-    none = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
-    return {
-        **(_of_known_bandwidth(known, terms) if known else {}),
-        "Note": [f"{none}interval."] if unresolved else [],
-    }
-
-
-def _of_known_bandwidth(known: Sequence[BandwidthRow], terms: Terms) -> Paragraphs:
+    note = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
+    said: Paragraphs = {"Note": [f"{note}interval."] if unresolved else []}
+    if not known:
+        return said
     row = _example(known)
     return {
         "Formula": [
@@ -103,12 +98,13 @@ def _of_known_bandwidth(known: Sequence[BandwidthRow], terms: Terms) -> Paragrap
         ],
         "Trend": [*_trend("The bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
         "Cause": [*_below_the_links(row, terms)],
+        **said,
     }
 
 
 def _value(figure: Figure, unit: Unit) -> str:
     """`0.5898 s`, as the table prints it."""
-    return " ".join(filter(None, (cell(figure, unit).value, "" if unit is MULTIPLES else unit.shown)))
+    return f"{cell(figure, unit).value} {'' if unit is MULTIPLES else unit.shown}".rstrip()
 
 
 def _example(rows: Sequence[P]) -> P:
@@ -116,13 +112,13 @@ def _example(rows: Sequence[P]) -> P:
     return max(rows, key=lambda row: (row.gpus, rank(row.strategy), row.batch_per_gpu))
 
 
-def _series(rows: Iterable[P], like: OnDevices) -> list[P]:
+def _series(rows: Iterable[P], like: OfConfiguration) -> list[P]:
     """The rows of the same strategy and devices, by batch."""
     same = (row for row in rows if (row.strategy, row.gpus) == (like.strategy, like.gpus))
     return sorted(same, key=lambda row: row.batch_per_gpu)
 
 
-def _at(rows: Iterable[C], row: OfConfiguration) -> list[C]:
+def _at(rows: Iterable[P], row: OfConfiguration) -> list[P]:
     """The rows of the same configuration."""
     return [other for other in rows if configuration_of(other) == configuration_of(row)]
 
