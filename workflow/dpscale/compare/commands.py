@@ -19,7 +19,7 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
     percent = re.fullmatch(r"(\d+(?:\.\d+)?)%", value)
     if not percent:
         raise click.BadParameter(f"{value} is no share. Write it in percent, such as 5%", context, parameter)
-    return float(percent.group(1)) / 100
+    return float(percent[1]) / 100
 
 
 @click.command()

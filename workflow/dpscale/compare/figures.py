@@ -44,11 +44,10 @@ def change(first: Figure, second: Figure) -> Figure:
     """The second over the first, less 1, with Welch's interval over the servers of both, or the runs of one; of what
     has no logarithm in every block from both intervals."""
     units = [units_of(figure.blocks) for figure in (second, first)]
-    if not all(units) or min(map(min, units)) <= 0:
-        return ratio(second, first).map(lambda times: times - 1)
-    found = ratio_of_blocks(*units).map(lambda times: times - 1)
-    is_one_machine = found.has_interval and (first.is_one_machine or second.is_one_machine)
-    return replace(found, kind="one machine") if is_one_machine else found
+    have_logarithms = all(units) and min(map(min, units)) > 0
+    times = ratio_of_blocks(*units) if have_logarithms else ratio(second, first)
+    is_one_machine = times.has_interval and (first.is_one_machine or second.is_one_machine)
+    return replace(times.map(lambda times: times - 1), kind="one machine" if is_one_machine else times.kind)
 
 
 SUBJECTS = (

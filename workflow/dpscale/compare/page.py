@@ -6,11 +6,12 @@ Every sentence is computed from the tables; a change is claimed only where its 9
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.forest import changes
-from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.sentences import answers, guard
+from dpscale.compare.studies import Side
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import warnings
 from dpscale.present.findings.answer import sentences
+from dpscale.present.study.environment_facts import dates
 from dpscale.present.text.html import fill
 from dpscale.present.text.words import text
 
@@ -21,7 +22,7 @@ def render(comparison: ComparedStudies) -> str:
         "compare.html.j2",
         terms=comparison.terms,
         comparison=comparison,
-        described={row.study: _described(row) for row in comparison.studies},
+        described={side.name: _described(side) for side in comparison.sides},
         sentences=_changes(comparison),
         own_answers=own_answers(comparison),
         warnings=warnings(comparison),
@@ -45,7 +46,6 @@ def own_answers(comparison: ComparedStudies) -> dict[str, str]:
     return {side.name: " ".join(sentences(answer_of(side.tables), side.terms)) for side in comparison.sides}
 
 
-def _described(study: ComparedStudiesRow) -> str:
+def _described(side: Side) -> str:
     """`NVIDIA H200, measured 2026-11-20`."""
-    days = dict.fromkeys(text(moment[:10]) for moment in (study.first_started_at, study.last_finished_at))
-    return f"{text(study.device_model)}, measured {' to '.join(days)}"
+    return f"{text(side.tables.environments[0].device_model)}, {dates(side.tables.records)}"

@@ -84,23 +84,21 @@ def short(row: ComparedGroupsRow) -> str:
 
 def heading(groups: Sequence[ComparedGroupsRow]) -> str:
     """`2 of 5 groups slower, 0 faster`: of the groups that both have."""
-    outcomes = [row.outcome for row in groups]
-    number = plural(len(outcomes), "group")
-    return f"{outcomes.count(SLOWER)} of {number} {SLOWER}, {outcomes.count(FASTER)} {FASTER}"
+    counts = Counter(row.outcome for row in groups)
+    return f"{counts[SLOWER]} of {plural(len(groups), 'group')} {SLOWER}, {counts[FASTER]} {FASTER}"
 
 
-def guard(groups: Iterable[ComparedGroupsRow], terms: Terms) -> list[str]:
+def guard(groups: Iterable[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
     """Which groups are slower by more than is tolerated, and of which it is undecided; nothing where nobody asked."""
     asked = [row for row in groups_in_order(groups) if row.beyond_tolerance]
     if not asked:
-        return []
+        return
     limit = f"{PERCENT.of(asked[0].tolerance):g} %"
     beyond = [f"{_place(row, terms)} by {_by_how_much(row)}" for row in asked if row.beyond_tolerance == BEYOND]
-    sentences = [f"Slower by more than {limit}: {'; '.join(beyond) or 'no group'}."]
+    yield f"Slower by more than {limit}: {'; '.join(beyond) or 'no group'}."
     if undecided := [_place(row, terms) for row in asked if row.beyond_tolerance == UNDECIDED]:
         named = listed(undecided, _GROUPS_NAMED, "; ")
-        sentences.append(f"Undecided whether slower by more than {limit}, which is no failure: {named}.")
-    return sentences
+        yield f"Undecided whether slower by more than {limit}, which is no failure: {named}."
 
 
 def _place(row: ComparedGroupsRow, terms: Terms) -> str:

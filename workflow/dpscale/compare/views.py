@@ -13,13 +13,15 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import estimate
 from dpscale.present.text.view import ShownColumn, View, shown, view_of
 from dpscale.present.text.words import Terms, listed, state, text
-from dpscale.tables.column import Unit
 from dpscale.tables.row import grouped
 
 # Of UUIDs so many are named; of checksums and UUIDs so many characters.
 _NAMED, _CHARACTERS = 4, 12
 # Told by another column, or not told.
 _TOLD_ELSEWHERE = ("global_batch", "source", "target")
+_OF_GROUP = (
+    "scope", "strategy", "gpus", "batches", "first_runs", "second_runs", "change", "outcome", "batches_left_out",
+)  # fmt: skip
 # What says when and how much was measured. Many machines have one name: that of the host says nothing of whether they
 # are the same.
 _EXTENT = ("hosts", "records", "not_used", "first_started_at", "last_finished_at")
@@ -36,9 +38,7 @@ class Views:
         return self.comparison.terms
 
     def groups(self) -> View:
-        told = ("scope", "strategy", "gpus", "batches", "first_runs", "second_runs", "change", "outcome")
-        names = (*self._study, *told, "batches_left_out")
-        columns = [shown(ComparedGroupsRow.column(name), self._terms) for name in names]
+        columns = [shown(ComparedGroupsRow.column(name), self._terms) for name in (*self._study, *_OF_GROUP)]
         groups = self.comparison.groups
         pooled = groups_in_order(row for row in groups if row.status == "ok")
         caption = "Change of the epoch time, pooled over batches"
@@ -73,8 +73,8 @@ class Views:
         columns = [
             *self._places(subject, rows),
             _text("Figure", lambda row: self._terms.heading_of(row.described)),
-            ShownColumn(self.comparison.first, lambda row: _both(row.first, row.described.unit, row.first_status)),
-            ShownColumn(self._other, lambda row: _both(row.second, row.described.unit, row.second_status)),
+            ShownColumn(self.comparison.first, lambda row: _both(row, row.first, row.first_status)),
+            ShownColumn(self._other, lambda row: _both(row, row.second, row.second_status)),
             ShownColumn("Change" if subject.is_change else "Difference", effect),
             shown(ComparedFiguresRow.column("outcome"), self._terms),
         ]
@@ -104,9 +104,9 @@ def _text(heading: str, cell: Callable[[Any], str]) -> ShownColumn[Any]:
     return ShownColumn(heading, cell, is_number=False)
 
 
-def _both(figure: Figure, unit: Unit, status: str) -> str:
+def _both(row: ComparedFiguresRow, figure: Figure, status: str) -> str:
     """Where there is no figure, the word for why, if its state says so."""
-    return estimate(figure, unit) if figure.is_known or status == "ok" else state(status)
+    return estimate(figure, row.described.unit) if figure.is_known or status == "ok" else state(status)
 
 
 def _property(name: str, value: str) -> str:

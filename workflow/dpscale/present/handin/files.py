@@ -48,8 +48,6 @@ def _filled(template: str, report: Report, escape: Any) -> str:
         finalize=escape,
         variable_start_string="<<",
         variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
         block_start_string="<%",
         block_end_string="%>",
         trim_blocks=True,

@@ -56,7 +56,7 @@ class Grid:
     @property
     def has_results(self) -> bool:
         """Whether anything was measured on several devices; that it tells no bandwidth is a result too."""
-        cells = [cell for quantity in self.quantities for spot, cell in quantity.cells.items() if spot.gpus > 1]
+        cells = [cell for spot in self.spots if spot.gpus > 1 for cell in self.row(spot)]
         return any(cell.value or "not resolvable" in cell.states for cell in cells)
 
     def row(self, spot: PrintedPlace) -> list[PrintedCell]:

@@ -123,8 +123,8 @@ def _to_say(study: Mapping[str, Any], rows: AssignmentRows, found: Sequence[Grid
     if unexplained := [grid.title.partition(":")[0] for grid in found if not grid.paragraphs.get("Cause")]:
         yield f"What you think is the cause of the numbers in {listed(unexplained)}: these data name none."
     yield "Why another machine may give other numbers: its links, cores and versions beside those above."
-    weak = [row for row in rows.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]
-    if once := [row for row in weak if row.speedup.kind == "one run"]:
-        yield f"Why you trust what was measured once: {plural(len(once), 'speedup')}. Or measure again."
+    kinds = [row.speedup.kind for row in rows.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]
+    if once := kinds.count("one run"):
+        yield f"Why you trust what was measured once: {plural(once, 'speedup')}. Or measure again."
     if study["training"]["arms"]:
         yield "What large batches do to accuracy: the page of the study has it."

@@ -60,7 +60,7 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
         return {}
     row = _example(known)
     timed = _at((other for other in rows.speedup if (other.scaling, other.scope) == ("weak", COMPUTE)), row)[0]
-    zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
+    zero = sum(map(MAY_BE_NOTHING.surely, known))
     return {
         "Formula": [
             f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
@@ -82,7 +82,7 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
     """Beside Table 3."""
     shown = headline(bandwidth)
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    unresolved = len([row for row in shown if row.status == NOT_RESOLVABLE])
+    unresolved = sum(row.status == NOT_RESOLVABLE for row in shown)
     note = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
     said: Paragraphs = {"Note": [f"{note}interval."] if unresolved else []}
     if not known:
@@ -162,8 +162,8 @@ def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str, terms: 
         return
     yield "Loading is not in these times."
     for loaded in _at((other for other in speedup if other.scope == END_TO_END), row):
-        speedup_with = cell(loaded.speedup, MULTIPLES).text
-        yield f"With the DataLoader in the clock, the speedup of {terms.point(row)} is {speedup_with}."
+        said = f"With the DataLoader in the clock, the speedup of {terms.point(row)}"
+        yield f"{said} is {cell(loaded.speedup, MULTIPLES).text}."
 
 
 def _few_steps(speedup: Iterable[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
