@@ -6,7 +6,6 @@ from statistics import median
 from typing import Any
 
 import pytest
-
 from bench.diagnosis_table import shown_table
 
 
