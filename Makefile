@@ -107,7 +107,7 @@ tools:
 	else echo "Chromium, Java or LaTeX is missing, and only root can install them: tests of the page are skipped"; fi
 
 # A file of tests is never split between processes: what is expensive is made once. Those that take longest come first
-# (tests/conftest.py). Where tests wait for processes of their own, a third one uses the time.
+# (tests/conftest.py). Where tests wait for processes of their own, further ones use the time.
 PYTEST := $(BIN)/python -m pytest
 IN := --dist loadfile --no-loadscope-reorder --numprocesses
 
@@ -119,7 +119,7 @@ check: $(READY)-dev  ## Run the tests that start no process, no browser and no S
 test: $(READY)-dev tools  ## Run every test that this machine can run, but for Slurm's and those of times (5 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
-	else $(PYTEST) $(IN) 3 -m "not (slurm or alone)"; fi
+	else $(PYTEST) $(IN) 4 -m "not (slurm or alone)"; fi
 
 test-times: $(READY)-dev tools  ## Run the tests that judge times, one by one, and those of the documentation site (6 min)
 	$(PYTEST) tests/measure tests/browser/test_site.py -m alone

@@ -60,7 +60,7 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
         return {}
     row = _example(known)
     timed = _at((other for other in rows.speedup if (other.scaling, other.scope) == ("weak", COMPUTE)), row)[0]
-    zero = sum(map(MAY_BE_NOTHING.surely, known))
+    zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
     return {
         "Formula": [
             f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
@@ -82,7 +82,7 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
     """Beside Table 3."""
     shown = headline(bandwidth)
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    unresolved = sum(row.status == NOT_RESOLVABLE for row in shown)
+    unresolved = len([row for row in shown if row.status == NOT_RESOLVABLE])
     note = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
     said: Paragraphs = {"Note": [f"{note}interval."] if unresolved else []}
     if not known:
