@@ -34,7 +34,7 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         {"gains": {2: [0.5, 0.51, 0.49], 4: [0.8, 0.82, 0.78]}},
         [
             f"{WITH} 2 GPUs are 0.50 times as fast as 1 [0.48, 0.53] and 4 GPUs 0.80 times [0.75, 0.85].",
-            "No number of GPUs was faster than 1: use 1 GPU.",
+            "Use 1 GPU: more were not faster.",
         ],
         [],
     ),
@@ -172,7 +172,7 @@ def test_the_terminal_has_the_table_a_price_and_what_to_do(tmp_path: Path) -> No
     assert others == [
         "Why not more: On 2 GPUs, a step takes 22.8 ms [22.1, 23.4]. 1 GPU alone takes 90 % of that. We could not find "
         "out what takes the rest.",
-        "To do: Use ddp, not dp, on 2 GPUs: 4.44 s per epoch, not 16.0 s. That saves 72 % [71, 74] of the time.",
+        "To do: Use ddp, not dp, on 2 GPUs: 4.44 s per epoch, not 16.0 s, 72 % [71, 74] less time.",
     ]
 
 
@@ -230,6 +230,7 @@ def test_a_remedy_knows_the_device_and_says_no_advice_again(
     for to_do, expected in (([], without_batch), ([larger], with_batch)):
         screen = first_screen(Answer([row], found, to_do, 0), replace(GPU, device=device))
         assert [advice.what for advice in screen.to_do if not advice.saving] == expected
+        assert ("launching" in screen.reason) == (device == "GPU"), "what a CPU does is not launched"
 
 
 @pytest.mark.parametrize("case", ["worth it", "one run", "4 GPUs without a run", "nothing measured"])
@@ -247,4 +248,6 @@ def test_the_answer_for_machines_has_its_schema(tmp_path: Path, case: str) -> No
 def test_workers_are_no_gpus(tmp_path: Path) -> None:
     screen = screen_of(answered_tables(tmp_path, {2: TWO}, gpus=[1, 2]), device="cpu")
     assert screen.sentences[0].startswith("With ddp at batch 128 per worker, 2 workers are 1.80 times as fast as 1")
-    assert screen.notes[-1] == "Workers share the cores of one machine, so this is no measure of GPUs."
+    assert screen.notes[-1] == (
+        "Workers share the cores of one machine: another one may differ, and this is no measure of GPUs."
+    )

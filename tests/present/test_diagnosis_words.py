@@ -40,7 +40,7 @@ def test_a_step_that_is_not_efficient_without_a_cause_is_not_called_right() -> N
 def test_a_reason_has_evidence_a_change_and_savings_side_by_side() -> None:
     answer, shown, page = made(**SLOW)
     (reason,) = answer.reasons
-    assert reason.change == CAUSES["slow_loader"].change_on("worker")
+    assert reason.change == CAUSES["slow_loader"].on("worker").change
     assert any(line.startswith("the step as it is: 41.0") for line in reason.evidence)
     assert "loader workers per process: 2" in reason.evidence
     (saving,) = reason.savings

@@ -9,7 +9,7 @@ import pytest
 from dpscale.terminal import say
 from project import Project
 
-FULL_LOG = re.compile(r"^full log: (\.snakemake/log/.*\.log)$", re.MULTILINE)
+FULL_LOG = re.compile(r"; full log:\s+(\.snakemake/log/.*\.log)$", re.MULTILINE)
 
 
 def test_a_failed_cell_has_its_reason_and_its_log(monkeypatch: pytest.MonkeyPatch, project: Project) -> None:

@@ -58,9 +58,7 @@ class LogHandler(LogHandlerBase):
 
     def follow(self, progress: Progress, logs: list[str]) -> None:
         self._progress = progress
-        say(progress.standing(), sys.stderr)
-        for log in logs:
-            say(f"full log: {os.path.relpath(log)}", sys.stderr)
+        say("; ".join([progress.standing(), *(f"full log: {os.path.relpath(log)}" for log in logs)]), sys.stderr)
 
     def emit(self, record: LogRecord) -> None:
         if self.common_settings.dryrun:

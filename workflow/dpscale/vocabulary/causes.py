@@ -8,9 +8,10 @@ tests (`tests/analyse/diagnosis/`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from dpscale.vocabulary.own_yaml import own_yaml
 
@@ -29,17 +30,17 @@ class Cause:
     label: str
     sentence: str
     change: str
-    on_cpu: str = ""
-    """What to change where workers are processes on a CPU, if that is something else."""
+    on_cpu: Mapping[str, Any] = field(default_factory=dict)
+    """Which of these words are others where workers are processes on a CPU."""
     code: str = ""
     least_share: float = 0.10
     section: str = ""
     within: Sequence[str] = ()
     comes_first: bool = False
 
-    def change_on(self, device: str) -> str:
-        """What to change, on a `GPU` or with a `worker`."""
-        return self.on_cpu if device == "worker" and self.on_cpu else self.change
+    def on(self, device: str) -> "Cause":
+        """In the words for a `GPU` or a `worker`."""
+        return replace(self, **self.on_cpu) if device == "worker" else self
 
 
 _TABLE = own_yaml(Path(__file__).with_name("causes.yaml"))

@@ -155,14 +155,15 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
 
 def told_cause(finding: FoundCause, device: str) -> ToldCause:
     """A finding in words; `device` is what it is called, `GPU` or `worker`."""
+    cause = finding.cause.on(device)
     return ToldCause(
-        finding.cause.label,
-        finding.cause.sentence,
+        cause.label,
+        cause.sentence,
         _seconds(finding.cost_s),
         _share(finding.share),
         [*(_evidence(evidence, device) for evidence in finding.evidence), *finding.notes],
-        finding.cause.change_on(device),
-        finding.cause.code,
+        cause.change,
+        cause.code,
         [f"{_saving(remedy, device)}{_beyond(remedy, finding)}" for remedy in finding.remedies],
         finding.notes,
     )

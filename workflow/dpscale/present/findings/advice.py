@@ -30,14 +30,14 @@ def advices(rows: Sequence[AdviceRow], terms: Terms) -> list[Advice]:
     for row in rows:
         worded, section = _WORDED[row.problem]
         times = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}"
-        found.append(Advice(worded(row, terms), f"{times}. That saves {_saving(row, terms)}", section))
+        found.append(Advice(worded(row, terms), f"{times}, {_saving(row, terms)}", section))
     return found
 
 
 def _saving(row: AdviceRow, terms: Terms) -> str:
     if row.problem in (advice.FEWER, advice.ONE_GPU):
-        return f"{_share(row.saving_gpu_s)} of the {terms.device}-seconds"
-    return f"{_share(row.saving)} of the time"
+        return f"{_share(row.saving_gpu_s)} fewer {terms.device}-seconds"
+    return f"{_share(row.saving)} less time"
 
 
 def _share(figure: Figure) -> str:
@@ -54,7 +54,7 @@ def _strategy(row: AdviceRow, terms: Terms) -> str:
 
 
 def _batch(row: AdviceRow, terms: Terms) -> str:
-    return f"Use batch {int(row.better):,} per {terms.device}, not {int(row.used):,}, where accuracy allows it"
+    return f"Use batch {int(row.better):,} per {terms.device}, not {int(row.used):,}, if accuracy allows it"
 
 
 def _variant(row: AdviceRow, terms: Terms) -> str:

@@ -42,8 +42,8 @@ class FirstScreen:
 
 def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
     """The answer in words."""
-    found = cause(answer.reason.cause) if answer.reason else NOTHING
-    change = _change(found, answer, terms) if answer.is_reason_known else ""
+    found = cause(answer.reason.cause).on(terms.device) if answer.reason else NOTHING
+    change = _change(found, answer) if answer.is_reason_known else ""
     to_change = [Advice(change, "", found.section)] if change else []
     return FirstScreen(
         _kind(answer),
@@ -56,9 +56,9 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
     )
 
 
-def _change(found: Cause, answer: Answer, terms: Terms) -> str:
+def _change(found: Cause, answer: Answer) -> str:
     """What the cause asks for, without a larger batch where advice has that already, with its numbers."""
-    change = found.change_on(terms.device).rstrip(".")
+    change = found.change.rstrip(".")
     if found.name == "small_batch" and any(row.problem == BATCH for row in answer.to_do):
         change = capitalised(change.partition("; or ")[2])
     return change
@@ -127,7 +127,7 @@ def _how_sure(gain: _Gain) -> str:
 def _verdict(gains: Sequence[_Gain], is_nothing_faster: bool, terms: Terms) -> Iterator[str]:
     """Whether it is worth it, by state; the limit stands where an interval holds it."""
     if is_nothing_faster:
-        yield f"No number of {terms.devices} was faster than 1: use 1 {terms.device}."
+        yield f"Use 1 {terms.device}: more were not faster."
         return
     for (state, side), some in grouped(gains, _state_and_side).items():
         if state == UNDECIDED:
@@ -175,15 +175,15 @@ def notes(answer: Answer, terms: Terms) -> Iterator[str]:
     for row in answer.above_ideal:
         gave = f"{terms.count(row.gpus)} gave more than {row.gpus:,} times the speed"
         yield f"{gave}, which is seldom true: look at the time of 1 {terms.device}."
-    if of_one := [row for row in rows if row.speedup.is_one_machine]:
+    if terms.device == "worker":
+        yield "Workers share the cores of one machine: another one may differ, and this is no measure of GPUs."
+    elif of_one := [row for row in rows if row.speedup.is_one_machine]:
         yield f"All runs on {_who(of_one, terms)} are of one machine: another one may differ."
     few = [row for row in rows if not row.is_headline]
     if few:
         yield f"An epoch on {_who(few, terms)} has fewer than ten full steps, so these times say little."
     if answer.rejected:
         yield f"{plural(answer.rejected, 'record')} could not be used: Provenance says why."
-    if terms.device == "worker":
-        yield "Workers share the cores of one machine, so this is no measure of GPUs."
 
 
 def _loading(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
@@ -228,12 +228,12 @@ def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> 
 
 def reason(row: CausesRow, efficiency: Figure, terms: Terms) -> str:
     """Why the most devices give no more, with what that costs of a step; `efficiency` is the answer's."""
-    found, where = cause(row.cause), f"on {terms.count(row.gpus)}"
+    found, where = cause(row.cause).on(terms.device), f"on {terms.count(row.gpus)}"
     is_loaded = row.scope != COMPUTE
     step = f"a step{' with data loading' if is_loaded else ''} takes {_with_unit(row.whole_s, MILLISECONDS)}"
     if found in (NOTHING, NO_CERTAIN_LOSS):
         return f"{found.sentence} The efficiency {where} is {_with_unit(efficiency, PERCENT)}."
-    if found is UNKNOWN:
+    if found == UNKNOWN:
         alone = f"1 {terms.device} alone{f', with {terms.samples} in memory,' if is_loaded else ''}"
         share = percent(row.efficiency.value, 2)
         return (
