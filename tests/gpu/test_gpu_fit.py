@@ -20,8 +20,8 @@ from workers_here import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.gpu
 
-# So little that 8 samples are more than fragments of memory.
-MEMORY_GB = {"cifar_resnet18": 1.5, "examples/gpt.py": 6.0, "examples/resnet50.py": 6.0}
+# So little that 8 samples are more than fragments of memory; a timing cell's matrix product and copy take 3.
+MEMORY_GB = {"cifar_resnet18": 3.2, "examples/gpt.py": 6.0, "examples/resnet50.py": 6.0}
 
 
 class InTurn(WorkerHere):
@@ -45,7 +45,9 @@ def test_the_found_batch_trains_and_8_more_do_not(root: Path, workload: str, mon
     chosen = {"workload": str(root / workload)} if is_file else {"network": workload, "dataset_source": "synthetic"}
     settings, start = FitSettings.from_json({**chosen, "round_to": "multiple_of_8"}), time.monotonic()
     record = find_largest_batch("single", 1, settings, MEMORY_GB[workload], 60, end_with_parent=False)
-    print(workload, f"{time.monotonic() - start:.0f} s", record["enough"], record["tries"])
+    print(workload, f"largest {record['largest']} of {MEMORY_GB[workload]} GB in {time.monotonic() - start:.0f} s")
+    for one in record["tries"]:
+        print(one)
     assert record["too_large"] == record["largest"] + MULTIPLE
 
 
