@@ -36,12 +36,17 @@ def test_an_arm_may_have_seeds_of_its_own() -> None:
 
 
 def test_what_an_arm_leaves_out_is_the_studys() -> None:
-    own = {"a": {**SMALL, "learning_rate": 0.4, "weight_decay": 0.0}, "b": SMALL, "c": {**SMALL, "optimiser": "lamb"}}
-    arms = study(own, optimiser={"momentum": 0.8}, precision="bfloat16").arms
+    own = {"a": {**SMALL, "learning_rate": 0.4, "weight_decay": 0.0}, "b": LARGE, "c": {**SMALL, "optimiser": "lamb"}}
+    half: dict[str, Any] = {
+        "precision": "bfloat16-pure",
+        "ddp": {"gradient_dtype": "bfloat16"},
+        "communication": {"runs": 0},
+    }
+    arms = study(own, optimiser={"momentum": 0.8}, **half).arms
     assert (arms["a"].learning_rate, arms["a"].weight_decay, arms["a"].momentum) == (0.4, 0.0, 0.8)
     assert (arms["b"].learning_rate, arms["b"].weight_decay) == (0.1, 0.0005)
     assert arms["c"].momentum == 0
-    assert {arm.precision for arm in arms.values()} == {"bfloat16"}
+    assert {(arm.precision, arm.ddp_gradient_dtype) for arm in arms.values()} == {("bfloat16-pure", "bfloat16")}
 
 
 @given(

@@ -114,6 +114,7 @@ def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start: i
             {"study": "s", "cuda_graph": True},
             "cuda_graph: a captured step cannot be taken apart; set communication.runs",
         ),
+        ({"study": "s", "precision": "bfloat16-pure"}, "precision: steps are taken apart with float32 weights; set"),
         ({"study": "s", "images_on": "device"}, "images_on: steps are taken apart with images on the host"),
         (
             {"study": "s", "ddp": {"gradient_dtype": "bfloat16"}},

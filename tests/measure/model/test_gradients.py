@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import warm  # noqa: F401  what it is forked from has loaded torch
 from dpscale.measure.model.resnet import build_network
-from dpscale.schemas.settings import TimingSettings
+from dpscale.schemas.settings import WholeStepSettings
 from dpscale.strategies.in_torch import parallelise
 
 BATCH = 8
@@ -28,8 +28,8 @@ EXCHANGES: Mapping[str, tuple[dict[str, Any], float]] = {
 }
 
 
-def settings(**exchange: Any) -> TimingSettings:
-    return TimingSettings(dataset_source="synthetic", epoch_images=BATCH, **exchange)
+def settings(**exchange: Any) -> WholeStepSettings:
+    return WholeStepSettings(dataset_source="synthetic", epoch_images=BATCH, **exchange)
 
 
 def network_and_batch(dtype: torch.dtype, device: torch.device) -> tuple[nn.Module, Tensor, Tensor]:

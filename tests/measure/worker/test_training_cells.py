@@ -187,6 +187,14 @@ def test_another_seed_gives_other_figures(dataset: Path, tmp_path: Path, single:
     }, "torch's sampler adds the epoch to its seed: seeds must be further apart"
 
 
+def test_weights_in_bfloat16_stay_so(dataset: Path, tmp_path: Path, single: Record) -> None:
+    half = trained(dataset, tmp_path / "seed-1.json", "single", 1, 16, more="--precision bfloat16-pure --epochs 1")
+    assert half["network"]["gradient_bytes"] == 2 * half["network"]["parameters"]
+    steps = half["epochs"][0]["steps"]
+    assert half["step_loss"] == pytest.approx(single["step_loss"][:steps], rel=0.1)
+    assert not set(half["step_loss"]) & set(single["step_loss"])
+
+
 def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(
     dataset: Path, tmp_path: Path, in_turn: TrainedInTurn, ddp: Record
 ) -> None:

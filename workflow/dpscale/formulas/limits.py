@@ -7,9 +7,9 @@ All work on single numbers and on intervals alike.
 from dpscale.formulas.scaling import Number
 
 # Bytes of an element of an activation, by the setting `precision`.
-ELEMENT_BYTES = {"float32": 4, "float32-strict": 4, "bfloat16": 2}
-# Weights, gradients and momentum are float32 in every precision.
-PARAMETER_BYTES = 4
+ELEMENT_BYTES = {"float32": 4, "float32-strict": 4, "bfloat16": 2, "bfloat16-pure": 2}
+# Of weights, gradients and momentum.
+PARAMETER_BYTES = {**dict.fromkeys(ELEMENT_BYTES, 4), "bfloat16-pure": 2}
 # How often a step passes over an array as large as the parameters. The forward pass reads the weights; the backward
 # pass reads them again, for the gradients of the layers' inputs, and writes the gradients of the weights (3). SGD with
 # momentum reads weights, gradients and momentum, and writes weights and momentum (5). This is the least: casts of the
@@ -22,10 +22,11 @@ def compute_s_per_image(flop_per_image: float, matrix_flop_per_s: Number) -> Num
     return flop_per_image / matrix_flop_per_s
 
 
-def traffic_bytes_per_step(elements_per_image: float, batch: int, element_bytes: int, parameters: int) -> float:
+def traffic_bytes_per_step(elements_per_image: float, batch: int, precision: str, parameters: int) -> float:
     """Bytes that a step reads and writes in the GPU's memory: activations and their gradients, which grow with the
     batch, and `PARAMETER_PASSES` over the parameters, which do not."""
-    return elements_per_image * batch * element_bytes + PARAMETER_PASSES * PARAMETER_BYTES * parameters
+    activations = elements_per_image * batch * ELEMENT_BYTES[precision]
+    return activations + PARAMETER_PASSES * PARAMETER_BYTES[precision] * parameters
 
 
 def memory_s_per_image(bytes_per_step: float, batch: int, copy_bytes_per_s: Number) -> Number:

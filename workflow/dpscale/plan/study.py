@@ -159,6 +159,8 @@ def _contradictions(study: Study) -> Iterator[str]:
     if found := contradiction(study.settings):
         yield f"{'.'.join(study.settings.path_of(found[0]))}: {found[1]}"
     yield from _of_largest(study)
+    if study["communication"]["runs"] and study.settings.precision == "bfloat16-pure":
+        yield "precision: steps are taken apart with float32 weights; set communication.runs to 0"
     for name, why in _NOT_TAKEN_APART.items():
         if getattr(study.settings, name) != study.settings.default_of(name):
             key = ".".join(study.settings.path_of(name))

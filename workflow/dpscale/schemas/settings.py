@@ -180,9 +180,9 @@ class StepSettings(CollectivesSettings):
     precision: str = step_setting(
         "precision",
         "float32 leaves TF32 convolutions as torch has them by default; float32-strict turns TF32 off; bfloat16 is "
-        "autocast.",
+        "autocast; bfloat16-pure keeps weights, batch-norm statistics, gradients and momentum in bfloat16 too.",
         "float32",
-        enum=["float32", "float32-strict", "bfloat16"],
+        enum=["float32", "float32-strict", "bfloat16", "bfloat16-pure"],
     )
     memory_format: str = step_setting(
         "memory_format",
@@ -247,7 +247,19 @@ class StepSettings(CollectivesSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimingSettings(StepSettings):
+class WholeStepSettings(StepSettings):
+    """What a step depends on that is not taken apart."""
+
+    ddp_gradient_dtype: str = step_setting(
+        "ddp.gradient_dtype",
+        "What ddp's allreduce adds up. bfloat16 halves the bytes, by torch's hook bf16_compress_hook.",
+        "float32",
+        enum=["float32", "bfloat16"],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingSettings(WholeStepSettings):
     """What a timing cell depends on, beside its coordinates."""
 
     scopes: tuple[str, ...] = setting(
@@ -298,17 +310,10 @@ class TimingSettings(StepSettings):
         enum=["host", "device"],
         variant_may_set=True,
     )
-    ddp_gradient_dtype: str = setting(
-        "ddp.gradient_dtype",
-        "What ddp's allreduce adds up. bfloat16 halves the bytes, by torch's hook bf16_compress_hook.",
-        "float32",
-        enum=["float32", "bfloat16"],
-        variant_may_set=True,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSettings(StepSettings):
+class TrainingSettings(WholeStepSettings):
     """What an arm of the training depends on, beside its seed: a step's settings and the arm's own."""
 
     strategy: str = arm_setting("How it trains.", enum=list(STRATEGIES))
@@ -369,7 +374,7 @@ class TrainingSettings(StepSettings):
     @classmethod
     def of_arm(cls, study: Mapping[str, Any], arm: Mapping[str, Any]) -> Self:
         """The settings of an `arm` in a complete study mapping; what it leaves out is the study's."""
-        of_study = StepSettings.of(study).to_json()
+        of_study = WholeStepSettings.of(study).to_json()
         without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}
         return cls.from_json({**of_study, **without_momentum, **arm})
 

@@ -20,6 +20,7 @@ UNITS = {
     "float32": ("tf32", "float32"),
     "float32-strict": ("float32",),
     "bfloat16": ("bfloat16",),
+    "bfloat16-pure": ("bfloat16",),
     "float16": ("bfloat16", "float16"),
 }
 PRECISIONS = tuple(UNITS)

@@ -84,8 +84,8 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Reco
     elements = network.get("traffic_elements_per_image")
     if elements is None:
         return row
-    batch, element_bytes = row.batch_per_gpu, limits.ELEMENT_BYTES[study["precision"]]
-    step_bytes = limits.traffic_bytes_per_step(elements, batch, element_bytes, network["parameters"])
+    batch = row.batch_per_gpu
+    step_bytes = limits.traffic_bytes_per_step(elements, batch, study["precision"], network["parameters"])
 
     def together(flop_per_s: float, bytes_per_s: float) -> float:
         return limits.limit_images_per_s(

@@ -11,7 +11,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from dpscale.measure.workload.batches import Batch, Step, first
-from dpscale.schemas.settings import StepSettings, TimingSettings
+from dpscale.schemas.settings import StepSettings, WholeStepSettings
 from dpscale.strategies.ddp import ONE_NODE
 from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
@@ -32,7 +32,7 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
         gradient_as_bucket_view=settings.ddp_gradient_as_bucket_view,
         **without_buffers,
     )
-    if isinstance(settings, TimingSettings) and settings.ddp_gradient_dtype == "bfloat16":
+    if isinstance(settings, WholeStepSettings) and settings.ddp_gradient_dtype == "bfloat16":
         parallel.register_comm_hook(None, bf16_compress_hook)
     return parallel
 
