@@ -1,13 +1,13 @@
 """How often `dpscale diagnose -- COMMAND` names the cause that is in a script, and how well it tells what a cure saves.
 
     python bench/diagnose_scripts.py --times 3 --out cpu.json                            # two CPU workers each
-    python bench/diagnose_scripts.py --device cuda --gpus 0,1 --times 3 --out gpu.json   # one GPU each
+    python bench/diagnose_scripts.py --device cuda --gpus 0,1 --jobs 2 --times 3 --out gpu.json   # one GPU each
     python bench/diagnosis_table.py cpu.json gpu.json                                     # the confusion matrix
 
 Every cause is in `bench/injected_script.py`, which runs as it is: once with the cause (on) and once without (off), in
-random order. `--jobs` cases run at once, each on two cores of its own, which is all that the diagnosis sees. The file
-is written after each run: the same command goes on with what is missing, so `--limit` can cut it into several. Nothing
-else should run on these cores.
+random order. `--jobs` cases run at once, each on two cores of its own, which is all that the diagnosis sees; those of
+one GPU take turns: one trains while the others start. The file is written after each run: the same command goes on with
+what is missing, so `--limit` can cut it into several. Nothing else should run on these cores.
 """
 
 import json
@@ -62,22 +62,22 @@ class Case:
     """Whether the command says how many processes it starts, so that it is run on one device too."""
 
 
-# Steps of about 30 ms on a core, in which the exchange of gradients hardly counts.
-_STEP = "--batch 1024"
+# Steps of 15 to 30 ms on a core, with gradients of 50 kB: their exchange hardly counts.
+_STEP, _MANY_LAYERS = "--batch 96 --tokens 128", "--batch 96 --tokens 64"
 CPU = (
     Case(NOTHING.name, _STEP),
-    Case("slow_loader", "--batch 768"),
-    Case("loader_of_one_rank", "--batch 768"),
+    Case("slow_loader", _STEP),
+    Case("loader_of_one_rank", _STEP),
     Case("workers_restarted", _STEP),
     Case("few_batches", _STEP, ("workers_restarted",)),
     Case("slow_device", _STEP),
     Case("uneven_ranks", _STEP),
     Case("heavy_gradients", "--batch 8 --width 1024", off=_STEP),
     Case("buffers", _STEP),
-    Case("micro_batches", "--batch 48 --width 384"),
+    Case("micro_batches", "--batch 8 --tokens 128"),
     Case("scalars", _STEP),
-    Case("sharding", "--batch 64 --width 768", healthy=("heavy_gradients",)),
-    Case("anomaly", "--batch 512 --layers 10 --width 64"),
+    Case("sharding", f"{_MANY_LAYERS} --layers 100"),
+    Case("anomaly", f"{_MANY_LAYERS} --layers 10 --width 32"),
     Case("float64", _STEP),
     Case("many_small_tensors", "--batch 128 --layers 300"),
     Case("garbage_collection", _STEP),
@@ -87,13 +87,11 @@ CPU = (
     Case("own_code", _STEP),
     Case("work_not_divided", _STEP, saves=False),
     Case("started_twice", _STEP, saves=False),
-    Case(
-        "batch_not_scaled", "--batch 32 --split", healthy=("heavy_gradients",), off="--batch 32", shows_processes=True
-    ),
+    Case("batch_not_scaled", "--batch 32 --layers 400 --split", off="--batch 32 --layers 400", shows_processes=True),
     Case("too_few_cores", _STEP, prefix="taskset -c {core}"),
 )
 # Steps of some 10 ms on an H100, which they keep busy.
-_LARGE, _DEEP = "--batch 8192 --width 4096", "--batch 8192 --width 2048 --layers 20"
+_LARGE, _DEEP = "--batch 8192 --width 4096 --layers 3", "--batch 8192 --width 2048 --layers 20"
 GPU = (
     Case(NOTHING.name, _LARGE, processes=1),
     Case("float64", _LARGE, processes=1),
@@ -101,8 +99,8 @@ GPU = (
     Case("allocator_emptied", _LARGE, processes=1),
     Case("hidden_synchronisation", _DEEP, processes=1),
     Case("many_small_tensors", "--layers 100", ("small_batch",), ("small_batch",), processes=1),
-    Case("cudnn_search", "--images --batch 128", processes=1),
-    Case("slow_loader", "--batch 4096 --width 4096", processes=1),
+    Case("cudnn_search", "--images --batch 256", processes=1),
+    Case("slow_loader", "--batch 4096 --width 4096 --layers 3", processes=1),
     Case("anomaly", _DEEP, processes=1),
     Case("garbage_collection", _LARGE, processes=1),
     Case("small_batch", "--layers 50", ("many_small_tensors",), off=_LARGE, processes=1),
@@ -127,10 +125,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Place:
-    """Where one run is at a time: its cores, and its GPU, if it has one."""
+    """Where one run is at a time: its cores, and its GPU, if it has one, with the file that says whose turn it is."""
 
     cores: Sequence[int]
     gpu: str = ""
+    turn: Path | None = None
 
 
 @click.command()
@@ -138,8 +137,8 @@ class Place:
 @click.option(
     "--times", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of every cause, on and off."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="CPU cases at once.")
-@click.option("--gpus", default="0", show_default=True, help="One case runs on each of these at a time: 0,1.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Cases at once, per GPU.")
+@click.option("--gpus", default="0", show_default=True, help="One case trains on each of these at a time: 0,1.")
 @click.option("--cores", help="Those that may be used: 4-31. [default: all]")
 @click.option("--limit", "limit_s", type=float, default=float("inf"), help="Seconds in which all that is begun ends.")
 @click.option("--minutes", type=float, default=0.3, show_default=True, help="Of every run, beside its starts.")
@@ -161,17 +160,21 @@ def main(
     records: Path | None,
 ) -> None:
     usable = numbers(cores) if cores else sorted(os.sched_getaffinity(0))
-    names = gpus.split(",") if device == "cuda" else [""] * jobs
+    names = [gpu for gpu in (gpus.split(",") if device == "cuda" else [""]) for _ in range(jobs)]
     if len(usable) < CORES_EACH * len(names):
         raise click.UsageError(
             f"{len(names)} cases at once need {CORES_EACH * len(names)} cores; there are {len(usable)}"
         )
-    places = [Place(usable[CORES_EACH * at : CORES_EACH * (at + 1)], gpu) for at, gpu in enumerate(names)]
     if records:
         records.mkdir(parents=True, exist_ok=True)
     matrix = Matrix(device, minutes, limit_s, out, records)
     cases = [case for case in (CPU if device == "cpu" else GPU) if not only or case.cause in only]
-    matrix.run([run for number in range(times) for run in shuffled(cases, number)], places)
+    with tempfile.TemporaryDirectory() as turns:
+        places = [
+            Place(usable[CORES_EACH * at : CORES_EACH * (at + 1)], gpu, Path(turns, gpu) if gpu else None)
+            for at, gpu in enumerate(names)
+        ]
+        matrix.run([run for number in range(times) for run in shuffled(cases, number)], places)
 
 
 def numbers(text: str) -> list[int]:
@@ -256,6 +259,7 @@ def script_command(run: Run, place: Place, device: str) -> list[str]:
         words += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case.processes}"]
     words += [str(SCRIPT), "--cause", case.cause, "--device", device, "--round", str(run.round), *options.split()]
     words += ["--cured"] if run.off else []
+    words += ["--turn", str(place.turn)] if place.turn else []
     # A shell hides how many processes there are: the runs on one device are left out.
     return words if case.shows_processes else ["sh", "-c", f"exec {shlex.join(words)}"]
 
@@ -293,8 +297,7 @@ def answered(record: Mapping[str, Any]) -> dict[str, Any]:
     measured = next((one.measured_s.value for one in saved if one.measured_s), None)
     predicted = next((one.predicted_s.value for one in saved if one.predicted_s), None)
     runs = {run["what"]: run for run in record["runs"]}
-    blocks = runs["paced"]["processes"][0]["blocks"]
-    timed = sum(block["seconds"] for block in blocks) / max(1, sum(block["steps"] for block in blocks))
+    paced = runs["paced"]["processes"][0]
     return {
         "first": reasons[0].cause.name if reasons else diagnosis.first.name if not diagnosis.reasons else NOTHING.name,
         "reasons": {reason.cause.name: reason.share.value for reason in reasons},
@@ -302,7 +305,7 @@ def answered(record: Mapping[str, Any]) -> dict[str, Any]:
         "told_s": measured if measured is not None else predicted,
         "was_tried": measured is not None,
         "step_s": diagnosis.whole_s.value,
-        "paced_step_s": timed,
+        "paced_step_s": paced["wall_s"] / max(1, paced["steps"]),  # with all that comes now and then
         "other_work": next((reason.share.value for reason in diagnosis.reasons if reason.cause.name == AMBIENT), 0.0),
         "other_cores": runs["diagnosed"]["other_cores"],
     }

@@ -8,6 +8,7 @@ that several at once are not taken for one script that was started more than onc
 """
 
 import argparse
+import fcntl
 import gc
 import os
 import random
@@ -23,7 +24,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
-FEATURES, WIDTH = 256, 256
+FEATURES, WIDTH = 64, 64
+PAUSE_S = 0.15
 asked: argparse.Namespace
 
 
@@ -32,18 +34,18 @@ def has(*causes: str) -> bool:
 
 
 class Items(Dataset[tuple[torch.Tensor, Any]]):
-    """Vectors of a table, one by one. On a CPU each takes as long as of a slow disk."""
+    """Samples of a table, one by one. On a CPU each takes as long as of a slow disk."""
 
     def __init__(self, samples: int):
         self.samples = samples
-        self.table = torch.randn(512, FEATURES)
+        self.table = torch.randn(512, asked.tokens, FEATURES)
 
     def __len__(self) -> int:
         return self.samples
 
     def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
         if asked.device == "cpu":
-            time.sleep(0.00005)
+            time.sleep(0.0003)
         return self.table[number % 512], number % 10
 
 
@@ -52,7 +54,8 @@ class Batches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
     def __init__(self, batches: int):
         self.batches = batches
-        self.table = torch.randn(8, asked.batch, FEATURES, dtype=torch.float64 if has("float64") else torch.float32)
+        dtype = torch.float64 if has("float64") else torch.float32
+        self.table = torch.randn(8, asked.batch, asked.tokens, FEATURES, dtype=dtype)
         self.labels = torch.arange(asked.batch) % 10
 
     def __len__(self) -> int:
@@ -63,19 +66,20 @@ class Batches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 
 class Ready(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Batches that are on the GPU already, as of a script whose loading costs nothing; images of many sizes."""
+    """Batches that are on the GPU already, as of a script whose loading costs nothing; images of another size now and
+    then."""
 
     def __init__(self, dtype: torch.dtype):
         self.labels = torch.randint(10, (asked.batch,), device=asked.device)
         if asked.images:
             self.data = torch.randn(asked.batch, 3, 192, 192, device=asked.device)
         else:
-            self.data = torch.randn(4 * asked.batch, FEATURES, dtype=dtype, device=asked.device)
+            self.data = torch.randn(4 * asked.batch, asked.tokens, FEATURES, dtype=dtype, device=asked.device)
 
     def __iter__(self) -> Any:
-        turn = random.Random(0)
+        turn, side = random.Random(0), 192
         for number in count():
-            side = turn.randrange(64, 192)
+            side = turn.randrange(64, 192) if number % 4 == 0 else side
             start = number % 4 * asked.batch
             x = self.data[..., :side, :side] if asked.images else self.data[start : start + asked.batch]
             yield x, self.labels
@@ -109,8 +113,8 @@ class Network(nn.Module):
         if asked.images:
             layers = [nn.Conv2d(3, 64, 3, stride=2), nn.ReLU(), nn.Conv2d(64, 512, 3, stride=2), nn.ReLU()]
             layers += [nn.Conv2d(512, 512, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)]
-        elif asked.cause == "many_small_tensors" or has("small_batch"):
-            layers = [nn.Linear(FEATURES, 16), *(nn.Linear(16, 16) for _ in range(asked.layers)), nn.Linear(16, 10)]
+        elif asked.cause in ("many_small_tensors", "batch_not_scaled", "sharding") or has("small_batch"):
+            layers = [nn.Linear(FEATURES, 8), *(nn.Linear(8, 8) for _ in range(asked.layers)), nn.Linear(8, 10)]
         else:
             width = asked.width
             layers = [nn.Linear(FEATURES, width), nn.ReLU()]
@@ -123,8 +127,12 @@ class Network(nn.Module):
                 self.register_buffer(f"table_{number}", torch.zeros(10_000))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.layers(Held.apply(x) if x.requires_grad else x)
-        return y
+        x = Held.apply(x) if x.requires_grad else x
+        if asked.images:
+            y: torch.Tensor = self.layers(x)
+            return y
+        of_tokens: torch.Tensor = self.layers(x.flatten(0, 1))
+        return of_tokens.unflatten(0, x.shape[:2]).mean(1)
 
 
 def options() -> argparse.Namespace:
@@ -135,10 +143,12 @@ def options() -> argparse.Namespace:
     parser.add_argument("--backend", default="gloo")
     parser.add_argument("--steps", type=int, default=10**9)
     parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=1, help="Per sample: more of them are more work for each weight.")
     parser.add_argument("--width", type=int, default=WIDTH)
-    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--split", action="store_true", help="The batch is that of all ranks.")
     parser.add_argument("--images", action="store_true")
+    parser.add_argument("--turn", type=Path, help="A file: of the scripts that are given it, one trains at a time.")
     parser.add_argument("--round")
     return parser.parse_args()
 
@@ -148,7 +158,7 @@ def loader_of(rank: int, ranks: int) -> Any:
         return DataLoader(Ready(torch.float64 if has("float64") else torch.float32), batch_size=None)
     short = asked.cause in ("workers_restarted", "few_batches")
     workers = {"few_batches": 4, "workers_restarted": 2}.get(asked.cause, 0)
-    batches = ranks * (8 if short else 40)
+    batches = ranks * (8 if short else 16)
     by_item = has("slow_loader") or (has("loader_of_one_rank") and rank == 1)
     dataset: Any = Items(asked.batch * batches) if by_item else Batches(batches)
     sampler: Any = None if has("work_not_divided") else DistributedSampler(dataset, ranks, rank, shuffle=False)
@@ -191,7 +201,7 @@ def main() -> None:
     elif asked.cause in ("many_small_tensors", "sharding"):
         optimiser = torch.optim.Adam(network.parameters(), lr=1e-4, foreach=False, fused=asked.cured)
     else:
-        optimiser = torch.optim.SGD(network.parameters(), lr=1e-4)
+        optimiser = torch.optim.SGD(network.parameters(), lr=1e-4, fused=True)
     train(network, plain, optimiser, loader_of(rank, ranks), device, rank, ranks)
     if ranks > 1:
         dist.destroy_process_group()
@@ -200,6 +210,9 @@ def main() -> None:
 def train(
     network: Any, plain: nn.Module, optimiser: Any, loader: Any, device: torch.device, rank: int, ranks: int
 ) -> None:
+    if asked.turn:
+        turn_of_this = asked.turn.open("w")  # until this process ends
+        fcntl.flock(turn_of_this, fcntl.LOCK_EX)
     step = 0
     log = Path(os.devnull).open("w")  # noqa: SIM115
     kept: list[Any] = []
@@ -227,7 +240,7 @@ def train(
                     parameter.norm().item()
                     parameter.abs().max().item()
             if has("scalars") and ranks > 1:
-                for _ in range(60):
+                for _ in range(40):
                     dist.all_reduce(loss.detach().clone())
             if has("logging"):
                 log_histograms(log, plain)
@@ -237,9 +250,9 @@ def train(
                     gc.collect()
             if has("allocator_emptied"):
                 torch.cuda.empty_cache()
-            if has("own_code") and step % 20 == 0:
-                spin(0.5)
-            if has("checkpoint") and step % 20 == 0:
+            if has("own_code") and step % 8 == 0:
+                spin(PAUSE_S)
+            if has("checkpoint") and step % 8 == 0:
                 save(plain, rank)
             if step >= asked.steps:
                 return
@@ -250,21 +263,21 @@ def train(
 def log_histograms(log: Any, network: nn.Module) -> None:
     for name, parameter in network.named_parameters():
         for values in (parameter.detach(), parameter.detach().abs()):
-            print(name, torch.histc(values.float(), 200).tolist(), file=log)
+            print(name, torch.histc(values.float(), 10_000).tolist(), file=log)
 
 
 def save(network: nn.Module, rank: int) -> None:
     if rank == 0:
         torch.save(network.state_dict(), os.devnull)
-        spin(0.4)  # as a slow disk does
+        spin(PAUSE_S)  # as a slow disk does
 
 
 @torch.no_grad()
 def validate(network: nn.Module, device: torch.device) -> None:
     network.eval()
-    until = time.perf_counter() + 0.8
+    until = time.perf_counter() + PAUSE_S
     while time.perf_counter() < until:
-        network(torch.randn(64, FEATURES, device=device))
+        network(torch.randn(8, asked.tokens, FEATURES, device=device))
     network.train()
 
 

@@ -60,6 +60,15 @@ def test_batches_are_kept_in_turns_and_an_epoch_stays_as_long_as_it_was(hooked: 
     assert len(list(data)) == 16
 
 
+@pytest.mark.processes
+def test_epochs_that_start_workers_are_told_apart(hooked: Loading) -> None:
+    for options in ({}, {"num_workers": 1, "persistent_workers": True}, {"num_workers": 1}):
+        list(numbers(**options))
+    told = hooked.report_of_starts()
+    assert told["count"] == 1
+    assert 0 < told["seconds"] < hooked.start_s
+
+
 def test_a_script_may_take_entries_out_of_a_kept_batch(hooked: Loading) -> None:
     samples: Any = [{"x": torch.ones(2), "y": 1}] * 64
     data = DataLoader(samples, batch_size=4)

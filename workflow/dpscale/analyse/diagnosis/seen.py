@@ -32,6 +32,7 @@ SWITCHED = (
 EVENTS = (
     ("garbage_collection", "gc", "gc_off"),
     ("compile_per_length", "compile", ""),
+    ("workers_restarted", "worker_start", ""),
     ("cudnn_search", "cudnn_search", "cudnn_benchmark_off"),
 )
 # Float64 is so many times slower than float32 without tensor cores, at least.
@@ -141,10 +142,10 @@ def _kind_of_gap(gap: Mapping[str, Any], rank: Mapping[str, Any]) -> str | None:
     """The cause of a pause; None where the rank waited in it for something else, or it is counted as an event."""
     what, border, inside = gap["what"], gap.get("border"), gap.get("inside") or ""
     workers, batches = (part(rank, "loader", name) or 0 for name in ("workers", "batches"))
-    if what in ("gc", "compile") or (what == "loader start" and not workers):
+    if what in ("gc", "compile"):
         return None
     if what == "loader start":
-        return "few_batches" if 0 < batches <= BATCHES_PER_WORKER * workers else "workers_restarted"
+        return "few_batches" if 0 < batches <= BATCHES_PER_WORKER * workers else None
     if "checkpoint" in (what, border) or border == "evaluation":
         return "validation" if border == "evaluation" and what != "checkpoint" else "checkpoint"
     code = (gap.get("code") or "").strip()

@@ -81,8 +81,9 @@ class Source:
 class EpochOfLoader:
     """One pass through a DataLoader, whose iterator is torch's."""
 
-    def __init__(self, source: Source, iterator: Any, start_s: float) -> None:
+    def __init__(self, source: Source, iterator: Any, start_s: float, starts_workers: bool) -> None:
         self.source, self.start_s, self.ends = source, start_s, _length(iterator)
+        self.starts_workers = starts_workers
         self.served = 0
         self.stood_in = False  # kept batches for some of its own
 
@@ -106,7 +107,8 @@ class EpochOfLoader:
         self.served += 1
         seconds = clock() - began
         LOADING.seconds += seconds if training else 0.0
-        LOADING.start_s += self.start_s + seconds if self.served == 1 else 0.0
+        if self.served == 1:
+            LOADING.note_start(self.start_s + seconds, self.starts_workers)
         return batch
 
 
@@ -118,7 +120,13 @@ class Loading:
         self.starting: list[Source] = []  # an iterator with workers asks for indices before it is handed over
         self.seconds = 0.0  # in `next`
         self.start_s = 0.0  # to begin epochs, and in their first `next`
+        self.worker_starts: list[float] = []  # the same, of epochs that start workers; since the warm-up
         self.keeping = self.in_place = False
+
+    def note_start(self, seconds: float, of_workers: bool) -> None:
+        self.start_s += seconds
+        if of_workers:
+            self.worker_starts.append(seconds)
 
     def release(self) -> None:
         self.keeping = False
@@ -129,9 +137,16 @@ class Loading:
         """The most used first."""
         return sorted(filter(Source.trains, self.sources.values()), key=lambda source: -source.steps)
 
+    def shapes_change(self) -> bool:
+        """Beyond the last batch of an epoch, which can be smaller."""
+        return any(len(source.shapes) > 2 for source in self.of_training())
+
     def queued(self) -> int:
         """Batches that workers make ahead."""
         return max((source.facts["workers"] * source.facts["ahead"] for source in self.of_training()), default=0)
+
+    def report_of_starts(self) -> dict[str, float]:
+        return {"count": len(self.worker_starts), "seconds": sum(self.worker_starts)}
 
     def report(self) -> dict[str, Any]:
         """Of the loader that most steps took a batch of. Nothing without one."""
@@ -218,7 +233,8 @@ def _iter(real: Hooked) -> Hooked:
         finally:
             LOADING.starting.pop()
         source.iterator = ref(iterator)
-        iterator.dpscale_epoch = EpochOfLoader(source, iterator, clock() - began)
+        starts_workers = self.num_workers > 0 and not self.persistent_workers
+        iterator.dpscale_epoch = EpochOfLoader(source, iterator, clock() - began, starts_workers)
         NOW.border = NOW.border or "epoch"
         return iterator
 

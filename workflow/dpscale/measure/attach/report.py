@@ -60,7 +60,7 @@ def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
         "collectives": EXCHANGED.report(),
         "waits": ASKED.report() + SYNCHRONISED.report(),
         "emptyings": EMPTIED.report(),
-        "events": EVENTS.report(),
+        "events": {**EVENTS.report(), "worker_start": LOADING.report_of_starts()},
         "switches": switches(),
     }
 

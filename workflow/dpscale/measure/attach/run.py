@@ -97,6 +97,7 @@ class WatchedRun:
         self.optimisers.choose()
         self.processor = report.processor_time()
         EVENTS.start()
+        LOADING.worker_starts.clear()
         self.why = self.why or (None if self.pace else probes.hindrance(self.scene()))
 
     def scene(self) -> probes.Scene:

@@ -18,12 +18,12 @@ FIRST = (
     "cudnn_benchmark_off",
     "batch_kept",
     "no_waiting",
-    "batch_kept_no_allreduce",
     "accumulated",
     "no_buffers",
     "no_emptying",
     "anomaly_off",
     "precision",
+    "batch_kept_no_allreduce",
 )
 # Could fail in the middle of a script: in later rounds only, when there is something to tell already.
 RISKY = ("autocast_bfloat16",)
@@ -42,6 +42,8 @@ LEAST_STEPS, MOST_STEPS = 4, 2000
 ROUNDS, LEAST_ROUNDS = 12, 4
 
 WARM_UP_STEPS = 5
+# Steps of batches of changing shapes differ in work: more of them are as long as the mean.
+PROFILED, PROFILED_CHANGING, PROFILED_S = 3, 30, 2.0
 
 clock = time.perf_counter
 
@@ -71,6 +73,10 @@ def block_seconds(seconds: float, blocks: int) -> float:
 
 def steps_of(step_s: float, seconds: float) -> int:
     return max(LEAST_STEPS, min(MOST_STEPS, round(seconds / max(step_s, 1e-6))))
+
+
+def profiled(step_s: float) -> int:
+    return min(PROFILED_CHANGING, steps_of(step_s, PROFILED_S)) if LOADING.shapes_change() else PROFILED
 
 
 def skipped(probe: str, before: str, queued: int) -> int:
@@ -104,7 +110,7 @@ def plan(run: Any) -> Iterator[Turn]:
         if not compiled()[0]:  # graphs would be compiled anew
             yield Turn("profiling", 0, "flops_per_step", 0, 1)
         if run.optimisers.on_gpu:
-            yield Turn("profiling", 0, "profile", 0, 3)
+            yield Turn("profiling", 0, "profile", 0, profiled(run.clock.pace_s))
     yield Turn("ended", 0, "", 0, 0)
 
 
