@@ -127,12 +127,9 @@ class Network(nn.Module):
                 self.register_buffer(f"table_{number}", torch.zeros(10_000))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = Held.apply(x) if x.requires_grad else x
-        if asked.images:
-            y: torch.Tensor = self.layers(x)
-            return y
-        of_tokens: torch.Tensor = self.layers(x.flatten(0, 1))
-        return of_tokens.unflatten(0, x.shape[:2]).mean(1)
+        rows = Held.apply(x) if x.requires_grad else x
+        y: torch.Tensor = self.layers(rows if asked.images else rows.flatten(0, 1))
+        return y if asked.images else y.view(*x.shape[:2], -1).mean(1)
 
 
 def options() -> argparse.Namespace:
