@@ -1,10 +1,12 @@
 """Does a measurement between nodes find the rate that a link was given, and does the forecast for four nodes hold?
 
-    python bench/shaped_network.py [--rate-mbit 200]
+    python bench/shaped_network.py [--rate-mbit 200] [--out /tmp/rate-200]
 
 Four nodes of one CPU worker each are network namespaces of this machine; the kernel's token bucket gives every link its
 rate. Allreduces between two and four nodes are set beside what such a link can carry, and DDP's step on four nodes
-beside what is forecast from one and two. As root; other programs on this machine have to wait meanwhile.
+beside what is forecast from one and two: by the table held_out, and by each record's own step. As root. Every node has
+cores of its own where there are eight or more (of those that `taskset` leaves); on fewer, other programs on this
+machine have to wait meanwhile.
 """
 
 import os
@@ -13,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
@@ -25,9 +26,10 @@ from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
-from dpscale.records.files import read_record
+from dpscale.records.files import write_text
 from dpscale.schemas.settings import CollectivesSettings
-from dpscale.tables.tables import Tables
+from dpscale.tables.forecast import HeldOutRow
+from dpscale.tables.tables import TABLES, Tables, written
 from shaped_network import ShapedNetwork, missing_requirement
 
 NODES = (1, 2, 4)
@@ -35,7 +37,7 @@ PORT = 15_000
 MESSAGES = [("allreduce", 2**power) for power in (18, 20, 22, 24)]
 WORKLOAD = Path(__file__).with_name("wide_layers.py")
 # Communication is nearly all of a step: four workers on few cores are hardly slower than one, which no forecast from
-# fewer could know.
+# fewer could know. The images are few, for a step at a low rate takes seconds.
 STUDY: dict[str, Any] = {
     "study": "shaped",
     "device": "cpu",
@@ -44,10 +46,10 @@ STUDY: dict[str, Any] = {
     "gpus_per_node": 1,
     "batch_per_gpu": [1],
     "scopes": ["compute"],
-    "epochs": {"timed": 2},
+    "epochs": {"timed": 1},
     "runs": 1,
     "workload": str(WORKLOAD),
-    "dataset": {"images": 32, "loader_workers": 0},
+    "dataset": {"images": 16, "loader_workers": 0},
     "optimiser": {"learning_rate": 1e-4, "momentum": 0, "weight_decay": 0},
     "communication": {"runs": 1},
     "ddp": {"gradient_as_bucket_view": True},
@@ -58,26 +60,34 @@ STUDY: dict[str, Any] = {
 @click.option(
     "--rate-mbit", type=click.IntRange(min=1), default=200, show_default=True, help="Of every link, each way."
 )
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the records and tables here.")
 @click.option("--collectives", hidden=True, nargs=4, type=str, help="Time the collectives on one node of a cell.")
-def main(rate_mbit: int, collectives: tuple[str, str, str, str] | None) -> None:
+def main(rate_mbit: int, out: Path | None, collectives: tuple[str, str, str, str] | None) -> None:
     if collectives:
         time_collectives(int(collectives[0]), int(collectives[1]), collectives[2], Path(collectives[3]))
         return
     if reason := missing_requirement():
         raise click.ClickException(reason)
-    # Four nodes share few cores: nothing else on this machine may come before them.
-    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    study = Study(STUDY)
     with tempfile.TemporaryDirectory() as name, ShapedNetwork(max(NODES), rate_mbit) as network:
-        results = Path(name)
-        dpscale("network", "--workload", str(WORKLOAD), "--out", str(results / "network.json"))
-        for nodes in NODES:
-            run_on(network, nodes, timing_command(study, results, nodes))
-            if nodes > 1:
-                out = results / f"collectives/gpus-{nodes}/run-1.json"
-                run_on(network, nodes, [sys.executable, __file__, "--collectives", str(nodes)], str(out))
-        tables = build_tables(study, collect(results, expected_cells(study), study.settings))
+        if not network.cores:  # Four nodes share few: nothing else on this machine may come before them.
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        click.echo(f"cores of the nodes: {network.cores or 'shared by all'}")
+        results = out or Path(name)
+        tables = measured(Study(STUDY), results, network)
+        for table, kind in TABLES.items():
+            write_text(results / f"tables/{table}.csv", written(kind, getattr(tables, table)))
         report(tables, results, network)
+
+
+def measured(study: Study, results: Path, network: ShapedNetwork) -> Tables:
+    """Every cell on its nodes, and the tables of their records."""
+    dpscale("network", "--workload", str(WORKLOAD), "--out", str(results / "network.json"))
+    for nodes in NODES:
+        run_on(network, nodes, timing_command(study, results, nodes))
+        if nodes > 1:
+            out = results / f"collectives/gpus-{nodes}/run-1.json"
+            run_on(network, nodes, [sys.executable, __file__, "--collectives", str(nodes)], str(out))
+    return build_tables(study, collect(results, expected_cells(study), study.settings))
 
 
 def timing_command(study: Study, results: Path, nodes: int) -> list[str]:
@@ -117,24 +127,30 @@ def report(tables: Tables, results: Path, network: ShapedNetwork) -> None:
             bus_gb_s = row.bus_bandwidth_gb_s.value
             share = bus_gb_s / carried_gb_s
             click.echo(f"allreduce on {row.gpus} nodes: bus bandwidth {bus_gb_s * 1e3:.2f} MB/s, {share:.1%}")
-    # In tables T(N) is T(1) over the speedup, with T(1) of all cells. Here one worker's step is small beside
-    # communication, and differs from cell to cell with what else this machine does: so the records' own steps.
     for scored in tables.held_out:
-        added_s = scored.step_s - (1 + scored.unchanged_relative_error) * scored.measured_step_s.value
-        measured_s, fewer_s = (step_of_record(results, nodes) for nodes in (scored.gpus, scored.fewer_gpus))
-        errors = ((fewer_s + added_s) / measured_s - 1, fewer_s / measured_s - 1, scored.relative_error)
-        forecast, unchanged, of_tables = (f"{error:+.1%}" for error in errors)
-        click.echo(
-            f"a step on {scored.gpus} nodes takes {measured_s:.3f} s: forecast from fewer {forecast}, "
-            f"unchanged {unchanged} (in tables the forecast is {of_tables} off)"
-        )
+        tell_of_step(scored, tables)
 
 
-def step_of_record(results: Path, nodes: int) -> float:
-    """Seconds: an epoch over its steps."""
-    record = read_record("timing", results / f"cells/ddp/gpus-{nodes}/batch-1/run-1.json")
-    step_s: float = median(record["scopes"]["compute"]["epoch_s"]) * nodes / STUDY["dataset"]["images"]
-    return step_s
+def tell_of_step(scored: HeldOutRow, tables: Tables) -> None:
+    """The error of the forecast twice: by the tables, where t(N) is t(1) of all cells over the speedup in N's own; and
+    by the steps as they were measured. The two differ as one node's step does between cells, which is told too."""
+    step_s = {row.gpus: row.measured_step_s.value for row in tables.times}
+    alone_s = {
+        row.gpus: row.speedup_from_steps.value * step_s[row.gpus] / row.gpus
+        for row in tables.speedup
+        if row.scaling == "weak"
+    }
+    for gpus, seconds in alone_s.items():
+        click.echo(f"a step of one node alone, in the cell of {gpus}: {seconds * 1e3:.1f} ms")
+    measured_s, fewer_s = step_s[scored.gpus], step_s[scored.fewer_gpus]
+    added_s = scored.step_s - (1 + scored.unchanged_relative_error) * scored.measured_step_s.value
+    told = {
+        "by the table held_out": (scored.relative_error, scored.unchanged_relative_error),
+        "by steps as measured": ((fewer_s + added_s) / measured_s - 1, fewer_s / measured_s - 1),
+    }
+    click.echo(f"a step on {scored.gpus} nodes: {measured_s:.3f} s")
+    for how, (forecast, unchanged) in told.items():
+        click.echo(f"forecast {how}: {forecast:+.1%} off, unchanged from {scored.fewer_gpus} {unchanged:+.1%}")
 
 
 def dpscale(*words: str) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
 
 # Of the bytes that the token bucket counts, a full frame of 1514 carries these of a message: Ethernet, IPv4 and TCP
@@ -14,7 +15,7 @@ PAYLOAD_SHARE = 1448 / 1514
 # As much as the largest packet that is handed to a link: smaller ones would cut it up.
 BURST_BYTES = 128_000
 
-CONGESTION_CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
+NETWORK = "10.213.7.0/24"
 
 
 def missing_requirement() -> str | None:
@@ -33,11 +34,18 @@ def missing_requirement() -> str | None:
 
 class ShapedNetwork:
     """`nodes` namespaces whose links carry `rate_mbit` each way. Used as a context; nothing of it stays, and what a
-    process that was killed has left goes with the next one."""
+    process that was killed has left goes with the next one.
+
+    `cores` are every node's own, two at least: a worker, and what moves its messages. None where this process may use
+    too few.
+    """
 
     def __init__(self, nodes: int, rate_mbit: int):
         self.nodes = nodes
         self.rate_mbit = rate_mbit
+        ours = sorted(os.sched_getaffinity(0))
+        share = len(ours) // nodes
+        self.cores = [ours[node * share : (node + 1) * share] for node in range(nodes)] if share > 1 else []
         self._name = f"dp{os.getpid()}"  # with what is added, within the 15 characters that a link's name may have
 
     @property
@@ -65,11 +73,13 @@ class ShapedNetwork:
             _run("ip", "link", "del", self._name)
 
     def address(self, node: int) -> str:
-        return f"10.213.7.{node + 1}"
+        return str(ip_network(NETWORK)[node + 1])
 
     def start(self, node: int, command: Sequence[str], **options: object) -> subprocess.Popen[str]:
         """A program on one of the nodes."""
-        return subprocess.Popen(["ip", "netns", "exec", self._space(node), *command], text=True, **options)  # type: ignore[call-overload, no-any-return]
+        bound = ["taskset", "-c", ",".join(map(str, self.cores[node]))] if self.cores else []
+        words = [*bound, "ip", "netns", "exec", self._space(node), *command]
+        return subprocess.Popen(words, text=True, **options)  # type: ignore[call-overload, no-any-return]
 
     def cut(self, node: int) -> None:
         """Take a node off the network without a word."""
@@ -87,8 +97,9 @@ class ShapedNetwork:
         _run(*inside, "addr", "add", f"{self.address(node)}/24", "dev", "net0")
         for link in ("lo", "net0"):
             _run(*inside, "link", "set", link, "up")
-        # BBR, which some hosts prefer, sends next to nothing for 200 ms every 10 s.
-        _run("ip", "netns", "exec", space, "sh", "-c", f"echo reno > {CONGESTION_CONTROL}")
+        # BBR, which some hosts prefer, sends next to nothing for 200 ms every 10 s. By route, for a container may not
+        # write to /proc/sys.
+        _run(*inside, "route", "replace", NETWORK, "dev", "net0", "congctl", "reno")
         self._shape([], outer)
         self._shape(["ip", "netns", "exec", space], "net0")
 
