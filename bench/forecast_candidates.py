@@ -91,17 +91,18 @@ def errors(curve: Curve) -> Iterator[tuple[int, list[float]]]:
 
 
 def table() -> Iterator[str]:
-    yield f"| curve | held out | {' | '.join(CANDIDATES)} |"
-    yield "|---" * (2 + len(CANDIDATES)) + "|"
+    yield f"| curve | fitted on | held out | {' | '.join(CANDIDATES)} |"
+    yield "|---" * (3 + len(CANDIDATES)) + "|"
     every, beyond = [], []
     for curve in (*published_curves(), *audited_curves(), *recorded_curves()):
         for gpus, row in errors(curve):
             every.append(row)
             beyond += [row] if gpus > curve.gpus_per_node else []
-            yield f"| {curve.name} | {gpus} | {' | '.join(f'{100 * error:+.1f} %' for error in row)} |"
+            seen = ", ".join(str(n) for n in sorted(curve.step_s) if n < gpus)
+            yield f"| {curve.name} | {seen} | {gpus} | {' | '.join(f'{100 * error:+.1f} %' for error in row)} |"
     for name, rows in (("all", every), ("beyond one node", beyond)):
         means = np.abs(rows).mean(axis=0)
-        yield f"| mean without signs | {name}: {len(rows)} | {' | '.join(f'{100 * mean:.1f} %' for mean in means)} |"
+        yield f"| mean without signs | | {name}: {len(rows)} | {' | '.join(f'{100 * mean:.1f} %' for mean in means)} |"
 
 
 if __name__ == "__main__":
