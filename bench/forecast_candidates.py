@@ -83,6 +83,15 @@ def recorded_curves() -> Iterator[Curve]:
                 yield Curve(f"{name} {environment}, batch {batch}", max(steps), steps)
 
 
+def curves() -> Iterator[Curve]:
+    """All of them, those once that two studies print."""
+    seen: list[Steps] = []
+    for curve in (*published_curves(), *audited_curves(), *recorded_curves()):
+        if curve.step_s not in seen:
+            seen.append(curve.step_s)
+            yield curve
+
+
 def errors(curve: Curve) -> Iterator[tuple[int, list[float]]]:
     """Every held-out number of GPUs, with each candidate's error of the step there, in its order."""
     for gpus in sorted(curve.step_s)[2:]:
@@ -94,7 +103,7 @@ def table() -> Iterator[str]:
     yield f"| curve | fitted on | held out | {' | '.join(CANDIDATES)} |"
     yield "|---" * (3 + len(CANDIDATES)) + "|"
     every, beyond = [], []
-    for curve in (*published_curves(), *audited_curves(), *recorded_curves()):
+    for curve in curves():
         for gpus, row in errors(curve):
             every.append(row)
             beyond += [row] if gpus > curve.gpus_per_node else []
