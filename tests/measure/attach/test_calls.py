@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpscale.measure.attach.calls import Calls, Numbers
-from dpscale.measure.attach.hooks import NOW, put
+from dpscale.measure.attach.hooks import NOW, put, put_back, take_out
 from dpscale.measure.attach.probes import PROBES, Scene
 
 
@@ -44,6 +44,22 @@ def test_calls_are_counted_by_line_and_left_out_while_an_intervention_says_so() 
     assert told == [1, "left out", 1]
     (row,) = calls.report()
     assert (row["code"], row["calls"], calls.count) == ("told.append(module.save(1))", 2, 3)
+
+
+def test_hooks_are_taken_out_and_put_back() -> None:
+    class Inherits(SimpleNamespace):
+        pass
+
+    before, calls = {**vars(Inherits)}, Calls()
+    put([(Inherits, "__eq__ __repr__", calls.hook)])
+    hooked = {**vars(Inherits)}
+    take_out()
+    assert {**vars(Inherits)} == before
+    put_back()
+    assert {**vars(Inherits)} == hooked
+    assert Inherits() == Inherits()
+    take_out()
+    assert calls.count == 1
 
 
 def test_interventions_leave_nothing_behind() -> None:

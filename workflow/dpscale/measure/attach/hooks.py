@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 Line = tuple[str, int]  # file and number
 Hooked = Callable[..., Any]
@@ -33,6 +33,18 @@ class Now:
 NOW = Now()
 
 
+class Put(NamedTuple):
+    """A hook at its place, and what stood there; None where the owner inherits it."""
+
+    owner: Any
+    name: str
+    hook: Hooked
+    own: Any
+
+
+_ALL: list[Put] = []
+
+
 def put(places: Places) -> None:
     """Puts hooks where there is something to hook. torch.compile leaves them out of its graphs."""
     for owner, names, make in places:
@@ -42,7 +54,22 @@ def put(places: Places) -> None:
                 hook: Any = functools.wraps(real)(make(real))
                 hook.dpscale_hook = True
                 leave_out_of_graphs(hook)
+                _ALL.append(Put(owner, name, hook, vars(owner).get(name)))
                 setattr(owner, name, hook)
+
+
+def take_out() -> None:
+    """All of them: torch is as it was."""
+    for one in _ALL:
+        if one.own is None:
+            delattr(one.owner, one.name)
+        else:
+            setattr(one.owner, one.name, one.own)
+
+
+def put_back() -> None:
+    for one in _ALL:
+        setattr(one.owner, one.name, one.hook)
 
 
 def leave_out_of_graphs(hook: Any) -> None:

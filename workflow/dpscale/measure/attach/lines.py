@@ -15,17 +15,20 @@ from .hooks import NOW, Line, line_of, shown
 PAUSE_S = 0.025
 
 
-class Sampler(threading.Thread):
-    """Looks 40 times a second."""
+class Sampler:
+    """Looks 40 times a second at the thread that makes it."""
 
-    def __init__(self, watched: int) -> None:
-        super().__init__(name="dpscale", daemon=True)
-        self._watched = watched  # the thread that trains
+    def __init__(self) -> None:
+        self._watched = threading.get_ident()
         self.latest: deque[tuple[int, Line | None, str]] = deque(maxlen=4000)  # step, line, function
         self.steady: Counter[Line | None] = Counter()
-        self.stopped = False
+        self.stopped = True
 
-    def run(self) -> None:
+    def start(self) -> None:
+        self.stopped = False
+        threading.Thread(target=self._watch, name="dpscale", daemon=True).start()
+
+    def _watch(self) -> None:
         while not self.stopped:
             self._look()
             time.sleep(PAUSE_S)

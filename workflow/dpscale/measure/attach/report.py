@@ -99,7 +99,7 @@ def processor_time() -> tuple[int, int] | None:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def machine(before: tuple[int, int] | None) -> dict[str, Any]:
+def machine(before: tuple[int, int] | None, folder: Path) -> dict[str, Any]:
     """Of the time since `before`."""
     now = processor_time()
     usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
@@ -108,13 +108,13 @@ def machine(before: tuple[int, int] | None) -> dict[str, Any]:
         "cores_usable": len(usable),
         "numbers_of_cores": list(usable),
         "busy_share": (now[0] - before[0]) / (now[1] - before[1]) if now and before and now[1] > before[1] else None,
-        "same_command": same_command(),
+        "same_command": same_command(folder),
     }
 
 
-def same_command() -> int:
-    """Other processes with this one's command line that are no part of this run: one that was left over, say."""
-    mine, here = _read("/proc/self/cmdline"), os.environ["DPSCALE_ATTACH"].encode()
+def same_command(folder: Path) -> int:
+    """Other processes with this one's command line that do not write into this run's folder: one left over, say."""
+    mine, here = _read("/proc/self/cmdline"), str(folder).encode()
     found = Path("/proc").glob("[0-9]*") if mine else ()
     return sum(_read(str(pid / "cmdline")) == mine and here not in _read(str(pid / "environ")) for pid in found)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import threading
 import time
 from multiprocessing import util
 from pathlib import Path
@@ -44,7 +43,7 @@ class WatchedRun:
         self.blocks: list[dict[str, Any]] = []
         self.found: dict[str, Any] = {}  # by tools
         self.processor: Any = None
-        self.sampler = None if self.pace else Sampler(threading.get_ident())
+        self.sampler = None if self.pace else Sampler()
         EVENTS.start()
         LOADING.seconds = 0.0
         self.clock = StepClock(self.optimisers.on_gpu, self.sampler)
@@ -133,7 +132,7 @@ class WatchedRun:
             "warm_up_s": self.timing_began and self.timing_began - self.began,
             "counted_steps": self.clock.counted_steps,
             "blocks": self.blocks,
-            "machine": report.machine(self.processor),
+            "machine": report.machine(self.processor, self.folder),
         }
         if self.sampler is None:
             return values
@@ -203,6 +202,7 @@ class Ending:
             NOW.counting = NOW.as_it_is = False
             if self.run.sampler:
                 self.run.sampler.stopped = True
+            hooks.take_out()
             report.write(self.run.folder, "process", self.run.report())
             self.run.ranks.leave()
             self.tell_progress("ended")
@@ -221,15 +221,28 @@ class Ending:
         report.write(self.run.folder, "progress", {"phase": phase, "left_s": left_s})
 
 
-class Beginning:
-    """Begins a run where an optimiser steps for the first time in a process. A forked process begins anew."""
+class Attached:
+    """All hooks in a process, which begin a run where an optimiser steps for the first time. A forked process begins
+    anew. For `pace`, optimisers alone are hooked."""
 
     def __init__(self, job: dict[str, Any], folder: Path) -> None:
         self.job, self.folder = job, folder
         self.run: WatchedRun | None = None
         self.tried = False
+        os.register_at_fork(after_in_child=self.forget)
+        hooks.leave_out_of_graphs(Attached.stepped)
+        if job.get("mode") != "pace":
+            for module in (calls, loader, network):
+                hooks.put(module.PLACES)
+        self._begin()
 
-    def stepped(self, optimiser: Any) -> None:
+    def _begin(self) -> None:
+        self.handle = register_optimizer_step_post_hook(self.stepped)
+        if self.job.get("mode") != "pace":
+            gc.callbacks.append(EVENTS.collected)
+
+    def stepped(self, optimiser: Any, *_arguments: Any) -> None:
+        """After each step of every optimiser."""
         if self.run is not None:
             self.run.stepped(optimiser)
         elif not self.tried:
@@ -239,23 +252,21 @@ class Beginning:
             except Exception as error:
                 report.write(self.folder, "problem", {"why": f"{type(error).__name__}: {error}"})
 
+    def take_out(self) -> None:
+        """Every hook: torch and Python are as they were."""
+        self.handle.remove()
+        gc.callbacks.remove(EVENTS.collected)
+        hooks.take_out()
+        if self.run and self.run.sampler:
+            self.run.sampler.stopped = True
+
+    def put_back(self) -> None:
+        self._begin()
+        hooks.put_back()
+        if self.run and self.run.sampler:
+            self.run.sampler.start()
+
     def forget(self) -> None:
         """In a child of os.fork: a worker of a DataLoader, or a rank."""
         self.run, self.tried = None, False
         NOW.counting, NOW.as_it_is, NOW.step = False, False, 0
-
-
-def install(job: dict[str, Any], folder: Path) -> None:
-    """Puts all hooks in; for `pace` those of optimisers alone."""
-    beginning = Beginning(job, folder)
-
-    def hook(optimiser: Any, _args: Any, _kwargs: Any) -> None:
-        beginning.stepped(optimiser)
-
-    hooks.leave_out_of_graphs(hook)
-    register_optimizer_step_post_hook(hook)
-    os.register_at_fork(after_in_child=beginning.forget)
-    if job.get("mode") != "pace":
-        gc.callbacks.append(EVENTS.collected)
-        for module in (calls, loader, network):
-            hooks.put(module.PLACES)
