@@ -48,6 +48,12 @@ CASES: dict[str, tuple[str, Tables, list[str], Tables]] = {
         ["large at global batch 2,048 ends at 50.0 % [49.5, 50.5]: −21.0 points [−23.1, −18.9] from small (71.0 %"],
         arms(arm_row("large", 0.705, **around("test_accuracy_difference", -0.005, 3))),
     ),
+    "speed_settings": (
+        "half differs from small in settings of speed alone, and in test accuracy by −1.0 points [−1.1, −0.9].",
+        tables(twins=[{"arm": "half", "twin": "small", **around("twin_accuracy_difference", -0.01, 0.1)}]),
+        [],
+        arms(LARGE),
+    ),
     "best_at_a_batch": (
         BEST,
         arms(LARGE, WARM, arm_row("good", 0.69, **GAIN)),

@@ -1,7 +1,8 @@
 """Accuracy against cost: what every arm's training takes and what it ends with, and which arms no other one beats."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from dpscale.analyse.training.results import ArmResults, Results
 from dpscale.formulas.figure import UNKNOWN, Figure
@@ -20,9 +21,9 @@ def frontier_rows(results: Results) -> Iterator[FrontierRow]:
         for row in rows:
             yield replace(
                 row,
-                by_time=_verdict(row, rows, lambda of: of.training_s),
-                by_gpu_s=_verdict(row, rows, lambda of: of.gpu_s),
-                by_energy=_verdict(row, rows, lambda of: of.energy_j),
+                by_time=_verdict(row, rows, "training_s"),
+                by_gpu_s=_verdict(row, rows, "gpu_s"),
+                by_energy=_verdict(row, rows, "energy_j"),
             )
 
 
@@ -41,9 +42,10 @@ def _row(result: ArmResults) -> FrontierRow:
     )
 
 
-def _verdict(row: FrontierRow, rows: Sequence[FrontierRow], cost: Callable[[FrontierRow], Figure]) -> str:
+def _verdict(row: FrontierRow, rows: Sequence[FrontierRow], column: str) -> str:
     """`best` where no other arm beats it by means, `beaten` where the intervals of both cost and accuracy carry it,
     undecided between the two; nothing where the cost is not known."""
+    cost = attrgetter(column)
     if not cost(row).is_known:
         return ""
     own, *known = (Trade(cost(one), one.test_accuracy) for one in (row, *rows) if cost(one).is_known)

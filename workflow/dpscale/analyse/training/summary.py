@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def _planned(result: ArmResults) -> TrainingSummaryRow:
         epochs=result.settings.epochs,
         remedies=result.remedies,
         faster_by=result.changed(OF_SPEED),
-        tuned_trials=tuned["trials"] if tuned else None,
+        tuned_trials=result.trials or None,
         tuned_on=CHOSEN_ON[tuned["chosen_on"]] if tuned else "",
     )
 
@@ -72,8 +72,8 @@ def _measured(
         reason="; ".join(reasons),
         seeds=seeds,
         diverged=diverged,
-        epoch_s=fmean(median(epoch["epoch_s"] for epoch in epochs) for epochs in trained) if trained else nan,
-        images_per_s=fmean(median(epoch["images_per_s"] for epoch in epochs) for epochs in trained) if trained else nan,
+        epoch_s=_mean([median(epoch["epoch_s"] for epoch in epochs) for epochs in trained]),
+        images_per_s=_mean([median(epoch["images_per_s"] for epoch in epochs) for epochs in trained]),
         gpu_s=_mean(result.totals("gpu_s")),
         energy_j=_mean(result.totals("energy_j")),
     )

@@ -74,14 +74,10 @@ def _best_end(arms: Arms, baseline: str | None) -> str:
     }
     against = {arm: rows[0].compared_with or baseline for arm, rows in arms.items()}
     own = [arm for arm in arms if arm not in (baseline, *against.values())]
-    known = {arm: ends[arm] for arm in own if arm in ends}
-    parts, named = [], baseline
-    if known:
-        best = max(known, key=lambda arm: known[arm])
-        parts.append(f"{best} ends{' best,' if len(own) > 1 else ''} at {measured(known[best], PERCENT)}")
-        named = against[best]
-    elif own:
-        parts.append("a seed of every arm diverged")
-    if named in ends:
+    best = max(filter(ends.__contains__, own), key=ends.__getitem__, default="")
+    parts = ["a seed of every arm diverged"] if own else []
+    if best:
+        parts = [f"{best} ends{' best,' if len(own) > 1 else ''} at {measured(ends[best], PERCENT)}"]
+    if (named := against.get(best, baseline)) in ends:
         parts.append(f"the baseline {named} at {measured(ends[named], PERCENT)}")
     return f"Test accuracy: {'; '.join(parts) or 'a seed of every arm diverged'}"

@@ -14,16 +14,21 @@ from dpscale.present.findings.finding import among, largest
 from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import PERCENT, POINTS, Unit
-from dpscale.tables.training import TrainingSummaryRow
+from dpscale.tables.training import TrainingSummaryRow, TwinsRow
 
 Arms = Sequence[TrainingSummaryRow]
 
 
-def findings(arms: Arms, terms: Terms) -> list[str]:
+def findings(arms: Arms, twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
     """Those of the arms of a study, unless they were trained on noise."""
     if terms.synthetic:
         return []
-    said = (large_batch_costs(arms, terms), best_at_a_batch(arms, terms), remedies(arms, terms))
+    said = (
+        large_batch_costs(arms, terms),
+        speed_settings(twins, terms),
+        best_at_a_batch(arms, terms),
+        remedies(arms, terms),
+    )
     return list(map(" ".join, said))
 
 
@@ -40,6 +45,15 @@ def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
         and row.global_batch > baseline.global_batch
     ]
     return ["A larger batch without a remedy loses test accuracy.", *told] if told else []
+
+
+def speed_settings(twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
+    """Where arms end that differ from another one in settings of speed alone."""
+    return [
+        f"{row.arm}{terms.environment(row)} differs from {row.twin} in settings of speed alone, and in test accuracy "
+        f"by {_with_unit(row.twin_accuracy_difference, POINTS)}."
+        for row in twins
+    ]
 
 
 def best_at_a_batch(arms: Arms, terms: Terms) -> list[str]:
@@ -90,12 +104,11 @@ def remedies(arms: Arms, terms: Terms) -> list[str]:
 
 def _compared(arms: Arms) -> list[tuple[TrainingSummaryRow, TrainingSummaryRow]]:
     """Arms with what they are compared with, by environment, global batch and name."""
-    found = {(row.arm, row.environment): row for row in arms}
-    ordered = sorted(arms, key=lambda row: (row.environment, row.global_batch, row.arm))
     return [
-        (row, found[row.compared_with, row.environment])
-        for row in ordered
-        if (row.compared_with, row.environment) in found
+        (row, other)
+        for row in sorted(arms, key=lambda row: (row.environment, row.global_batch, row.arm))
+        for other in arms
+        if (other.arm, other.environment) == (row.compared_with, row.environment)
     ]
 
 
