@@ -118,7 +118,7 @@ def _rare(probes: Probes, seen: Seen, name: str, seconds: float, often: float, l
     """What took so many seconds of the whole time after the warm-up."""
     first = seen.first
     share = min(1.0, seconds / (first["wall_s"] - (first.get("warm_up_s") or 0.0)))
-    cost = exact(seconds / max(1, first["steps"]))
+    cost = exact(seconds / max(1, first["steps"] - first.get("warm_up_steps", 0)))
     evidence = [Evidence("seconds", exact(seconds), SECONDS), count("times", often)]
     return found(name, probes, ProbeCost(cost, exact(share)), evidence, [Remedy("none_of_it", cost)], lines)
 

@@ -119,6 +119,7 @@ class Events:
 
     def start(self) -> None:
         self.collections, self.gc_s, self.longest_s = 0, 0.0, 0.0
+        self.steps = self.steps_with_gc = 0
         self.new_shape_s: list[float] = []
         self.known_shape_s: list[float] = []
         self.compiled_before = compiled()
@@ -134,6 +135,8 @@ class Events:
         self.longest_s = max(self.longest_s, seconds)
 
     def stepped(self, seconds: float) -> None:
+        self.steps += 1
+        self.steps_with_gc += not COLLECTED.left_out
         if self.new_shape:
             self.new_shape = False
             self.new_shape_s.append(seconds)
@@ -142,10 +145,11 @@ class Events:
 
     def report(self) -> dict[str, Any]:
         (count, seconds), (count_before, seconds_before) = compiled(), self.compiled_before
+        gc_s = self.gc_s * self.steps / max(1, self.steps_with_gc)  # as if no block had been without
         usual_s = median(self.known_shape_s or [0.0])
         searched_s = max(0.0, sum(self.new_shape_s) - len(self.new_shape_s) * usual_s)
         return {
-            "gc": {"count": self.collections, "seconds": self.gc_s, "longest_s": self.longest_s},
+            "gc": {"count": self.collections, "seconds": gc_s, "longest_s": self.longest_s},
             "compile": {"count": count - count_before, "seconds": seconds - seconds_before},
             "cudnn_search": {"count": len(self.new_shape_s), "seconds": searched_s},
         }

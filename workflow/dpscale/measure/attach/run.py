@@ -37,6 +37,7 @@ class WatchedRun:
         self.pace = job.get("mode") == "pace"
         self.began = clock()
         self.timing_began: float | None = None
+        self.warm_up_steps = 0
         self.optimisers = Optimisers(optimiser)
         self.ranks = Ranks()
         self.why: str | None = None  # it is only watched
@@ -60,8 +61,9 @@ class WatchedRun:
         turn = self.block.turn
         if not self.optimisers.ends_step(optimiser, turn.phase == "warm-up"):
             return
-        # The first step of a turn holds the switch of an intervention.
-        self.clock.stepped(turn, may_be_pause=self.block.counting or bool(self.clock.times))
+        # The first step after some interventions holds what they begin with.
+        is_first = not self.block.counting and not self.clock.times
+        self.clock.stepped(turn, may_be_pause=not is_first or turn.skip < schedule.SKIPPED_AFTER_SWITCHES)
         if self.clock.left <= 0:
             try:
                 self._border()
@@ -92,7 +94,7 @@ class WatchedRun:
         self.block = StepBlock(self, turn)
 
     def _begin_timing(self) -> None:
-        self.timing_began = clock()
+        self.timing_began, self.warm_up_steps = clock(), NOW.step
         self.optimisers.choose()
         self.processor = report.processor_time()
         EVENTS.start()
@@ -130,6 +132,7 @@ class WatchedRun:
             "steps": NOW.step,
             "wall_s": clock() - self.began,
             "warm_up_s": self.timing_began and self.timing_began - self.began,
+            "warm_up_steps": self.warm_up_steps,
             "counted_steps": self.clock.counted_steps,
             "blocks": self.blocks,
             "machine": report.machine(self.processor, self.folder),
