@@ -18,7 +18,7 @@ from datetime import timedelta
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -33,6 +33,7 @@ from dpscale.formulas.figure import OnServer
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.resnet import build_network
+from dpscale.measure.model.units import compile_by_unit
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.workload.images import classification_loss
@@ -40,7 +41,7 @@ from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
 
 GPUS = 2
-SENDING = ("ddp", "unsent")
+SENDING = ("ddp", "unsent", "unaveraged")
 ROUNDS = 7
 STEPS = {True: 120, False: 25}
 WARM_UP_STEPS = 10
@@ -54,28 +55,31 @@ FAST = {
 }
 NO_BUFFERS = {"ddp_broadcast_buffers": False}
 VIEWS = {**NO_BUFFERS, "ddp_gradient_as_bucket_view": True}
+BY_UNIT = {**FAST, "compile": "by-unit"}
+COPIES = {**BY_UNIT, **NO_BUFFERS, "ddp_reducer": "copies"}
 FUSED = {"fused_optimiser": True}
 # By name: what is trained (`alone` and `together` are plain networks, on one GPU and on both; `unsent` is ddp that
-# fills its buckets and sends nothing), and its settings.
+# fills its buckets and sends nothing, `unaveraged` sends gradients and averages nothing), and its settings.
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "captured: alone": ("alone", FAST),
     "captured: together": ("together", FAST),
     "captured: ddp": ("ddp", FAST),
     "captured: ddp, no buffers": ("ddp", {**FAST, **NO_BUFFERS}),
-    "captured: ddp, views": ("ddp", {**FAST, **VIEWS}),
-    "captured: ddp, views, 5 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 5}),
     "captured: ddp, views, 10 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
     "captured: ddp, views, 10 MiB, unsent": ("unsent", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
-    "captured: ddp, views, 100 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 100}),
-    "captured: ddp, views, bfloat16": ("ddp", {**FAST, **VIEWS, "ddp_gradient_dtype": "bfloat16"}),
+    "captured: together, by unit": ("together", BY_UNIT),
+    "captured: copies, unaveraged": ("unaveraged", COPIES),
+    "captured: copies": ("ddp", COPIES),
     "eager: alone": ("alone", {}),
     "eager: ddp": ("ddp", {}),
-    "eager: ddp, views": ("ddp", VIEWS),
     "eager: alone, fused": ("alone", FUSED),
     "eager: ddp, views, fused": ("ddp", {**VIEWS, **FUSED}),
 }
 # What each rung adds to the one before it: together they are the step.
-LADDER = ("alone", "together", "ddp, views, 10 MiB, unsent", "ddp, views, 10 MiB")
+LADDERS = (
+    ("alone", "together", "ddp, views, 10 MiB, unsent", "ddp, views, 10 MiB"),
+    ("alone", "together", "together, by unit", "copies, unaveraged", "copies"),
+)
 Times = dict[str, list[float]]
 
 
@@ -100,19 +104,20 @@ def main(batch: int, only: str, out: Path | None, shows: bool, files: tuple[Path
 
 
 def table(machines: list[Times]) -> Iterator[str]:
-    """A line per variant: its step and its speedup; then the ladder of one with views."""
+    """A line per variant: its step and its speedup; then the ladders of ddp's best and of copies."""
     for name in machines[0]:
         mode = name.split(":")[0]
         step = _figure(machines, itemgetter(name))
         one = f"{mode}: alone{', fused' if 'fused' in name else ''}"
         speedup = _figure(machines, partial(_speedups, one, name))
         yield f"{name:38} {1e3 * step.value:.3f} ms  speedup {_shown(speedup)}"
-    before: list[float] | None = None
-    for rung in LADDER if "captured: ddp" in machines[0] else ():
-        now = [median(times[f"captured: {rung}"]) for times in machines]
-        added = now if before is None else [b - a for a, b in zip(before, now, strict=True)]
-        yield f"  {rung:38} {1e3 * sum(added) / len(added):+.3f} ms"
-        before = now
+    for ladder in LADDERS if "captured: ddp" in machines[0] else ():
+        before = [0.0] * len(machines)
+        for rung in ladder:
+            now = [median(times[f"captured: {rung}"]) for times in machines]
+            yield f"  {rung:38} {1e3 * fmean(b - a for a, b in zip(before, now, strict=True)):+.3f} ms"
+            before = now
+        yield ""
 
 
 def _speedups(one: str, two: str, times: Times) -> list[float]:
@@ -171,7 +176,9 @@ def _built(kind: str, changes: Mapping[str, Any], batch: int, device: torch.devi
     network = build_network("cifar_resnet18", 64)
     network = in_precision(network, settings.precision, "cuda").to(device).to(memory_format=layout)
     torch.backends.cudnn.benchmark = settings.cuda_graph
-    if settings.compile != "none":
+    if settings.compile == "by-unit":
+        compile_by_unit(network)
+    elif settings.compile != "none":
         network.compile(dynamic=False)
     stream = torch.cuda.Stream(device) if settings.cuda_graph else None
     with torch.cuda.stream(stream) if stream else nullcontext():
@@ -179,6 +186,8 @@ def _built(kind: str, changes: Mapping[str, Any], batch: int, device: torch.devi
             network = parallelise(network, "ddp", [device], settings)
         if kind == "unsent":
             network.register_comm_hook(None, noop_hook)  # type: ignore[operator]
+        if kind == "unaveraged":
+            _average_nothing(network)
     fused = settings.fused_optimiser or None
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, fused=fused)
     step = training_step(network, optimiser, classification_loss, device, layout)
@@ -187,6 +196,12 @@ def _built(kind: str, changes: Mapping[str, Any], batch: int, device: torch.devi
     run: Callable[[Any], Any] = CapturedStep(step, data, device, stream) if stream else step
     torch._dynamo.reset()  # what is captured needs no code any more
     return partial(run, data)
+
+
+def _average_nothing(network: Any) -> None:
+    for message in network._messages:
+        message.average = partial(network._memory.wait_for_others, message._sent)
+        message.arrive = message.put_in_place = lambda: None
 
 
 def _timed(step: Callable[[], Any], steps: int, idle: bool) -> float:

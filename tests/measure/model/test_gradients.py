@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import warm  # noqa: F401  what it is forked from has loaded torch
 from dpscale.measure.model.resnet import build_network
-from dpscale.schemas.settings import WholeStepSettings
+from dpscale.schemas.settings import TimingSettings, WholeStepSettings
 from dpscale.strategies.in_torch import parallelise
 
 BATCH = 8
@@ -34,7 +34,7 @@ def settings(**exchange: Any) -> WholeStepSettings:
 
 def network_and_batch(dtype: torch.dtype, device: torch.device) -> tuple[nn.Module, Tensor, Tensor]:
     torch.manual_seed(0)
-    network = build_network("cifar_resnet18", 4).to(device=device, dtype=dtype)
+    network = build_network("cifar_resnet18", 8).to(device=device, dtype=dtype)
     network.eval()  # batch-norm frozen: its batch statistics differ between shards by design
     images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64).to(device=device, dtype=dtype)
     labels = torch.randint(0, 10, (BATCH,)).to(device)
@@ -99,3 +99,33 @@ def test_dp_computes_the_gradient_of_single(dtype: torch.dtype) -> None:
     devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     network, images, labels = network_and_batch(dtype, devices[0])
     assert relative_error(gradient(parallelise(network, "dp", devices, settings()), images, labels)) < TOLERANCE[dtype]
+
+
+def copying_rank(number: int, ranks: int, folder: str) -> None:
+    device = torch.device("cuda", number % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    dist.init_process_group("cpu:gloo,cuda:gloo", init_method=f"file://{folder}/meet", rank=number, world_size=ranks)
+    network, images, labels = network_and_batch(torch.float64, device)
+    settings = TimingSettings(
+        dataset_source="synthetic", epoch_images=BATCH, ddp_reducer="copies", ddp_broadcast_buffers=False
+    )
+    parallel = parallelise(network, "ddp", [device], settings)
+    for step in range(3):
+        network.zero_grad(set_to_none=True)
+        torch.save(gradient(parallel, images[number::ranks], labels[number::ranks]), f"{folder}/{number}-{step}")
+    dist.barrier()
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_copies_give_every_rank_the_average(ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit the same one. Four ranks share two GPUs where there are no more: torch has to be told."""
+    monkeypatch.setenv("TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES", "1")
+    reference()
+    start_processes(copying_rank, (ranks, str(tmp_path)), nprocs=ranks, start_method="spawn")
+    found = [
+        torch.load(tmp_path / f"{number}-{step}", weights_only=True) for number in range(ranks) for step in range(3)
+    ]
+    print(f"{ranks} ranks: relative error {relative_error(found[0]):.1e}")
+    assert relative_error(found[0]) < 1e-10
+    assert all(torch.equal(found[0], each) for each in found)

@@ -25,6 +25,7 @@ BASE = "base"
 _NOT_TAKEN_APART = {
     "cuda_graph": "a captured step cannot be taken apart",
     "images_on": "steps are taken apart with images on the host",
+    "ddp_reducer": "steps are taken apart with torch's reducer",
     "ddp_gradient_dtype": "steps are taken apart with float32 gradients",
 }
 

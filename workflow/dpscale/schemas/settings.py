@@ -192,9 +192,10 @@ class StepSettings(CollectivesSettings):
     )
     compile: str = step_setting(
         "compile",
-        "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph.",
+        "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph. by-unit "
+        "compiles every stage or block by itself, so that its gradients are there before those of the next.",
         "none",
-        enum=["none", "default", "max-autotune"],
+        enum=["none", "default", "max-autotune", "by-unit"],
     )
     cuda_graph: bool = step_setting(
         "cuda_graph",
@@ -262,6 +263,14 @@ class WholeStepSettings(StepSettings):
 class TimingSettings(WholeStepSettings):
     """What a timing cell depends on, beside its coordinates."""
 
+    ddp_reducer: str = setting(
+        "ddp.reducer",
+        "Who averages ddp's gradients: torch, by its reducer; or, on the GPUs of one server, copies from GPU to GPU, "
+        "which leave multiprocessors to the training. With copies every weight needs a gradient.",
+        "torch",
+        enum=["torch", "copies"],
+        variant_may_set=True,
+    )
     scopes: tuple[str, ...] = setting(
         "scopes",
         "What the clock contains. compute is copy, forward, backward and update, with the epoch's batches already in "

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 from dpscale.errors import WorkloadError
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.size import network_size
+from dpscale.measure.model.units import compile_by_unit
 from dpscale.measure.worker.base import Worker
 from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
 from dpscale.measure.workload.batches import Batch, Step, to_device
@@ -139,9 +140,11 @@ class StepWorker(Worker):
         network = in_precision(self.workload.network(), settings.precision, self.device.type)
         self.network = network_size(network)
         network = network.to(self.device).to(memory_format=self.memory_format)
-        if settings.compile != "none":
-            # In place, before a strategy wraps it. DDP then has torch split the graph at its buckets, so that
-            # allreduces still overlap with the backward pass. Every shape is compiled for itself.
+        # In place, before a strategy wraps it. DDP then has torch split the graph at its buckets, so that allreduces
+        # still overlap with the backward pass. Every shape is compiled for itself.
+        if settings.compile == "by-unit":
+            compile_by_unit(network)
+        elif settings.compile != "none":
             network.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
         return network
 

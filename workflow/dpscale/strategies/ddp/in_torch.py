@@ -11,7 +11,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from dpscale.measure.workload.batches import Batch, Step, first
-from dpscale.schemas.settings import StepSettings, WholeStepSettings
+from dpscale.schemas.settings import StepSettings, TimingSettings, WholeStepSettings
 from dpscale.strategies.ddp import ONE_NODE
 from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
@@ -23,6 +23,10 @@ SETTLES_IMAGES = 8
 
 
 def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
+    if isinstance(settings, TimingSettings) and settings.ddp_reducer == "copies":
+        from dpscale.strategies.ddp.copies import CopiedGradients  # torch's symmetric memory, which a CPU does without
+
+        return CopiedGradients(network, devices[0])
     # Named only where it is not torch's default: newer versions warn of the name.
     without_buffers: dict[str, Any] = {} if settings.ddp_broadcast_buffers else {"broadcast_buffers": False}
     parallel = DistributedDataParallel(

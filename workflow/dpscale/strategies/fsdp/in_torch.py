@@ -6,12 +6,11 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from dpscale.errors import StrategyError
+from dpscale.measure.model.units import units
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.fsdp import GATHERED_ONCE, NO_COMMUNICATION
 from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
-
-_LISTS = (nn.ModuleList, nn.ModuleDict)
 
 
 def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
@@ -32,18 +31,6 @@ def rungs(steps: Steps) -> dict[str, StepVariant]:
         GATHERED_ONCE: steps.variant(once, steps.full_batches),
         WHOLE: steps.whole_step(),
     }
-
-
-def units(network: nn.Module, is_whole: bool = True) -> list[nn.Module]:
-    """What is gathered as one: the stages of a ResNet, the blocks of a transformer, the layers of what has nothing but
-    layers. All other weights go with the network itself, where layers may share them, as embedding and output do."""
-    children = [child for child in network.children() if [*child.parameters()]]
-    blocks = [child for child in children if [*child.children()]]
-    if len(blocks) == 1:
-        return units(blocks[0], is_whole and children == blocks)
-    if blocks:
-        return [part for block in blocks for part in (block.children() if isinstance(block, _LISTS) else [block])]
-    return children if is_whole or isinstance(network, (nn.Sequential, *_LISTS)) else [network]
 
 
 def unit_bytes(network: nn.Module) -> list[int]:
