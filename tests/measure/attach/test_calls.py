@@ -1,5 +1,6 @@
 """Calls that are counted by their line, and answered at once by an intervention; GPUs are not needed for that."""
 
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -74,8 +75,8 @@ def test_interventions_leave_nothing_behind() -> None:
     try:
         before = state(optimiser)
         for probe in PROBES.values():
-            undo = probe.begin(scene)
-            undo()
+            with ExitStack() as undo:
+                probe.begin(scene, undo)
             assert state(optimiser) == before
     finally:
         torch.use_deterministic_algorithms(False)

@@ -10,6 +10,7 @@ import gc
 import sys
 import time
 from statistics import median
+from types import FrameType
 from typing import Any
 
 import torch
@@ -43,24 +44,25 @@ class Calls:
             self.count += 1
             if self.left_out:
                 return self.answer
-            if self.inside:  # one of these calls another
-                return real(*args, **kwargs)
-            NOW.border = NOW.border or self.border
-            self.inside, began = True, clock()
-            try:
-                return real(*args, **kwargs)
-            finally:
-                self.inside = False
-                self.add(sys._getframe(1), clock() - began)
+            return self.timed(sys._getframe(1), real, args, kwargs)
 
         return hook
 
-    def add(self, by: Any, seconds: float) -> None:
-        self.seconds += seconds
-        if NOW.as_it_is:
-            sums = self.lines.setdefault(line_of(by), [0, 0.0])
-            sums[0] += 1
-            sums[1] += seconds
+    def timed(self, by: FrameType, real: Hooked, args: Any, kwargs: Any) -> Any:
+        """What the real one answers; by whom it was called, and how long that took, is noted."""
+        if self.inside:  # one of these calls another
+            return real(*args, **kwargs)
+        NOW.border = NOW.border or self.border
+        self.inside, began = True, clock()
+        try:
+            return real(*args, **kwargs)
+        finally:
+            self.inside, seconds = False, clock() - began
+            self.seconds += seconds
+            if NOW.as_it_is:
+                sums = self.lines.setdefault(line_of(by), [0, 0.0])
+                sums[0] += 1
+                sums[1] += seconds
 
     def report(self) -> list[dict[str, Any]]:
         """A row per line, those that take longest first."""
@@ -87,12 +89,7 @@ class Numbers(Calls):
             key = by.f_code, by.f_lasti, real, tensor.shape, tensor.dtype
             if self.left_out and key in self.last:
                 return _copy(self.last[key])
-            self.inside, began = True, clock()
-            try:
-                value = real(*args, **kwargs)
-            finally:
-                self.inside = False
-            self.add(by, clock() - began)
+            value = self.timed(by, real, args, kwargs)
             if not (isinstance(value, Tensor) and value.requires_grad) and tensor.numel() <= LARGE:
                 self.last[key] = _copy(value)
             return value

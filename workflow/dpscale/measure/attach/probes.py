@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +15,6 @@ from .hooks import NOW
 from .loader import LOADING
 from .network import NETWORK
 
-Undo = Callable[[], None]
 # Parts of the time below which it is not tried without.
 LITTLE_LOADING, LITTLE_GC = 0.01, 0.005
 # So few tensors are no work for an optimiser.
@@ -32,42 +32,31 @@ class Scene(NamedTuple):
     seconds: float
 
 
+Begin = Callable[[Scene, ExitStack], None]  # leaves in the stack what undoes it
+
+
 class Intervention(NamedTuple):
     fits: Callable[[Scene], Any]  # whether it can change something here
-    begin: Callable[[Scene], Undo]
+    begin: Begin
 
 
-def _set(*changes: tuple[Any, str, Any]) -> Callable[[Any], Undo]:
+def _set(*changes: tuple[Any, str, Any]) -> Begin:
     """An intervention that sets attributes of objects, and afterwards sets them as they were."""
 
-    def begin(_scene: Any) -> Undo:
-        before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-        _assign(changes)
-        return lambda: _assign(before)
+    def begin(_scene: Scene, undo: ExitStack) -> None:
+        for owner, name, value in changes:
+            undo.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, value)
 
     return begin
 
 
-def _assign(values: Sequence[tuple[Any, str, Any]]) -> None:
-    for owner, name, value in values:
-        setattr(owner, name, value)
-
-
-def _all(*begins: Callable[[Any], Undo]) -> Callable[[Any], Undo]:
-    def begin(scene: Any) -> Undo:
-        undoing = [of(scene) for of in begins]
-
-        def undo() -> None:
-            for of_one in undoing:
-                of_one()
-
-        return undo
+def _all(*begins: Begin) -> Begin:
+    def begin(scene: Scene, undo: ExitStack) -> None:
+        for one in begins:
+            one(scene, undo)
 
     return begin
-
-
-def _nothing() -> None:
-    pass
 
 
 # Communication
@@ -88,8 +77,8 @@ def _accumulates(scene: Scene) -> bool:
     return _with_ddp(scene) and is_one and backwards == forwards and synchronised > 1
 
 
-def _only_last(scene: Scene) -> Undo:
-    return _set((NETWORK, "only_last", (NETWORK.each_step() or (0,))[0]))(scene)
+def _only_last(scene: Scene, undo: ExitStack) -> None:
+    _set((NETWORK, "only_last", (NETWORK.each_step() or (0,))[0]))(scene, undo)
 
 
 # Loading
@@ -103,40 +92,34 @@ def _loads(scene: Scene) -> bool:
     return bool(used) and not LOADING.in_place and not quick
 
 
-def _keep(_scene: Scene) -> Undo:
+def _keep(_scene: Scene, undo: ExitStack) -> None:
     LOADING.keeping = True
-    return LOADING.release
+    undo.callback(LOADING.release)
 
 
 # Garbage, and switches
 
 
-def _gc_off(_scene: Scene) -> Undo:
-    on = gc.isenabled()
+def _gc_off(_scene: Scene, undo: ExitStack) -> None:
+    if gc.isenabled():
+        undo.callback(gc.enable)
     gc.disable()
-    return gc.enable if on else _nothing
 
 
-def _anomaly_off(_scene: Scene) -> Undo:
-    was_on, checks = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-    EVENTS.anomaly_off = True
+def _anomaly_off(scene: Scene, undo: ExitStack) -> None:
+    undo.callback(torch.set_anomaly_enabled, torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+    _set((EVENTS, "anomaly_off", True))(scene, undo)
     torch.set_anomaly_enabled(False)
-
-    def undo() -> None:
-        EVENTS.anomaly_off = False
-        torch.set_anomaly_enabled(was_on, checks)
-
-    return undo
 
 
 def _is_deterministic(_scene: Scene) -> bool:
     return torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
 
 
-def _deterministic_off(_scene: Scene) -> Undo:
+def _deterministic_off(_scene: Scene, undo: ExitStack) -> None:
     was_on, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    undo.callback(torch.use_deterministic_algorithms, was_on, warn_only=warns)
     torch.use_deterministic_algorithms(False)
-    return lambda: torch.use_deterministic_algorithms(was_on, warn_only=warns)
 
 
 # Precision
@@ -152,8 +135,12 @@ def dtypes(optimisers: Sequence[Any]) -> dict[str, float]:
 
 
 def parameters(optimisers: Sequence[Any]) -> list[Any]:
-    unique = {id(p): p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
-    return list(unique.values())
+    """Of all optimisers, each once."""
+    return list({id(parameter): parameter for group in _groups(optimisers) for parameter in group["params"]}.values())
+
+
+def _groups(optimisers: Sequence[Any]) -> list[dict[str, Any]]:
+    return [group for optimiser in optimisers for group in optimiser.param_groups]
 
 
 def _in_float32(scene: Scene) -> bool:
@@ -165,20 +152,15 @@ def _in_float32(scene: Scene) -> bool:
     return is_widest and not EVENTS.autocast and not torch.is_autocast_enabled("cuda")
 
 
-def _autocast(_scene: Scene) -> Undo:
+def _autocast(_scene: Scene, undo: ExitStack) -> None:
     """For the whole process. Casts are not cached: the cache is emptied where a context ends, and none does here."""
-    dtype, cached = torch.get_autocast_dtype("cuda"), torch.is_autocast_cache_enabled()
+    undo.callback(torch.clear_autocast_cache)
+    undo.callback(torch.set_autocast_dtype, "cuda", torch.get_autocast_dtype("cuda"))
+    undo.callback(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled())
+    undo.callback(torch.set_autocast_enabled, "cuda", False)
     torch.set_autocast_dtype("cuda", torch.bfloat16)
     torch.set_autocast_cache_enabled(False)
     torch.set_autocast_enabled("cuda", True)
-
-    def undo() -> None:
-        torch.set_autocast_enabled("cuda", False)
-        torch.set_autocast_cache_enabled(cached)
-        torch.set_autocast_dtype("cuda", dtype)
-        torch.clear_autocast_cache()
-
-    return undo
 
 
 # The optimiser
@@ -186,8 +168,7 @@ def _autocast(_scene: Scene) -> Undo:
 
 def _not_fused(scene: Scene) -> bool:
     """Many plain tensors on one kind of device, under optimisers that can be."""
-    tensors = parameters(scene.optimisers)
-    groups = [group for optimiser in scene.optimisers for group in optimiser.param_groups]
+    tensors, groups = parameters(scene.optimisers), _groups(scene.optimisers)
     return (
         len(tensors) >= FEW_TENSORS
         and all(type(optimiser) in FUSED for optimiser in scene.optimisers)
@@ -196,19 +177,12 @@ def _not_fused(scene: Scene) -> bool:
     )
 
 
-def _fused(scene: Scene) -> Undo:
-    groups = [group for optimiser in scene.optimisers for group in optimiser.param_groups]
-    before = [{name: group.get(name) for name in ("fused", "foreach")} for group in groups]
-    for group in groups:
+def _fused(scene: Scene, undo: ExitStack) -> None:
+    for group in _groups(scene.optimisers):
+        undo.callback(group.update, {name: group.get(name) for name in ("fused", "foreach")})
         group.update(fused=True, foreach=False)
+    undo.callback(_counts_of_steps, scene, on_gpu=False)
     _counts_of_steps(scene, on_gpu=scene.on_gpu)
-
-    def undo() -> None:
-        for group, values in zip(groups, before):  # noqa: B905, for Python 3.9
-            group.update(values)
-        _counts_of_steps(scene, on_gpu=False)
-
-    return undo
 
 
 def _counts_of_steps(scene: Scene, on_gpu: bool) -> None:
@@ -222,33 +196,34 @@ def _counts_of_steps(scene: Scene, on_gpu: bool) -> None:
 _no_allreduce = _set((NETWORK, "no_allreduce", True))
 _cuda, _cudnn = torch.backends.cuda, torch.backends.cudnn
 
+# In the order in which they are worth their time, where a step takes so long that not everything fits.
 PROBES: dict[str, Intervention] = {
     "no_allreduce": Intervention(_with_ddp, _no_allreduce),
-    "no_buffers": Intervention(_sends_buffers, _set((NETWORK, "no_buffers", True))),
-    "batch_kept": Intervention(_loads, _keep),
-    "batch_kept_no_allreduce": Intervention(
-        lambda scene: _with_ddp(scene) and _loads(scene), _all(_keep, _no_allreduce)
-    ),
-    "accumulated": Intervention(_accumulates, _only_last),
-    "no_waiting": Intervention(
-        lambda scene: scene.on_gpu and ASKED.count + SYNCHRONISED.count,
-        _set((ASKED, "left_out", True), (SYNCHRONISED, "left_out", True)),
-    ),
-    "no_emptying": Intervention(lambda _: 10 * EMPTIED.count >= NOW.step, _set((EMPTIED, "left_out", True))),
-    "gc_off": Intervention(
-        lambda scene: EVENTS.gc_s > LITTLE_GC * scene.seconds, _all(_gc_off, _set((COLLECTED, "left_out", True)))
-    ),
-    "anomaly_off": Intervention(lambda _: EVENTS.anomaly, _anomaly_off),
-    "deterministic_off": Intervention(
-        _is_deterministic, _all(_deterministic_off, _set((_cudnn, "deterministic", False)))
-    ),
     "cudnn_benchmark_off": Intervention(
         lambda scene: scene.on_gpu and _cudnn.benchmark,
         _set((_cudnn, "benchmark", False), (EVENTS, "search_off", True)),
     ),
+    "batch_kept": Intervention(_loads, _keep),
+    "no_waiting": Intervention(
+        lambda scene: scene.on_gpu and ASKED.count + SYNCHRONISED.count,
+        _set((ASKED, "left_out", True), (SYNCHRONISED, "left_out", True)),
+    ),
+    "accumulated": Intervention(_accumulates, _only_last),
+    "no_buffers": Intervention(_sends_buffers, _set((NETWORK, "no_buffers", True))),
+    "no_emptying": Intervention(lambda _: 10 * EMPTIED.count >= NOW.step, _set((EMPTIED, "left_out", True))),
+    "anomaly_off": Intervention(lambda _: EVENTS.anomaly, _anomaly_off),
     "precision": Intervention(
         lambda scene: _in_float32(scene) and not (_cuda.matmul.allow_tf32 and _cudnn.allow_tf32),
         _set((_cuda.matmul, "allow_tf32", True), (_cudnn, "allow_tf32", True)),
+    ),
+    "batch_kept_no_allreduce": Intervention(
+        lambda scene: _with_ddp(scene) and _loads(scene), _all(_keep, _no_allreduce)
+    ),
+    "gc_off": Intervention(
+        lambda scene: EVENTS.gc_s > LITTLE_GC * scene.seconds, _all(_gc_off, _set((COLLECTED, "left_out", True)))
+    ),
+    "deterministic_off": Intervention(
+        _is_deterministic, _all(_deterministic_off, _set((_cudnn, "deterministic", False)))
     ),
     "autocast_bfloat16": Intervention(_in_float32, _autocast),
     "fused_optimiser": Intervention(_not_fused, _fused),
@@ -267,9 +242,12 @@ def _fits(probe: Intervention, scene: Scene) -> bool:
         return False
 
 
-def begin(name: str, scene: Scene) -> Undo:
-    """Sets an intervention. What it gives back undoes it. One that this process has not is none."""
-    return PROBES[name].begin(scene) if name in PROBES else _nothing
+def begin(name: str, scene: Scene) -> ExitStack:
+    """Sets an intervention, which is undone when the stack is closed. A script as it is has none."""
+    undo = ExitStack()
+    if name in PROBES:
+        PROBES[name].begin(scene, undo)
+    return undo
 
 
 def hindrance(scene: Scene) -> str | None:

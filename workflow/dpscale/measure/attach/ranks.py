@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
@@ -40,7 +39,8 @@ class Ranks:
             if self._store is not None:
                 self._store.set(key, json.dumps(turn))
             return turn
-        _wait(lambda: self._has(key), PATIENCE_S, 0.001)
+        # Asked again and again: to wait in the store would keep it from torch's own threads.
+        _wait(lambda: self._store.check([key]), PATIENCE_S, 0.001)
         return Turn(*json.loads(self._store.get(key)))
 
     def all_here(self) -> bool:
@@ -60,16 +60,6 @@ class Ranks:
         try:
             _wait(lambda: self._store.add(key, 0) >= self.world_size, patience_s, 0.01)
         except TimeoutError:
-            return False
-        return True
-
-    def _has(self, key: str) -> bool:
-        """Asked again and again: to wait in the store would keep it from torch's own threads."""
-        if hasattr(self._store, "check"):
-            return bool(self._store.check([key]))
-        try:
-            self._store.wait([key], timedelta(milliseconds=20))
-        except Exception:
             return False
         return True
 

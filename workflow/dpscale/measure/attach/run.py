@@ -179,7 +179,7 @@ class StepBlock:
         run.optimisers.synchronise()
         seconds = clock() - self.counted_from
         as_it_is, NOW.as_it_is, NOW.counting = NOW.as_it_is, False, False
-        self.undo()
+        self.undo.close()
         if turn.phase == "timing":
             run.blocks.append(steps.block(turn, seconds))
         if as_it_is or turn.phase == "warm-up":

@@ -12,19 +12,6 @@ from .calls import compiled
 from .loader import KEPT, LOADING
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")  # two of a kind in each round: how much equal blocks differ
-# What is left out last, where a step takes so long that not everything fits.
-FIRST = (
-    "no_allreduce",
-    "cudnn_benchmark_off",
-    "batch_kept",
-    "no_waiting",
-    "accumulated",
-    "no_buffers",
-    "no_emptying",
-    "anomaly_off",
-    "precision",
-    "batch_kept_no_allreduce",
-)
 # Could fail in the middle of a script: in later rounds only, when there is something to tell already.
 RISKY = ("autocast_bfloat16",)
 RISKY_FROM, RISKY_SECONDS = 2, 25.0
@@ -90,13 +77,9 @@ def skipped(probe: str, before: str, queued: int) -> int:
 
 
 def that_fit(probes: Sequence[str], step_s: float, seconds: float) -> list[str]:
-    """The probes of which LEAST_ROUNDS rounds fit into `seconds`, those of FIRST before others; at least two."""
+    """The first probes of which LEAST_ROUNDS rounds fit into `seconds`; at least two."""
     room = int(seconds / LEAST_ROUNDS / (step_s * (LEAST_STEPS + SKIPPED))) - len(AS_IT_IS)
-    wanted = sorted(
-        (name for name in probes if name not in RISKY or seconds >= RISKY_SECONDS),
-        key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST),
-    )
-    return wanted[: max(2, room)]
+    return [name for name in probes if name not in RISKY or seconds >= RISKY_SECONDS][: max(2, room)]
 
 
 def plan(run: Any) -> Iterator[Turn]:
