@@ -26,9 +26,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dpscale.formulas.statistics import median_of_blocks
-from dpscale.measure.attach import calls, loader, network
+from dpscale.measure.attach import calls, hooks, loader, network
 from dpscale.measure.attach.hooks import NOW
-from dpscale.measure.attach.run import Attached
+from dpscale.measure.attach.run import install
 from dpscale.vocabulary.causes import PROBES
 
 LAYERS = 40  # of the first trial
@@ -60,10 +60,10 @@ def main(device: str, step_ms: float, block_steps: int, seconds: float) -> None:
         steps = training(device, round(LAYERS * step_ms / 1e3 / trial_s))
         # No interventions: what they leave behind in caches is not the hooks' cost.
         job = {"minutes": 60.0, "mode": "diagnose", "leave_out": list(PROBES)}
-        attached = Attached(job, Path(folder))
+        install(job, Path(folder))
         while not NOW.as_it_is:
             next(steps)
-        rounds = list(in_rounds(attached, steps, block_steps, seconds))
+        rounds = list(in_rounds(steps, block_steps, seconds))
         report(device, rounds)
         dist.destroy_process_group()
 
@@ -98,20 +98,20 @@ def measured(steps: Iterator[None], count: int) -> Seconds:
     return Seconds((time.perf_counter() - wall) / count, (time.process_time() - worked) / count)
 
 
-def in_rounds(attached: Attached, steps: Iterator[None], count: int, seconds: float) -> Iterator[Round]:
+def in_rounds(steps: Iterator[None], count: int, seconds: float) -> Iterator[Round]:
     """Two blocks with hooks, and two without; with hooks it begins and ends."""
     until, hooked, order = time.monotonic() + seconds, True, random.Random(0)
     while time.monotonic() < until:
         found: Round = {True: [], False: []}
         for wanted in order.sample([True, True, False, False], 4):
             if wanted != hooked:
-                (attached.put_back if wanted else attached.take_out)()
+                (hooks.put_back if wanted else hooks.take_out)()
                 hooked = wanted
                 assert hooks_at_their_places() == {hooked}
             found[wanted].append(measured(steps, count))
         yield found
     if not hooked:
-        attached.put_back()
+        hooks.put_back()
 
 
 def hooks_at_their_places() -> set[bool]:

@@ -32,7 +32,7 @@ def test_a_script_that_ends_early_leaves_what_there_is(tmp_path: Path) -> None:
     run = run_attached(tmp_path, looped(tmp_path, "7"), minutes=5)
     assert (run.code, run.output) == (0, "the end\n")
     (process,) = run.processes
-    assert (process["status"], process["steps"], process["blocks"]) == ("few steps", 6, [])
+    assert (process["status"], process["steps"], process["blocks"]) == ("few steps", 7, [])
 
 
 def test_a_script_that_fails_keeps_its_error(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_script_that_fails_keeps_its_error(tmp_path: Path) -> None:
     assert run.code == 1
     assert run.output.endswith("AssertionError: mine\n")
     assert "measure/attach" not in run.output
-    assert run.processes[0]["steps"] == 49
+    assert run.processes[0]["steps"] == 50
 
 
 def test_a_script_that_catches_every_exception_ends_all_the_same(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_without_dpscale_nothing_but_torch_is_loaded(tmp_path: Path) -> None:
     seen = "[name for name in sys.modules if name.split('.')[0] in ('dpscale', 'pandas', 'click', 'jinja2', 'yaml')]"
     run = run_attached(tmp_path, looped(tmp_path, "30", f"assert not {seen}, {seen}"), 5, python=sys.executable)
     assert run.code == 0, run.output
-    assert run.processes[0]["steps"] == 29
+    assert run.processes[0]["steps"] == 30
     imports = subprocess.run(
         ["grep", "-rhoE", r"^ *(from|import) [a-z_.]+", str(SITE.parent)], capture_output=True, text=True, check=True
     )

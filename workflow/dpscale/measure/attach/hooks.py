@@ -6,9 +6,10 @@ import functools
 import linecache
 import sysconfig
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 Line = tuple[str, int]  # file and number
 Hooked = Callable[..., Any]
@@ -33,43 +34,37 @@ class Now:
 NOW = Now()
 
 
-class Put(NamedTuple):
-    """A hook at its place, and what stood there; None where the owner inherits it."""
-
-    owner: Any
-    name: str
-    hook: Hooked
-    own: Any
+_ALL: list[tuple[Callable[[], Any], Callable[[], Any]]] = []  # what puts each in, and takes it out
 
 
-_ALL: list[Put] = []
+def add(put_in: Callable[[], Any], take_out: Callable[[], Any]) -> None:
+    """A hook of any kind."""
+    put_in()
+    _ALL.append((put_in, take_out))
 
 
 def put(places: Places) -> None:
     """Puts hooks where there is something to hook. torch.compile leaves them out of its graphs."""
     for owner, names, make in places:
         for name in names.split():
-            real = getattr(owner, name, None)
+            real, own = getattr(owner, name, None), vars(owner).get(name) if owner else None
             if real is not None and not hasattr(real, "dpscale_hook"):
                 hook: Any = functools.wraps(real)(make(real))
                 hook.dpscale_hook = True
                 leave_out_of_graphs(hook)
-                _ALL.append(Put(owner, name, hook, vars(owner).get(name)))
-                setattr(owner, name, hook)
+                as_it_was = partial(delattr, owner, name) if own is None else partial(setattr, owner, name, own)
+                add(partial(setattr, owner, name, hook), as_it_was)
 
 
 def take_out() -> None:
     """All of them: torch is as it was."""
-    for one in _ALL:
-        if one.own is None:
-            delattr(one.owner, one.name)
-        else:
-            setattr(one.owner, one.name, one.own)
+    for _, take in _ALL:
+        take()
 
 
 def put_back() -> None:
-    for one in _ALL:
-        setattr(one.owner, one.name, one.hook)
+    for put_in, _ in _ALL:
+        put_in()
 
 
 def leave_out_of_graphs(hook: Any) -> None:

@@ -22,11 +22,13 @@ class Sampler:
         self._watched = threading.get_ident()
         self.latest: deque[tuple[int, Line | None, str]] = deque(maxlen=4000)  # step, line, function
         self.steady: Counter[Line | None] = Counter()
-        self.stopped = True
 
     def start(self) -> None:
         self.stopped = False
         threading.Thread(target=self._watch, name="dpscale", daemon=True).start()
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def _watch(self) -> None:
         while not self.stopped:

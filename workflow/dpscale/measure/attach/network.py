@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+from .calls import EXCHANGED
 from .hooks import NOW, Hooked, Places
 
 
@@ -34,6 +35,10 @@ class Forwards:
         seen = self.per_step[1:]
         usual = Counter(seen).most_common(1)
         return usual[0][0] if usual and usual[0][1] >= 0.9 * len(seen) else None
+
+    def exchanges_itself(self) -> bool:
+        """Whether the script has told DDP how gradients are exchanged."""
+        return any(getattr(ddp, "_comm_hooks", None) for ddp in self.ddp)
 
     def strategy(self, ranks: int) -> str:
         """What the processes do together: ddp, dp, other or single."""
@@ -80,7 +85,11 @@ def _dp_forward(real: Hooked) -> Hooked:
 def _backward(real: Hooked) -> Hooked:
     def backward(*args: Any, **kwargs: Any) -> Any:
         NETWORK.backwards += 1
-        return real(*args, **kwargs)
+        EXCHANGED.inside = NETWORK.exchanges_itself()  # what it sends here are the gradients
+        try:
+            return real(*args, **kwargs)
+        finally:
+            EXCHANGED.inside = False
 
     return backward
 

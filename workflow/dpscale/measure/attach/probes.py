@@ -250,17 +250,21 @@ def begin(name: str, scene: Scene) -> ExitStack:
     return undo
 
 
+SHARDED = {"FSDP shards its parameters": "fsdp", "DeepSpeed trains it": "deepspeed"}  # and what they are called
+
+
 def hindrance(scene: Scene) -> str | None:
     """Why this script is only watched."""
+    fsdp, deepspeed = SHARDED
     kinds = {type(p).__name__ for p in parameters(scene.optimisers)}
     if {"torch.distributed.fsdp", "deepspeed"} & sys.modules.keys():
         kinds |= {type(thing).__name__ for thing in gc.get_objects()}
     if kinds & {"DTensor", "FlatParameter", "FullyShardedDataParallel"}:
-        return "fsdp"
+        return fsdp
     if "DeepSpeedEngine" in kinds:
-        return "deepspeed"
-    if any(getattr(ddp, "_comm_hooks", None) for ddp in NETWORK.ddp):
-        return "communication hook"
+        return deepspeed
+    if NETWORK.exchanges_itself():
+        return "DDP has a communication hook of the script"
     if any(ddp._join_config.enable or getattr(ddp, "_use_python_reducer", False) for ddp in NETWORK.ddp):
         return "uneven inputs are joined, or compiled autograd reduces"
     return None

@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import time
+from functools import partial
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class WatchedRun:
         self.heard = 0
         self.block = StepBlock(self, Turn("warm-up", 0, "as_it_is", 0, schedule.WARM_UP_STEPS))
         if self.sampler:
-            self.sampler.start()
+            hooks.add(self.sampler.start, self.sampler.stop)
             hooks.put(calls.WAITS if self.optimisers.on_gpu else ())
         self.ending = Ending(self)
 
@@ -74,8 +75,6 @@ class WatchedRun:
             self.clock.since = clock()
 
     def _border(self) -> None:
-        if self.ending.refused:
-            self.ending.end()
         if not self.block.counting and self.block.turn.steps:
             self.block.count()
             return
@@ -140,8 +139,7 @@ class WatchedRun:
         if self.sampler is None:
             return values
         found = report.seen(self.optimisers.living(), self.optimisers.on_gpu, self.ranks.world_size)
-        if self.why in ("fsdp", "deepspeed"):
-            found["strategy"] = self.why
+        found["strategy"] = probes.SHARDED.get(self.why or "", found["strategy"])
         return {**values, **found, **self.found, "gaps": self.clock.gaps, "lines": self.sampler.report()}
 
     def _status(self) -> str:
@@ -203,9 +201,8 @@ class Ending:
         self.refused += 1
         if self.refused == 1:
             NOW.counting = NOW.as_it_is = False
-            if self.run.sampler:
-                self.run.sampler.stopped = True
             hooks.take_out()
+            register_optimizer_step_post_hook(lambda *_: self.end())
             report.write(self.run.folder, "process", self.run.report())
             self.run.ranks.leave()
             self.tell_progress("ended")
@@ -224,52 +221,41 @@ class Ending:
         report.write(self.run.folder, "progress", {"phase": phase, "left_s": left_s})
 
 
-class Attached:
-    """All hooks in a process, which begin a run where an optimiser steps for the first time. A forked process begins
-    anew. For `pace`, optimisers alone are hooked."""
+class Beginning:
+    """Begins a run where an optimiser steps for the first time in a process. A forked process begins anew."""
 
     def __init__(self, job: dict[str, Any], folder: Path) -> None:
         self.job, self.folder = job, folder
         self.run: WatchedRun | None = None
         self.tried = False
-        os.register_at_fork(after_in_child=self.forget)
-        hooks.leave_out_of_graphs(Attached.stepped)
-        if job.get("mode") != "pace":
-            for module in (calls, loader, network):
-                hooks.put(module.PLACES)
-        self._begin()
 
-    def _begin(self) -> None:
-        self.handle = register_optimizer_step_post_hook(self.stepped)
-        if self.job.get("mode") != "pace":
-            gc.callbacks.append(EVENTS.collected)
+    def listen(self) -> None:
+        self.listening = register_optimizer_step_post_hook(self.stepped)
 
     def stepped(self, optimiser: Any, *_arguments: Any) -> None:
-        """After each step of every optimiser."""
         if self.run is not None:
             self.run.stepped(optimiser)
         elif not self.tried:
             self.tried = True
+            NOW.step = 1
             try:
                 self.run = WatchedRun(self.job, self.folder, optimiser)
             except Exception as error:
                 report.write(self.folder, "problem", {"why": f"{type(error).__name__}: {error}"})
 
-    def take_out(self) -> None:
-        """Every hook: torch and Python are as they were."""
-        self.handle.remove()
-        gc.callbacks.remove(EVENTS.collected)
-        hooks.take_out()
-        if self.run and self.run.sampler:
-            self.run.sampler.stopped = True
-
-    def put_back(self) -> None:
-        self._begin()
-        hooks.put_back()
-        if self.run and self.run.sampler:
-            self.run.sampler.start()
-
     def forget(self) -> None:
         """In a child of os.fork: a worker of a DataLoader, or a rank."""
         self.run, self.tried = None, False
         NOW.counting, NOW.as_it_is, NOW.step = False, False, 0
+
+
+def install(job: dict[str, Any], folder: Path) -> None:
+    """Puts all hooks in; for `pace` those of optimisers alone."""
+    beginning = Beginning(job, folder)
+    hooks.leave_out_of_graphs(Beginning.stepped)
+    os.register_at_fork(after_in_child=beginning.forget)
+    hooks.add(beginning.listen, lambda: beginning.listening.remove())
+    if job.get("mode") != "pace":
+        hooks.add(partial(gc.callbacks.append, EVENTS.collected), partial(gc.callbacks.remove, EVENTS.collected))
+        for module in (calls, loader, network):
+            hooks.put(module.PLACES)

@@ -48,9 +48,9 @@ def _hook_in(torch: Any) -> None:
         if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
             why = f"torch {torch.__version__} is older than 2.4"
         else:
-            from .run import Attached
+            from .run import install
 
-            Attached(job, folder)
+            install(job, folder)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
     if why:
