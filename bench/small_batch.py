@@ -12,6 +12,7 @@ machines in the table of several.
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
@@ -85,7 +86,12 @@ Times = dict[str, list[float]]
 
 @click.command()
 @click.option("--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Images per GPU and step.")
-@click.option("--only", default="", help="Variants whose names begin so.")
+@click.option(
+    "--only",
+    default="captured|eager",
+    show_default=True,
+    help="Variants whose names this fits, as a regular expression.",
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The JSON file to write.")
 @click.option("--table", "shows", is_flag=True, help="Show the files of several machines, and measure nothing.")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -95,7 +101,7 @@ def main(batch: int, only: str, out: Path | None, shows: bool, files: tuple[Path
         if out is None or torch.cuda.device_count() < GPUS:
             raise click.UsageError(f"needs {GPUS} GPUs and --out")
         with TemporaryDirectory() as folder:
-            names = [name for name in VARIANTS if name.startswith(only)]
+            names = [name for name in VARIANTS if re.match(only, name)]
             start_processes(_rank, (names, batch, out.absolute(), folder), nprocs=GPUS, start_method="spawn")
         files = (out,)
     measured = [json.loads(file.read_text()) for file in files]
@@ -111,7 +117,9 @@ def table(machines: list[Times]) -> Iterator[str]:
         one = f"{mode}: alone{', fused' if 'fused' in name else ''}"
         speedup = _figure(machines, partial(_speedups, one, name))
         yield f"{name:38} {1e3 * step.value:.3f} ms  speedup {_shown(speedup)}"
-    for ladder in LADDERS if "captured: ddp" in machines[0] else ():
+    for ladder in LADDERS:
+        if any(f"captured: {rung}" not in machines[0] for rung in ladder):
+            continue
         before = [0.0] * len(machines)
         for rung in ladder:
             now = [median(times[f"captured: {rung}"]) for times in machines]
@@ -160,8 +168,9 @@ def _rank(rank: int, names: list[str], batch: int, out: Path, folder: str) -> No
         out.write_text(
             json.dumps({"gpu": name, "torch": torch.__version__, "batch": batch, "times_s": times}, indent=1)
         )
-    dist.barrier(device_ids=[rank])
+    built.clear()  # no rank ends while another one's graph still reads its memory
     torch.cuda.synchronize()
+    dist.all_reduce(torch.zeros(1))
 
 
 def _kind(name: str) -> str:
