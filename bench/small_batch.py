@@ -34,12 +34,12 @@ from dpscale.formulas.figure import OnServer
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.resnet import build_network
-from dpscale.measure.model.units import compile_by_unit
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.workload.images import classification_loss
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
+from dpscale.strategies.units import compile_by_unit
 
 GPUS = 2
 SENDING = ("ddp", "unsent", "unaveraged")

@@ -14,12 +14,12 @@ from dpscale.measure.launch.cells import time_cell
 from dpscale.measure.launch.job import Run
 from dpscale.measure.model.precision import Autocast
 from dpscale.measure.model.resnet import build_network
-from dpscale.measure.model.units import units
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.records.files import read_record
 from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
+from dpscale.strategies.units import units
 from quick_ladder import QUICK
 from warm_workers import outcome_of_two, warm_workers
 from workload_file import SAMPLES, written

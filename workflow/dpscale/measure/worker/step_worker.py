@@ -18,7 +18,6 @@ from torch.utils.data import Dataset
 from dpscale.errors import WorkloadError
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.size import network_size
-from dpscale.measure.model.units import compile_by_unit
 from dpscale.measure.worker.base import Worker
 from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
 from dpscale.measure.workload.batches import Batch, Step, to_device
@@ -30,6 +29,7 @@ from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.known import strategy
+from dpscale.strategies.units import compile_by_unit
 
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 # torch's own max-autotune would also put parts of the step in CUDA graphs, which is a setting of its own here.

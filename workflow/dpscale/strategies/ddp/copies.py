@@ -14,7 +14,7 @@ import torch.distributed._symmetric_memory as symmetric
 from torch import Tensor, nn
 
 from dpscale.errors import StrategyError
-from dpscale.measure.model.units import weights_by_unit
+from dpscale.strategies.units import weights_by_unit
 
 # A copy takes some microseconds, however small it is. Weights below this size go by one kernel for all of them.
 SMALL_BYTES = 200_000

@@ -6,11 +6,11 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from dpscale.errors import StrategyError
-from dpscale.measure.model.units import units
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.fsdp import GATHERED_ONCE, NO_COMMUNICATION
 from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
+from dpscale.strategies.units import units
 
 
 def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
