@@ -62,6 +62,45 @@ def test_unchanged(
     assert {row["file"] for row in first["lines"]} == {word for word in command if word.endswith(".py")}
 
 
+WATCHED = """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo")
+net = nn.Linear(8, 8)
+if {shard}:
+    fully_shard(net, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
+else:
+    net = nn.parallel.DistributedDataParallel(net)
+    net.register_comm_hook(None, allreduce_hook)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+while True:
+    optimizer.zero_grad()
+    net(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("shard", "why", "strategy"),
+    [
+        (True, "FSDP shards its parameters", "fsdp"),
+        (False, "DDP has a communication hook of the script", "ddp"),
+    ],
+)
+def test_what_cannot_be_undone_is_only_watched(shard: bool, why: str, strategy: str, tmp_path: Path) -> None:
+    """In a script that starts torchrun itself. What a hook of DDP sends is no collective of the script's own."""
+    (tmp_path / "script.py").write_text(WATCHED.format(shard=shard))
+    launcher = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, *{torchrun('script.py')}]))"
+    run = run_attached(tmp_path, ["-c", launcher])
+    assert run.code == 0, run.output
+    told = [(process["status"], process["why"], process["strategy"]) for process in run.processes]
+    assert told == [("observed", why, strategy)] * 2
+    assert set(run.probes()) == AS_IT_IS
+    assert bool(run.processes[0]["collectives"]) == shard
+
+
 STRAGGLER = """
 import os, time, torch, torch.distributed as dist
 from torch import nn
