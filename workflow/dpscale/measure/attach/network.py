@@ -21,6 +21,7 @@ class Forwards:
         self.ddp: WeakSet[Any] = WeakSet()
         self.dp: WeakSet[Any] = WeakSet()
         self.no_allreduce = self.no_buffers = False
+        self.own_exchange = False  # the script has told DDP how gradients are exchanged
         self.only_last = 0  # of so many forwards per step, the last alone synchronises
         self.backwards = self.forwards = self.synchronised = 0  # since the last step
         self.per_step: list[tuple[int, int, int]] = []  # the same of the first steps
@@ -35,10 +36,6 @@ class Forwards:
         seen = self.per_step[1:]
         usual = Counter(seen).most_common(1)
         return usual[0][0] if usual and usual[0][1] >= 0.9 * len(seen) else None
-
-    def exchanges_itself(self) -> bool:
-        """Whether the script has told DDP how gradients are exchanged."""
-        return any(getattr(ddp, "_comm_hooks", None) for ddp in self.ddp)
 
     def strategy(self, ranks: int) -> str:
         """What the processes do together: ddp, dp, other or single."""
@@ -85,13 +82,21 @@ def _dp_forward(real: Hooked) -> Hooked:
 def _backward(real: Hooked) -> Hooked:
     def backward(*args: Any, **kwargs: Any) -> Any:
         NETWORK.backwards += 1
-        EXCHANGED.inside = NETWORK.exchanges_itself()  # what it sends here are the gradients
+        EXCHANGED.inside = NETWORK.own_exchange  # what is sent here are the gradients
         try:
             return real(*args, **kwargs)
         finally:
             EXCHANGED.inside = False
 
     return backward
+
+
+def _register(real: Hooked) -> Hooked:
+    def register(*args: Any, **kwargs: Any) -> Any:
+        NETWORK.own_exchange = True
+        return real(*args, **kwargs)
+
+    return register
 
 
 def _train(real: Hooked) -> Hooked:
@@ -106,6 +111,7 @@ def _train(real: Hooked) -> Hooked:
 PLACES: Places = (
     (DistributedDataParallel, "forward", _ddp_forward),
     (DistributedDataParallel, "will_sync_module_buffers", _sends_buffers),
+    (DistributedDataParallel, "register_comm_hook _register_builtin_comm_hook", _register),
     (DataParallel, "forward", _dp_forward),
     (torch.autograd, "backward", _backward),
     (nn.Module, "train", _train),

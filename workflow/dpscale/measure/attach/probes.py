@@ -263,7 +263,7 @@ def hindrance(scene: Scene) -> str | None:
         return fsdp
     if "DeepSpeedEngine" in kinds:
         return deepspeed
-    if NETWORK.exchanges_itself():
+    if NETWORK.own_exchange:
         return "DDP has a communication hook of the script"
     if any(ddp._join_config.enable or getattr(ddp, "_use_python_reducer", False) for ddp in NETWORK.ddp):
         return "uneven inputs are joined, or compiled autograd reduces"

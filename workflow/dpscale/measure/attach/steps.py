@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
@@ -19,6 +20,7 @@ from .schedule import Turn
 clock = time.perf_counter
 LONG = 3.0  # times the median: a pause
 MOST_GAPS = 300
+PARTS = ("gc", "loader start", "checkpoint", "compile")  # what a pause can be
 
 
 class Optimisers:
@@ -105,23 +107,22 @@ class StepClock:
             EVENTS.stepped(seconds)
             before, self.known = self.known, known()
             if turn.phase == "timing":
-                parts = {name: self.known[name] - before[name] for name in before}
-                self._note_pause(seconds, parts, may_be_pause)
+                self._note_pause(seconds, before, may_be_pause)
         NOW.border = ""
 
-    def _note_pause(self, seconds: float, parts: dict[str, float], may_be_pause: bool) -> None:
+    def _note_pause(self, seconds: float, before: Sequence[float], may_be_pause: bool) -> None:
         is_pause = may_be_pause and seconds - self.ahead_s > self.limit
         if is_pause:
-            self._note_gap(seconds - self.ahead_s, parts)
+            self._note_gap(seconds - self.ahead_s, before)
         if self.on_gpu:
             if is_pause:
                 self.excess_s += max(0.0, seconds - self.ahead_s - self.pace_s)
             self.ahead_s = max(0.0, self.ahead_s + self.pace_s - seconds)
 
-    def _note_gap(self, seconds: float, parts: dict[str, float]) -> None:
-        """`parts`: seconds of the step that are known, by what they were; the longest names it where it is half."""
-        name = max(parts, key=lambda part: parts[part])
-        what = name if parts[name] >= 0.5 * seconds else "script"
+    def _note_gap(self, seconds: float, before: Sequence[float]) -> None:
+        """What is known to have taken most of it since `before` names it, where it is half."""
+        longest_s, name = max((now - then, name) for now, then, name in zip(self.known, before, PARTS))  # noqa: B905
+        what = name if longest_s >= 0.5 * seconds else "script"
         if len(self.gaps) < MOST_GAPS:
             line = self.sampler.of_step(NOW.step - 1)
             gap = {"seconds": round(seconds, 5), "after_step": NOW.step - 1, "what": what, "border": NOW.border or None}
@@ -153,11 +154,6 @@ class StepClock:
         }
 
 
-def known() -> dict[str, float]:
-    """Seconds so far of what a pause can be."""
-    return {
-        "gc": EVENTS.gc_s,
-        "loader start": LOADING.start_s,
-        "checkpoint": SAVED.seconds,
-        "compile": calls.compiled()[1],
-    }
+def known() -> Sequence[float]:
+    """Seconds so far of PARTS."""
+    return EVENTS.gc_s, LOADING.start_s, SAVED.seconds, calls.compiled()[1]
