@@ -20,10 +20,11 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
-from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.analyse.tables import build_tables
 from dpscale.measure.launch.job import Run, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
+from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
 from dpscale.records.files import write_text

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.analyse.tables import expected_cells
 from dpscale.plan.cells import TimingCell
+from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
 from project import Project
 from record_factory import timing_record, write

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import TimingCell
-from dpscale.plan.plan import plan
+from dpscale.plan.plan import expected_cells, plan
 from dpscale.plan.study import Study
 from dpscale.present.findings.answer import FirstScreen, first_screen
 from dpscale.present.text.words import Terms

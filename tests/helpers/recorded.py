@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.analyse.tables import build_tables
 from dpscale.formulas.figure import Figure
+from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.present.text import numbers

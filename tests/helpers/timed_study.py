@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import TimingCell
-from dpscale.plan.plan import plan
+from dpscale.plan.plan import expected_cells, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables

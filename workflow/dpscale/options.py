@@ -36,7 +36,7 @@ def read_study(path: Path) -> Study:
 
 def read_records(study: Study, results: Path) -> "Collected":
     """The records of a study. Prints which files are not used, and why. Raises RecordError without such a folder."""
-    from dpscale.analyse.tables import expected_cells
+    from dpscale.plan.plan import expected_cells
     from dpscale.records.collect import collect
 
     if not results.is_dir():

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, TimingCell
+from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables

@@ -36,8 +36,7 @@ from dpscale.analyse.variants.measured import variants_of
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
-from dpscale.plan.cells import AnyCell
-from dpscale.plan.plan import answer_batch, plan
+from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
@@ -100,12 +99,12 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
     tables = replace(
         tables,
         times=list(with_best([completed_times(row) for row in tables.times])),
-        speedup=[with_headline(row) for row in tables.speedup],
-        communication=[with_headline(row) for row in tables.communication],
-        bandwidth=[with_headline(row) for row in tables.bandwidth],
+        speedup=list(map(with_headline, tables.speedup)),
+        communication=list(map(with_headline, tables.communication)),
+        bandwidth=list(map(with_headline, tables.bandwidth)),
         steps=[completed_steps(row) for row in tables.steps],
-        variants=[with_headline(row) for row in tables.variants],
-        one_gpu=[with_headline(row) for row in tables.one_gpu],
+        variants=list(map(with_headline, tables.variants)),
+        one_gpu=list(map(with_headline, tables.one_gpu)),
     )
     tables = replace(
         tables,
@@ -119,8 +118,3 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
     tables = replace(tables, causes=causes_rows(tables))
     tables = replace(tables, advice=advice_rows(tables, tables.answer))
     return replace(tables, counts=list(counts_rows(tables)))
-
-
-def expected_cells(study: Study) -> tuple[AnyCell, ...]:
-    """The cells whose records count: also those that this machine has too few GPUs for, measured elsewhere."""
-    return plan(study.on_any_machine()).all_cells

@@ -1,7 +1,5 @@
 """Audits of many files: each is read and audited by itself, and its times are set beside those of all others."""
 
-import csv
-import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +20,7 @@ from dpscale.audit.tables import rows
 from dpscale.errors import PublishedError
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
+from dpscale.tables.tables import csv_text
 
 NOTHING, FAULTS, NOT_READ = 0, 1, 2
 _YAML = (".yaml", ".yml")
@@ -62,7 +61,7 @@ def audit_files(
         if is_table(path) and any(map(is_faulty, records)):
             status = max(status, FAULTS)
     if summary:
-        write_text(summary, _csv(sorted(lines)))
+        write_text(summary, csv_text([SummaryLine._fields, *sorted(lines)]))
     return status
 
 
@@ -109,11 +108,3 @@ def _line(path: Path, records: Sequence[Record]) -> SummaryLine:
     first = next((record["answer"] for record in records if is_faulty(record)), "")
     status = "faults" if faults else "nothing wrong"
     return SummaryLine(str(path), status, faults, first, ", ".join(name.split(",")[0] for name in copied))
-
-
-def _csv(lines: Iterable[SummaryLine]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(SummaryLine._fields)
-    writer.writerows(lines)
-    return text.getvalue()

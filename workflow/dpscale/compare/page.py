@@ -7,7 +7,6 @@ from dpscale.analyse.answer.answer import answer_of
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.forest import changes
 from dpscale.compare.sentences import answers, guard
-from dpscale.compare.studies import Side
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import warnings
 from dpscale.present.findings.answer import sentences
@@ -22,7 +21,10 @@ def render(comparison: ComparedStudies) -> str:
         "compare.html.j2",
         terms=comparison.terms,
         comparison=comparison,
-        described={side.name: _described(side) for side in comparison.sides},
+        described={
+            side.name: f"{text(side.tables.environments[0].device_model)}, {dates(side.tables.records)}"
+            for side in comparison.sides
+        },
         sentences=_changes(comparison),
         own_answers=own_answers(comparison),
         warnings=warnings(comparison),
@@ -44,8 +46,3 @@ def _changes(comparison: ComparedStudies) -> list[str]:
 def own_answers(comparison: ComparedStudies) -> dict[str, str]:
     """What every study answers of itself, by its name."""
     return {side.name: " ".join(sentences(answer_of(side.tables), side.terms)) for side in comparison.sides}
-
-
-def _described(side: Side) -> str:
-    """`NVIDIA H200, measured 2026-11-20`."""
-    return f"{text(side.tables.environments[0].device_model)}, {dates(side.tables.records)}"

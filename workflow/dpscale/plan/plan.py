@@ -190,3 +190,8 @@ def _arm_obstacle(study: Study, arm: TrainingSettings) -> tuple[str, str] | None
     if arm.device == "cpu" and arm.sync_batch_norm:
         return "not available", "SyncBatchNorm needs CUDA GPUs; it is not emulated on a CPU"
     return _obstacle(study, Configuration.of_arm(arm, study.nodes_of(arm.gpus)), arm)
+
+
+def expected_cells(study: Study) -> tuple[AnyCell, ...]:
+    """The cells whose records count: also those that this machine has too few GPUs for, measured elsewhere."""
+    return plan(study.on_any_machine()).all_cells

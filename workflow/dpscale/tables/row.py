@@ -178,3 +178,8 @@ def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
     for row in rows:
         found.setdefault(key(row), []).append(row)
     return found
+
+
+def in_groups(rows: Iterable[R], key: Callable[[R], Any]) -> list[list[R]]:
+    """The rows sorted by what they have in common, a list for each."""
+    return list(grouped(sorted(rows, key=key), key).values())

@@ -124,6 +124,13 @@ def read_rows(kind: type[R], file: Path | io.StringIO) -> list[R]:
     return [kind.read({name: with_names(entry) for name, entry in row.items()}) for row in entries]
 
 
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """The text of a CSV file that is no table of row classes."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
 def with_names(text: str) -> str:
     """`text` with a name for every control character in it that could not be seen, or would turn what follows."""
     return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)

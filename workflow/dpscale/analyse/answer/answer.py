@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.timing.times import WORTH
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -73,8 +73,10 @@ def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
     """The answer that these tables hold, where an hour of a device costs so much."""
     most = max((row for row in tables.answer if row.speedup.is_known), key=lambda row: row.gpus, default=None)
     causes = (row for row in tables.causes if row.scaling == "weak" and row.order == 0)
-    reason = next((row for row in causes if most and configuration_of(row) == configuration_of(most)), None)
-    prices = [] if per_gpu_hour is None else [price_of_epoch(row, per_gpu_hour) for row in tables.answer]
+    reason = next(iter(of_configuration(causes, most)), None) if most else None
+    prices = (
+        [] if per_gpu_hour is None else [row.epoch_s.value * row.gpus / 3600 * per_gpu_hour for row in tables.answer]
+    )
     return Answer(tables.answer, reason, tables.advice[:TO_DO], len(tables.rejected), prices)
 
 
@@ -128,7 +130,7 @@ def _alone(gain: SpeedupRow, batch: int) -> AnswerRow:
 def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
     weak = (row for row in tables.speedup if row.scaling == "weak" and row.environment == gain.environment)
     known = [row for row in weak if row.gpus == gain.gpus and row.speedup.is_known]
-    loaded = [row for row in known if configuration_of(row) == configuration_of(gain) and row.scope == END_TO_END]
+    loaded = [row for row in of_configuration(known, gain) if row.scope == END_TO_END]
     with_loading = loaded[0].speedup if loaded and gain.scope == COMPUTE else UNKNOWN
     row = AnswerRow(
         **gain.point,
@@ -165,8 +167,3 @@ def _with_faster(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
     beside = (other for other in here if other.batch_per_gpu == row.batch_per_gpu and other.strategy != row.strategy)
     found = next((other for other in beside if other.speedup.exceeds(row.speedup)), None)
     return replace(row, faster_strategy=found.strategy, faster_speedup=found.speedup) if found else row
-
-
-def price_of_epoch(row: AnswerRow, per_gpu_hour: float) -> float:
-    """Money per epoch, of all devices, where an hour of one costs so much."""
-    return row.epoch_s.value * row.gpus / 3600 * per_gpu_hour

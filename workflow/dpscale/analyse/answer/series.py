@@ -30,3 +30,8 @@ def configuration_of(row: OfConfiguration) -> Configuration:
 def of_series(rows: Iterable[R], series: Series) -> list[R]:
     """The rows of a series."""
     return [row for row in rows if series_of(row) == series]
+
+
+def of_configuration(rows: Iterable[R], like: OfConfiguration) -> list[R]:
+    """The rows of the same configuration."""
+    return [row for row in rows if configuration_of(row) == configuration_of(like)]

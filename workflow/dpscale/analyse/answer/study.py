@@ -13,7 +13,15 @@ from typing import TypeVar
 from dpscale.analyse.answer.causes import exact
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, minus
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, Series, configuration_of, of_series
+from dpscale.analyse.answer.series import (
+    COMPUTE,
+    END_TO_END,
+    Configuration,
+    Series,
+    configuration_of,
+    of_configuration,
+    of_series,
+)
 from dpscale.analyse.communication.collectives import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import BASELINE, strategy
@@ -79,8 +87,7 @@ class StudyPlace:
     @cached_property
     def loading(self) -> ScopesRow | None:
         """The epochs with loading beside those without, where runs had both."""
-        known = (row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded)
-        return next(known, None)
+        return next((row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded), None)
 
     @property
     def loaded(self) -> TimesRow | None:
@@ -88,14 +95,12 @@ class StudyPlace:
 
     def of(self, rows: Iterable[R]) -> list[R]:
         """The rows of this configuration."""
-        return [row for row in rows if configuration_of(row) == configuration_of(self.gain)]
-
-    def at(self, name: str, devices: int, batch: int = 0) -> Configuration:
-        return name, devices, batch or self.gain.batch_per_gpu, self.gain.environment
+        return of_configuration(rows, self.gain)
 
     def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
         """A step of one batch per device, at its own batch or at another; None where that was not measured."""
-        row = self.times.get((self.at(name, devices, batch), scope))
+        at = name, devices, batch or self.gain.batch_per_gpu, self.gain.environment
+        row = self.times.get((at, scope))
         return _step_s(row, devices * self.gain.batch_per_gpu) if row else None
 
     def timed_batches(self, name: str, devices: int) -> set[int]:
@@ -184,8 +189,7 @@ class StudyPlace:
     def allreduce_s(self) -> Figure | None:
         """Of the whole gradient."""
         whole = "allreduce", self.gradient_bytes
-        timed = (row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == whole)
-        return next(timed, None)
+        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == whole), None)
 
     @cached_property
     def link(self) -> Link | None:

@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any
 
+from dpscale.analyse.timing.servers import by_place
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import Figure, OnServer
+from dpscale.formulas.figure import OnServer
 from dpscale.formulas.statistics import estimate_of_runs, repeatability
 from dpscale.plan.cells import AnyCell, CollectivesCell
 from dpscale.records.files import Record
@@ -19,12 +21,8 @@ Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and o
 
 def collectives_rows(records: Mapping[AnyCell, Record], network: Facts | None) -> Iterator[CollectivesRow]:
     """A row for every collective and size, and for every pair of GPUs: medians over repeats."""
-    swept: dict[tuple[int, str], list[Record]] = defaultdict(list)
-    for cell, record in records.items():
-        if isinstance(cell, CollectivesCell):
-            swept[cell.gpus, record["environment"]].append(record)
     uses = _uses(network)
-    for (gpus, environment), found in swept.items():
+    for (gpus, environment), found in by_place(records, CollectivesCell, lambda cell: cell.gpus).items():
         nodes = found[0]["cell"].get("nodes", 1)
         for (operation, size, source, target), results in _timed(found).items():
             runs = [result["seconds"] for result in results.values()]
@@ -39,7 +37,7 @@ def collectives_rows(records: Mapping[AnyCell, Record], network: Facts | None) -
                 n=sum(map(len, runs)),
                 time_s=time_s,
                 repeatability=repeatability(runs),
-                bus_bandwidth_gb_s=_bus_bandwidth(operation, gpus, size, time_s),
+                bus_bandwidth_gb_s=time_s.map(partial(scaling.bus_bandwidth_gb_s, operation, gpus, size)),
                 use=uses.get((operation, size), ""),
                 source=source,
                 target=target,
@@ -64,10 +62,6 @@ def _counted_s(result: Mapping[str, Any]) -> list[float]:
     a CPU there is no queue."""
     held = compress(result["seconds"], result.get("held") or [])
     return list(held) or list(result["seconds"])
-
-
-def _bus_bandwidth(operation: str, gpus: int, size: int, time_s: Figure) -> Figure:
-    return time_s.map(lambda seconds: scaling.bus_bandwidth_gb_s(operation, gpus, size, seconds))
 
 
 def _uses(network: Facts | None) -> dict[Message, str]:

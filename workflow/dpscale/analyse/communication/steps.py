@@ -1,12 +1,12 @@
 """Records of steps, and where a profiled step goes on every device: of all blocks the one with the median step."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dpscale.analyse.communication.estimators import Steps, devices_of, profiler_state
 from dpscale.analyse.timing.points import point_fields
-from dpscale.plan.cells import AnyCell, CommunicationCell, Configuration
+from dpscale.analyse.timing.servers import by_place
+from dpscale.plan.cells import AnyCell, CommunicationCell
 from dpscale.records.files import Record
 from dpscale.tables.communication import StepsRow
 
@@ -17,11 +17,7 @@ TRACE_DIGITS = 9
 
 def steps_of(records: Mapping[AnyCell, Record]) -> Steps:
     """The records that took steps apart, by configuration and environment."""
-    steps: dict[tuple[Configuration, str], list[Record]] = defaultdict(list)
-    for cell, record in records.items():
-        if isinstance(cell, CommunicationCell):
-            steps[cell.configuration, record["environment"]].append(record)
-    return steps
+    return by_place(records, CommunicationCell, lambda cell: cell.configuration)
 
 
 def steps_rows(steps: Steps) -> Iterator[StepsRow]:

@@ -4,7 +4,6 @@ That is of the same GPU model, CPU model and type of link, the same software tha
 variables that steer it, the same images, and, of every kind, one version of the measurement.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import ascii_uppercase
@@ -14,6 +13,7 @@ from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
 from dpscale.records.versions import VERSIONS
 from dpscale.tables.quantities import SOFTWARE
+from dpscale.tables.row import grouped
 from dpscale.tables.study import EnvironmentsRow
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
@@ -113,10 +113,8 @@ def _links(record: Record) -> frozenset[str]:
 
 def environment_rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> Iterator[EnvironmentsRow]:
     """A row for every environment: what it is, and where it was found."""
-    members: dict[str, list[Record]] = defaultdict(list)
-    for cell, letter in letters.items():
-        members[letter].append(records[cell])
-    for letter, group in members.items():
+    for letter, cells in grouped(letters, letters.__getitem__).items():
+        group = [records[cell] for cell in cells]
         yield EnvironmentsRow(
             environment=letter,
             dataset_sha256=next(filter(None, map(_images, group)), ""),

@@ -13,6 +13,7 @@ from typing import Any
 
 from dpscale.analyse.timing.blocks import Block, Timed, blocks_of
 from dpscale.analyse.timing.records import weightiest
+from dpscale.analyse.timing.servers import by_place
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved
 from dpscale.formulas.statistics import estimate_of_blocks
@@ -22,7 +23,7 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import found_in
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
-from dpscale.tables.row import PlaceFields, PointFields
+from dpscale.tables.row import PlaceFields, PointFields, grouped
 from dpscale.tables.study import MissingRow
 
 
@@ -154,10 +155,8 @@ def points_of(study: Study, records: Mapping[AnyCell, Record], missing: Mapping[
     """Every configuration of the study in every scope, and in every environment it was measured in."""
     here = plan(study, found_in(records))
     not_run = {item.configuration: (item.state, item.reason) for item in here.not_run}
-    found: dict[Configuration, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for cell, record in records.items():
-        if isinstance(cell, TimingCell):
-            found[cell.configuration][record["environment"]].append(record)
+    found = by_place(records, TimingCell, lambda cell: cell.configuration)
+    environments = grouped(sorted(found), lambda place: place[0])
     without: dict[Configuration, list[MissingRow]] = defaultdict(list)
     for cell, row in missing.items():
         if isinstance(cell, TimingCell):
@@ -169,7 +168,8 @@ def points_of(study: Study, records: Mapping[AnyCell, Record], missing: Mapping[
             continue  # the largest that fits, which is not found yet
         gone = without[configuration]
         for scope in study["scopes"]:
-            for environment, measured in sorted((found[configuration] or {"": []}).items()):
+            for _, environment in environments.get(configuration, [(configuration, "")]):
+                measured = found.get((configuration, environment), [])
                 told = _state(scope, measured, gone) if measured else not_run.get(configuration)
                 key = configuration, scope, environment
                 points[key] = Point(*key, *(told or weightiest(gone)), measured, points, scales)

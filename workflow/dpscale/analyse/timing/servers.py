@@ -1,11 +1,16 @@
 """Where records were measured: on which server, in which environment. Servers are the units of every interval."""
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from dpscale.analyse.timing.environments import places
 from dpscale.formulas.figure import OnServer
 from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
+
+C = TypeVar("C", bound=AnyCell)
+K = TypeVar("K")
 
 
 def placed(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> dict[AnyCell, Record]:
@@ -17,6 +22,17 @@ def placed(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) ->
         run = record["cell"].get("run", record["cell"].get("seed"))
         block = OnServer(f"run {run}", servers[places(record)[0]])
         found[cell] = {**record, "environment": letters[cell], "block": block}
+    return found
+
+
+def by_place(
+    records: Mapping[AnyCell, Record], kind: type[C], of: Callable[[C], K]
+) -> dict[tuple[K, str], list[Record]]:
+    """The records of a kind of cell, by what they are `of` and environment."""
+    found: dict[tuple[K, str], list[Record]] = defaultdict(list)
+    for cell, record in records.items():
+        if isinstance(cell, kind):
+            found[of(cell), record["environment"]].append(record)
     return found
 
 

@@ -1,12 +1,12 @@
 """Trainings epoch by epoch: every seed, the curves over seeds, and the evidence on order and batch-norm."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from math import isfinite, nan
 from statistics import fmean
 
 from dpscale.analyse.training.results import Results
 from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.training import (
     TrainingCurvesRow,
     TrainingEvidenceRow,
@@ -55,15 +55,14 @@ def evidence_rows(results: Results) -> Iterator[TrainingEvidenceRow]:
 def curve_rows(epochs: Iterable[TrainingRow], summary: Iterable[TrainingSummaryRow]) -> Iterator[TrainingCurvesRow]:
     """Every arm's epochs: the mean over seeds between the least and the most."""
     against = {(row.arm, row.environment): row.compared_with for row in summary}
-    for (arm, environment), rows in groupby(epochs, lambda row: (row.arm, row.environment)):
-        for epoch, group in groupby(sorted(rows, key=lambda row: row.epoch), lambda row: row.epoch):
-            first, *_ = seeds = list(group)
+    for (arm, environment), rows in grouped(epochs, lambda row: (row.arm, row.environment)).items():
+        for seeds in in_groups(rows, lambda row: row.epoch):
             times = [row.epoch_s for row in seeds if isfinite(row.epoch_s)]
             yield TrainingCurvesRow(
                 arm=arm,
-                **first.point,
+                **seeds[0].point,
                 compared_with=against.get((arm, environment), ""),
-                epoch=epoch,
+                epoch=seeds[0].epoch,
                 seeds=len(seeds),
                 diverged=sum(row.status == "diverged" for row in seeds),
                 training_loss=_over_seeds([row.training_loss for row in seeds]),

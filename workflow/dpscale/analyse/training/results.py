@@ -1,12 +1,12 @@
 """What was measured of every arm, and how the seeds of two arms are compared."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dpscale.analyse.timing.points import point_fields
+from dpscale.analyse.timing.servers import by_place
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import paired_difference, welch_difference
 from dpscale.plan.cells import AnyCell, Configuration, TrainingCell
@@ -120,12 +120,9 @@ Results = Sequence[ArmResults]
 def results_of(study: Study, records: Mapping[AnyCell, Record]) -> Results:
     """What was measured of every arm, in every environment that it was measured in, in the order of the study file. An
     arm that was not measured stands in none, without records."""
-    found: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for cell, record in records.items():
-        if isinstance(cell, TrainingCell):
-            found[cell.arm, record["environment"]].append(record)
+    found = by_place(records, TrainingCell, lambda cell: cell.arm)
     return [
-        ArmResults(name, settings, study["training"]["arms"][name], letter, found[name, letter])
+        ArmResults(name, settings, study["training"]["arms"][name], letter, found.get((name, letter), []))
         for name, settings in study.arms.items()
         for letter in sorted({letter for arm, letter in found if arm == name}) or [""]
     ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from dpscale.present.charts.chart import Chart, chart_of_lines, chart_of_waterfalls
 from dpscale.present.charts.panel import DrawnSeries, Panel, markers
@@ -14,6 +15,7 @@ from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.quantities import BUS_BANDWIDTH
+from dpscale.tables.row import in_groups
 
 _OPERATION_COLOURS = {
     "allreduce": "var(--ddp)",
@@ -32,7 +34,7 @@ def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
         panels.append(
             Waterfall(
                 heading=_ladder(rungs, terms),
-                place=f"{_place(rungs[0], terms)}, batch {rungs[0].batch_per_gpu:,}",
+                place=f"{terms.group(rungs[0])}{terms.environment(rungs[0])}, batch {rungs[0].batch_per_gpu:,}",
                 quantity=(
                     "What each change adds to a step, in ms and in % of the whole step; steps without a profiler, in "
                     "turns in one job. An outline takes time away"
@@ -70,7 +72,6 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
     """Bus bandwidth of collectives alone in GB/s against message size in KiB: a panel for every number of GPUs and
     environment. The network's own sizes, which lie between those of the series, are left to the table."""
     alone = [row for row in collectives if row.operation != "peer_copy" and not row.use]
-    parts = [list(part) for _, part in groupby(sorted(alone, key=_links), _links)]
     panels = [
         Panel(
             heading=_most_bandwidth(part, terms),
@@ -84,7 +85,7 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
             unit=GB_PER_S.shown,
             series=_lines_of_collectives(part),
         )
-        for part in parts
+        for part in in_groups(alone, attrgetter("gpus", "environment"))
     ]
     return chart_of_lines("bus-bandwidth", panels)
 
@@ -92,21 +93,13 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
 def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
     return [
         DrawnSeries(
-            operation.replace("_", "-"),
-            _OPERATION_COLOURS[operation],
+            line[0].operation.replace("_", "-"),
+            _OPERATION_COLOURS[line[0].operation],
             style,
             markers((KIB.of(row.message_bytes or 0), row.bus_bandwidth_gb_s) for row in line),
         )
-        for style, (operation, line) in enumerate(groupby(sorted(part, key=_operation), _operation))
+        for style, line in enumerate(in_groups(part, attrgetter("operation")))
     ]
-
-
-def _links(row: CollectivesRow) -> tuple[int, str]:
-    return row.gpus, row.environment
-
-
-def _operation(row: CollectivesRow) -> str:
-    return row.operation
 
 
 def _most_bandwidth(part: Sequence[CollectivesRow], terms: Terms) -> str:
@@ -114,7 +107,3 @@ def _most_bandwidth(part: Sequence[CollectivesRow], terms: Terms) -> str:
     most = largest(part, lambda row: row.bus_bandwidth_gb_s.value)
     of = f"{most.operation.replace('_', '-')} of {whole(KIB.of(most.message_bytes or 0))} {KIB.shown}"
     return f"{terms.count(most.gpus)}: {measured(most.bus_bandwidth_gb_s.value, GB_PER_S)} at most, with {of}"
-
-
-def _place(row: LadderRow, terms: Terms) -> str:
-    return f"{terms.group(row)}{terms.environment(row)}"

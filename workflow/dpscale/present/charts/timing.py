@@ -6,8 +6,9 @@ names figures and where they were measured. Whether a difference is more than no
 """
 
 from collections.abc import Sequence
-from itertools import groupby
+from operator import attrgetter
 
+from dpscale.analyse.answer.series import of_configuration
 from dpscale.analyse.timing.times import HEADLINE_STEPS, WORTH
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, chart_of_lines
@@ -24,6 +25,7 @@ from dpscale.present.text.words import (
 )
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.quantities import BATCH, EFFICIENCY, SPEEDUP
+from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.timing import SpeedupRow
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
@@ -37,7 +39,6 @@ def at_batch(row: AtBatch, terms: Terms) -> str:
 def efficiency(gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
     """Efficiency of a weak series in % against batch, with and without loading: a panel for every number of GPUs and
     environment, the most GPUs first."""
-    parts = [list(part) for _, part in groupby(sorted(gains, key=_place), _place)]
     panels = [
         Panel(
             heading=_best_efficiency(part, terms),
@@ -51,7 +52,7 @@ def efficiency(gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
             linear_y=True,
             shaded_below=EFFICIENCY.unit.of(WORTH),
         )
-        for part in reversed(parts)
+        for part in reversed(in_groups(gains, attrgetter("gpus", "environment")))
     ]
     return chart_of_lines("efficiency", panels)
 
@@ -59,21 +60,21 @@ def efficiency(gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
 def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
     """Speedup in a weak series against number of devices, of the answer's strategy, scope and environment: a line per
     batch."""
-    of = [row for row in answer if row.speedup.is_known and row.gpus > 1]
-    if not of:
+    known = [row for row in answer if row.speedup.is_known and row.gpus > 1]
+    if not known:
         return chart_of_lines("speedup", [])
-    here = (of[-1].strategy, of[-1].scope, of[-1].environment)
+    most = known[-1]
+    here = (most.strategy, most.scope, most.environment)
     part = [row for row in headline(gains) if (row.strategy, row.scope, row.environment) == here]
-    most = max((row.gpus for row in of), default=1)
     panel = Panel(
-        heading=f"Speedup of {of[-1].strategy} on 1 to {terms.count(most)}",
-        place=capitalised(terms.scope(of[-1])),
+        heading=f"Speedup of {most.strategy} on 1 to {terms.count(most.gpus)}",
+        place=capitalised(terms.scope(most)),
         quantity=f"{SPEEDUP.label} in {SPEEDUP.unit.shown} against {terms.devices}; one line for each {terms.batch}",
         x_title=terms.heading,
         y_title=SPEEDUP.heading,
         unit=SPEEDUP.unit.shown,
-        series=_lines_of_speedup(part, of[-1].batch_per_gpu),
-        guides=[Guide("ideal", (1, 1), (most, most))],
+        series=_lines_of_speedup(part, most.batch_per_gpu),
+        guides=[Guide("ideal", (1, 1), (most.gpus, most.gpus))],
     )
     return chart_of_lines("speedup", [panel])
 
@@ -82,21 +83,13 @@ def _lines_of_speedup(part: Sequence[SpeedupRow], batch: int) -> list[DrawnSerie
     """That at the batch of the answer is the strategy's colour, the others are quiet."""
     return [
         DrawnSeries(
-            f"batch {of:,}",
-            colour(part[0].strategy) if of == batch else "var(--quiet)",
+            f"batch {line[0].batch_per_gpu:,}",
+            colour(line[0].strategy) if line[0].batch_per_gpu == batch else "var(--quiet)",
             style,
             markers([(1.0, Figure(1.0)), *((row.gpus, row.speedup) for row in line)], SPEEDUP.unit),
         )
-        for style, (of, line) in enumerate(groupby(sorted(part, key=_batch), _batch))
+        for style, line in enumerate(in_groups(part, attrgetter("batch_per_gpu")))
     ]
-
-
-def _place(row: SpeedupRow) -> tuple[int, str]:
-    return row.gpus, row.environment
-
-
-def _batch(row: SpeedupRow) -> int:
-    return row.batch_per_gpu
 
 
 def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[DrawnSeries]:
@@ -108,7 +101,7 @@ def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[DrawnSeries]:
             0 if scope == "compute" else 1,
             markers(((row.batch_per_gpu, row.efficiency) for row in line), EFFICIENCY.unit),
         )
-        for (strategy, scope), line in groupby(part, lambda row: (row.strategy, row.scope))
+        for (strategy, scope), line in grouped(part, lambda row: (row.strategy, row.scope)).items()
     ]
 
 
@@ -119,7 +112,6 @@ def _best_efficiency(part: Sequence[SpeedupRow], terms: Terms) -> str:
         return NO_HEADLINE
     first = min(row.scope for row in shown)
     best = largest((row for row in shown if row.scope == first), lambda row: row.efficiency.value)
-    same = (best.strategy, best.batch_per_gpu)
-    loaded = [row for row in shown if row.scope != first and (row.strategy, row.batch_per_gpu) == same]
+    loaded = [row for row in of_configuration(shown, best) if row.scope != first]
     with_loading = f", with loading {percent(loaded[0].efficiency.value)}" if loaded else ""
     return f"{at_batch(best, terms)}: {percent(best.efficiency.value)}{with_loading}"

@@ -67,11 +67,7 @@ def _best_end(arms: Arms, baseline: str | None) -> str:
     `arms` are the curves of arms and of what they are compared with: the study's `baseline`, or a tuned one. That of
     the best arm is named. Arms of which a seed diverged do not end.
     """
-    ends = {
-        arm: max(rows, key=lambda row: row.epoch).test_accuracy.value
-        for arm, rows in arms.items()
-        if not any(row.diverged for row in rows)
-    }
+    ends = {arm: rows[-1].test_accuracy.value for arm, rows in arms.items() if not any(row.diverged for row in rows)}
     against = {arm: rows[0].compared_with or baseline for arm, rows in arms.items()}
     own = [arm for arm in arms if arm not in (baseline, *against.values())]
     best = max(filter(ends.__contains__, own), key=ends.__getitem__, default="")

@@ -3,8 +3,7 @@
 As in `timing`; headings name figures and where they were measured.
 """
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 
 from dpscale.plan.study import BASE
 from dpscale.present.charts.chart import Chart, chart_of_waterfalls
@@ -15,6 +14,7 @@ from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms, headline
 from dpscale.present.text.words import scope as scope_in_words
 from dpscale.tables.quantities import EPOCH, FASTER
+from dpscale.tables.row import grouped
 from dpscale.tables.variants import VariantsRow
 
 _BASE_COLOUR, _FASTEST_COLOUR, _COLOUR = "var(--quiet)", "var(--ddp)", "var(--single)"
@@ -26,7 +26,7 @@ def epochs_on_one(rows: Variants, terms: Terms) -> Chart:
     panels = [
         Waterfall(
             heading=_fastest_epoch(part),
-            place=_place(part[0], terms),
+            place=f"Batch {part[0].batch_per_gpu:,} per {terms.device}, {terms.scope(part[0])}",
             quantity=f"Epoch on 1 {terms.device} in s, and how many times as fast it is as with {BASE}, with its 95 % "
             "interval",
             x_title=EPOCH.heading,
@@ -37,11 +37,11 @@ def epochs_on_one(rows: Variants, terms: Terms) -> Chart:
     return chart_of_waterfalls("variant-epochs-on-one", panels)
 
 
-def _by_batch(rows: Variants) -> list[list[VariantsRow]]:
+def _by_batch(rows: Variants) -> Iterable[Variants]:
     """What was measured at every batch and in every environment; without loading, where there is such: the rest is in
     the table."""
-    known = [row for row in rows if row.scope == rows[0].scope]
-    return [list(part) for _, part in groupby(known, lambda row: (row.batch_per_gpu, row.environment))]
+    known = (row for row in rows if row.scope == rows[0].scope)
+    return grouped(known, lambda row: (row.batch_per_gpu, row.environment)).values()
 
 
 def _stage(row: VariantsRow) -> Stage:
@@ -70,7 +70,3 @@ def _batch(row: VariantsRow) -> str:
     """`Batch 2,048`, and the scope where that is not compute."""
     scope = "" if row.scope == "compute" else f", {scope_in_words(row.scope)}"
     return f"Batch {row.batch_per_gpu:,}{scope}"
-
-
-def _place(row: VariantsRow, terms: Terms) -> str:
-    return f"Batch {row.batch_per_gpu:,} per {terms.device}, {terms.scope(row)}"

@@ -1,6 +1,6 @@
 """What to do, in words: rows of the table `advice`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpscale.analyse.answer import advice
@@ -28,9 +28,13 @@ def advices(rows: Sequence[AdviceRow], terms: Terms) -> list[Advice]:
     """In the table's order."""
     found = []
     for row in rows:
-        worded, section = _WORDED[row.problem]
+        what, section = _WORDED[row.problem]
+        names = {"better": row.better, "used": row.used}
+        if row.problem == advice.BATCH:
+            names = {which: f"{int(batch):,}" for which, batch in names.items()}
+        told = what.format(device=terms.device, devices=terms.devices, gpus=row.gpus, on_gpus=row.on_gpus, **names)
         times = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}"
-        found.append(Advice(worded(row, terms), f"{times}, {_saving(row, terms)}", section))
+        found.append(Advice(told, f"{times}, {_saving(row, terms)}", section))
     return found
 
 
@@ -45,31 +49,11 @@ def _share(figure: Figure) -> str:
     return told if figure.has_interval else f"about {told}"
 
 
-def _fewer(row: AdviceRow, terms: Terms) -> str:
-    return f"Use 1 {terms.device}, not {row.gpus:,}"
-
-
-def _strategy(row: AdviceRow, terms: Terms) -> str:
-    return f"Use {row.better}, not {row.used}, on {terms.count(row.gpus)}"
-
-
-def _batch(row: AdviceRow, terms: Terms) -> str:
-    return f"Use batch {int(row.better):,} per {terms.device}, not {int(row.used):,}, if accuracy allows it"
-
-
-def _variant(row: AdviceRow, terms: Terms) -> str:
-    return f"Use the settings of {row.better} on every {terms.device} (measured on {row.on_gpus})"
-
-
-def _one_device(row: AdviceRow, terms: Terms) -> str:
-    return f"Use 1 {terms.device} with the settings of {row.better}, not {row.gpus:,} with {row.used}"
-
-
 # By problem: how it is worded, and the section that has the evidence.
-_WORDED: Mapping[str, tuple[Callable[[AdviceRow, Terms], str], str]] = {
-    advice.FEWER: (_fewer, "times"),
-    advice.STRATEGY: (_strategy, "speedup"),
-    advice.BATCH: (_batch, "times"),
-    advice.VARIANT: (_variant, "variants"),
-    advice.ONE_GPU: (_one_device, "variants"),
+_WORDED: Mapping[str, tuple[str, str]] = {
+    advice.FEWER: ("Use 1 {device}, not {gpus:,}", "times"),
+    advice.STRATEGY: ("Use {better}, not {used}, on {gpus:,} {devices}", "speedup"),
+    advice.BATCH: ("Use batch {better} per {device}, not {used}, if accuracy allows it", "times"),
+    advice.VARIANT: ("Use the settings of {better} on every {device} (measured on {on_gpus})", "variants"),
+    advice.ONE_GPU: ("Use 1 {device} with the settings of {better}, not {gpus:,} with {used}", "variants"),
 }

@@ -2,7 +2,7 @@
 `analyse.answer`."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpscale.analyse.answer.advice import BATCH
 from dpscale.analyse.answer.answer import TO_DO, Answer, is_none_faster
@@ -71,16 +71,6 @@ def _kind(answer: Answer) -> str:
     return "not-worth" if states == {NOT_WORTH_IT} or answer.is_nothing_faster else "unknown"
 
 
-@dataclass(frozen=True)
-class _Gain:
-    """What a number of devices gains, in one of the scopes."""
-
-    gpus: int
-    speedup: Figure
-    worth: str
-    limit: float
-
-
 def sentences(answer: Answer, terms: Terms) -> Iterator[str]:
     """What every number of devices gives, and whether that is worth it."""
     if not answer.several:
@@ -90,14 +80,10 @@ def sentences(answer: Answer, terms: Terms) -> Iterator[str]:
     for rows in answer.series:
         batch = f"batch {rows[0].batch_per_gpu:,} per {terms.device}{loading}"
         for some in in_parts(rows, _NAMED):
-            yield f"With {rows[0].strategy} at {batch}, {_gains(_in_memory(some), terms)}."
-    yield from _verdict(_in_memory(answer.several), answer.is_nothing_faster, terms)
+            yield f"With {rows[0].strategy} at {batch}, {_gains(some, terms)}."
+    yield from _verdict(answer.several, answer.is_nothing_faster, terms)
     if answer.unknown:
         yield f"There is no measured speedup of {_who(answer.unknown, terms)}."
-
-
-def _in_memory(rows: Sequence[AnswerRow]) -> list[_Gain]:
-    return [_Gain(row.gpus, row.speedup, row.worth, row.limit) for row in rows]
 
 
 def _why_unknown(answer: Answer, terms: Terms) -> str:
@@ -106,25 +92,22 @@ def _why_unknown(answer: Answer, terms: Terms) -> str:
     return f"It is not known what more {terms.devices} give: none was measured beside 1 {terms.device}."
 
 
-def _gains(gains: Sequence[_Gain], terms: Terms) -> str:
+def _gains(gains: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 GPUs are 1.38 times as fast as 1 [1.31, 1.45] and 4 GPUs 3.65 times [3.49, 3.82]`."""
     first, *others = gains
-    told = [f"{terms.count(first.gpus)} are {_times(first)} as fast as 1{_how_sure(first)}"]
-    return joined([*told, *(f"{terms.count(gain.gpus)} {_times(gain)}{_how_sure(gain)}" for gain in others)])
+    told = [f"{terms.count(first.gpus)} are {value_of(first.speedup, MULTIPLES)} times as fast as 1{_how_sure(first)}"]
+    told += [f"{terms.count(gain.gpus)} {value_of(gain.speedup, MULTIPLES)} times{_how_sure(gain)}" for gain in others]
+    return joined(told)
 
 
-def _times(gain: _Gain) -> str:
-    return f"{value_of(gain.speedup, MULTIPLES)} times"
-
-
-def _how_sure(gain: _Gain) -> str:
+def _how_sure(gain: AnswerRow) -> str:
     ends = ends_of(gain.speedup, MULTIPLES)
     if ends:
         return f" [{ends}]"
     return " (one run)" if gain.speedup.kind == "one run" else " (no interval)"
 
 
-def _verdict(gains: Sequence[_Gain], is_nothing_faster: bool, terms: Terms) -> Iterator[str]:
+def _verdict(gains: Sequence[AnswerRow], is_nothing_faster: bool, terms: Terms) -> Iterator[str]:
     """Whether it is worth it, by state; the limit stands where an interval holds it."""
     if is_nothing_faster:
         yield f"Use 1 {terms.device}: more were not faster."
@@ -141,13 +124,13 @@ def _verdict(gains: Sequence[_Gain], is_nothing_faster: bool, terms: Terms) -> I
             yield f"{_worth(some, gains, terms)}: {side} than half of what the {terms.devices} could give."
 
 
-def _state_and_side(gain: _Gain) -> tuple[str, str]:
+def _state_and_side(gain: AnswerRow) -> tuple[str, str]:
     if gain.worth == UNDECIDED:
         return gain.worth, ""
     return gain.worth, "more" if gain.speedup.value > gain.limit else "less"
 
 
-def _worth(some: Sequence[_Gain], gains: Sequence[_Gain], terms: Terms) -> str:
+def _worth(some: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
     """`Both are worth it`, `Neither is worth it`, `4 GPUs are not worth it`."""
     is_worth = some[0].worth == WORTH_IT
     if len(some) < len(gains):
@@ -158,7 +141,7 @@ def _worth(some: Sequence[_Gain], gains: Sequence[_Gain], terms: Terms) -> str:
     return f"{both[not is_worth]} worth it"
 
 
-def _who(some: Sequence[_Gain | AnswerRow], terms: Terms) -> str:
+def _who(some: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 and 4 GPUs`."""
     return f"{joined([f'{one.gpus:,}' for one in some])} {terms.devices}"
 
@@ -191,7 +174,7 @@ def _loading(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     known = [row for row in rows if row.end_to_end_speedup.is_known]
     if not known:
         return
-    gains = [_Gain(row.gpus, row.end_to_end_speedup, row.end_to_end_worth, row.limit) for row in known]
+    gains = [replace(row, speedup=row.end_to_end_speedup, worth=row.end_to_end_worth) for row in known]
     told = [f"With data loading, {_gains(gains, terms)}."]
     if [row.worth for row in known] != [row.end_to_end_worth for row in known]:
         told.extend(_verdict(gains, is_none_faster(gain.speedup for gain in gains), terms))

@@ -66,16 +66,13 @@ def _slow_device(slow: Outcome[LadderRow], terms: Terms) -> str:
 
 @where(SINGLE_RUN)
 def _single_run(single: Outcome[TimesRow], terms: Terms) -> str:
-    return (
-        f"{_were(single, 'configuration')} measured in one run. Their numbers have no interval and are not confirmed."
-    )
+    return f"{_were(single)} measured in one run. Their numbers have no interval and are not confirmed."
 
 
 @where(ON_ONE_SERVER)
 def _on_one_server(alike: Outcome[TimesRow], terms: Terms) -> str:
     return (
-        f"{_were(alike, 'configuration')} measured on one server. Their intervals are over its runs and say nothing of "
-        "another server."
+        f"{_were(alike)} measured on one server. Their intervals are over its runs and say nothing of another server."
     )
 
 
@@ -113,8 +110,8 @@ def _other_processes(disturbed: Outcome[RecordsRow], terms: Terms) -> str:
     return f"Other processes were seen on the {terms.devices} in {among(disturbed, 'run')}."
 
 
-def _were(outcome: Outcome[TimesRow], noun: str) -> str:
-    return f"{among(outcome, noun)} {'was' if outcome.number == 1 else 'were'}"
+def _were(outcome: Outcome[TimesRow]) -> str:
+    return f"{among(outcome, 'configuration')} {'was' if outcome.number == 1 else 'were'}"
 
 
 def first_cautions(tables: Tables, terms: Terms) -> list[str]:

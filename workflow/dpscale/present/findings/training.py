@@ -6,7 +6,6 @@ said of them.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from dpscale.analyse.answer.claims import BELOW_BASELINE, REMEDY_HARMS, REMEDY_HELPS, REMEDY_LEVEL
 from dpscale.formulas.figure import Figure
@@ -14,6 +13,7 @@ from dpscale.present.findings.finding import among, largest
 from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import PERCENT, POINTS, Unit
+from dpscale.tables.row import grouped
 from dpscale.tables.training import TrainingSummaryRow, TwinsRow
 
 Arms = Sequence[TrainingSummaryRow]
@@ -60,8 +60,7 @@ def best_at_a_batch(arms: Arms, terms: Terms) -> list[str]:
     """The highest mean of the arms with remedies at every global batch, and what it recovers of what the batch lost."""
     compared = [pair for pair in _compared(arms) if pair[0].recovered_status]
     told = []
-    for _, some in groupby(compared, lambda pair: (pair[0].environment, pair[0].global_batch)):
-        pairs = list(some)
+    for pairs in grouped(compared, lambda pair: (pair[0].environment, pair[0].global_batch)).values():
         best, baseline = largest(pairs, lambda pair: pair[0].test_accuracy.value)
         recovered = (
             f"It recovers {measured(best.recovered.value, PERCENT)} of what the batch lost against {baseline.arm}."

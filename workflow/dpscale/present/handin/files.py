@@ -1,19 +1,17 @@
 """The files that are handed in: a report in LaTeX and in Markdown, and all numbers of its tables as CSV."""
 
-import csv
-import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from dpscale.present.handin.grid import Quantity
 from dpscale.present.handin.report import Report
+from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS
 from dpscale.present.text.words import capitalised
 from dpscale.records.files import write_text
+from dpscale.tables.tables import csv_text
 from dpscale.vocabulary.states import AT_LEAST
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
@@ -42,16 +40,13 @@ def write(report: Report, folder: Path) -> None:
 
 def _filled(template: str, report: Report, escape: Any) -> str:
     """Every text that the template shows is escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parents[1] / "template"),
-        undefined=StrictUndefined,
+    environment = ENVIRONMENT.overlay(
+        autoescape=False,
         finalize=escape,
         variable_start_string="<<",
         variable_end_string=">>",
         block_start_string="<%",
         block_end_string="%>",
-        trim_blocks=True,
-        lstrip_blocks=True,
     )
     return environment.get_template(template).render(report=report, capitalised=capitalised)
 
@@ -60,15 +55,12 @@ def table(report: Report) -> str:
     """One row per configuration: every figure with its low and high end and its state in columns of their own."""
     headings = [heading for grid in report.grids for quantity in grid.quantities for heading in _headings(quantity)]
     spots = dict.fromkeys(spot for grid in report.grids for spot in grid.spots)
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    terms = report.terms
-    writer.writerow(["Strategy", terms.heading, f"Batch per {terms.device}", *headings])
+    rows: list[list[Any]] = [["Strategy", report.terms.heading, f"Batch per {report.terms.device}", *headings]]
     for spot in spots:
         cells = [cell for grid in report.grids for cell in grid.row(spot)]
-        writer.writerow([*spot, *(entry for cell in cells for entry in cell.plain)])
+        rows.append([*spot, *(entry for cell in cells for entry in cell.plain)])
     facts = "".join(f"# {name}: {value}\n" for name, value in report.facts.items())
-    return f"{facts}{written.getvalue()}"
+    return f"{facts}{csv_text(rows)}"
 
 
 def _headings(quantity: Quantity) -> list[str]:

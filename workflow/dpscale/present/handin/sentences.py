@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.answer.trend import direction
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
@@ -59,7 +59,9 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
     if not known:
         return {}
     row = _example(known)
-    timed = _at((other for other in rows.speedup if (other.scaling, other.scope) == ("weak", COMPUTE)), row)[0]
+    timed = of_configuration(
+        (other for other in rows.speedup if (other.scaling, other.scope) == ("weak", COMPUTE)), row
+    )[0]
     zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
     return {
         "Formula": [
@@ -118,11 +120,6 @@ def _series(rows: Iterable[P], like: OfConfiguration) -> list[P]:
     return sorted(same, key=lambda row: row.batch_per_gpu)
 
 
-def _at(rows: Iterable[P], row: OfConfiguration) -> list[P]:
-    """The rows of the same configuration."""
-    return [other for other in rows if configuration_of(other) == configuration_of(row)]
-
-
 def _trend(what: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
     """From the smallest to the largest batch on the most devices, for every strategy: `The speedup with ddp on 4 GPUs
     rises from 1.90 at batch 32 to 3.80 at batch 512.`"""
@@ -144,7 +141,7 @@ def _paid_per_step(rows: AssignmentRows, gains: Sequence[SpeedupRow], row: Speed
     first, last = shares[0], shares[-1]
     if not 0 < last.communication_share < first.communication_share:
         return
-    most, fewest = (whole(_at(ok(rows.times), end)[0].steps_per_epoch) for end in (first, last))
+    most, fewest = (whole(of_configuration(ok(rows.times), end)[0].steps_per_epoch) for end in (first, last))
     yield f"An epoch has {most} steps at batch {whole(first.batch_per_gpu)} and {fewest} at " + (
         f"{whole(last.batch_per_gpu)}, and with {terms.group(row)} every step takes longer than on 1 {terms.device}."
     )
@@ -161,7 +158,7 @@ def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str, terms: 
         yield "The DataLoader is in these times."
         return
     yield "Loading is not in these times."
-    for loaded in _at((other for other in speedup if other.scope == END_TO_END), row):
+    for loaded in of_configuration((other for other in speedup if other.scope == END_TO_END), row):
         said = f"With the DataLoader in the clock, the speedup of {terms.point(row)}"
         yield f"{said} is {cell(loaded.speedup, MULTIPLES).text}."
 
@@ -181,7 +178,7 @@ def _of_messages(
 ) -> Iterator[str]:
     """What the communication time is made of: by intervention where that was measured, otherwise against messages."""
     first = _series(rows, row)[0]
-    rungs = [rung for rung in _at(ladder, first) if rung.order > 0 and rung.difference_s.is_known]
+    rungs = [rung for rung in of_configuration(ladder, first) if rung.order > 0 and rung.difference_s.is_known]
     if rungs:
         largest = max(rungs, key=lambda rung: rung.difference_s.value)
         yield (

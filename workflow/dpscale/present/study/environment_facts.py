@@ -21,6 +21,7 @@ from dpscale.tables.timing import TimesRow
 
 # Enough to tell one version of a file from another.
 CHECKSUM_DIGITS = 12
+_VERSIONS = ("torch", "cuda", "cudnn", "nccl", "driver")
 _NETWORKS = {
     "cifar_resnet18": "ResNet-18 for 32×32 images",
     "torchvision_resnet18": "torchvision's ResNet-18",
@@ -146,13 +147,12 @@ def environment_facts(environments: Iterable[EnvironmentsRow], terms: Terms) -> 
 
 
 def _facts(row: EnvironmentsRow, terms: Terms) -> Facts:
-    versions = {"torch": row.torch, "cuda": row.cuda, "cudnn": row.cudnn, "nccl": row.nccl, "driver": row.driver}
     return {
         "Environment": row.environment if terms.several_environments else "",
         capitalised(terms.device): row.device_model,
         "Links": row.links,
         "CPU": ", ".join(filter(None, (row.cpu_model, row.cpu_cores and f"{row.cpu_cores} cores"))),
-        "Software": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
+        "Software": ", ".join(f"{name} {getattr(row, name)}" for name in _VERSIONS if getattr(row, name)),
         "Variables": row.variables,
         "Hosts": row.hosts,
     }

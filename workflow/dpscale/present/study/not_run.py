@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
 from dpscale.present.text.words import Terms, listed, plural, state
+from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.study import AbsencesRow, MissingRow
 from dpscale.tables.timing import TimesRow
 
@@ -36,13 +36,13 @@ class MissingCells:
 def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> list[Absence]:
     """Every state but `ok` with its reason and its configurations, the most frequent first, as they were `counted`.
     `times` are in the order in which people read them."""
-    which: dict[tuple[str, str], dict[str, None]] = {}
-    for row in times:
-        if row.status != "ok":
-            points = which.setdefault(_why(row), {})
-            points[f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"] = None
+
+    def point(row: TimesRow) -> str:
+        return f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"
+
+    gone = grouped((row for row in times if row.status != "ok"), _why)
     numbers = {_why(row): row.configurations or 0 for row in counted}
-    found = [Absence(*why, numbers[why], listed(list(points))) for why, points in which.items()]
+    found = [Absence(*why, numbers[why], listed([*dict.fromkeys(map(point, rows))])) for why, rows in gone.items()]
     return sorted(found, key=lambda absence: absence.number, reverse=True)
 
 
@@ -57,9 +57,9 @@ def missing_cells(missing: Iterable[MissingRow], terms: Terms) -> list[MissingCe
         return row.status, row.reason, row.log
 
     found = []
-    for reasons, rows in groupby(sorted(missing, key=why), why):
+    for rows in in_groups(missing, why):
         names = [_job(row, terms) for row in rows]
-        found.append(MissingCells(plural(len(names), "cell"), *reasons, listed(names, _CELLS_NAMED, "; ")))
+        found.append(MissingCells(plural(len(names), "cell"), *why(rows[0]), listed(names, _CELLS_NAMED, "; ")))
     return found
 
 

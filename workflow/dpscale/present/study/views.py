@@ -4,9 +4,8 @@ A table is added to the page here, by its name, and where the template shows it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import by_batch
 from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
 from dpscale.present.text.view import Shown, View, written
@@ -31,14 +30,7 @@ from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, NOT_RESOLVABLE, UNDECIDED
 
 
-class _Utilised(Protocol):
-    @property
-    def mfu(self) -> Figure: ...
-    @property
-    def peak_source(self) -> str: ...
-
-
-def mfu(row: _Utilised) -> str:
+def mfu(row: TimesRow | VariantsRow) -> str:
     """Work was counted, but the GPU's peak is not in the table: unknown, which is not the same as not counted."""
     return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
 

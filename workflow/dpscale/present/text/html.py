@@ -12,7 +12,7 @@ from dpscale.strategies.known import STRATEGIES
 
 _TEMPLATES = Path(__file__).parents[1] / "template"
 # It keeps the templates that it has compiled: several pages in one process compile them once.
-_ENVIRONMENT = Environment(
+ENVIRONMENT = Environment(
     loader=FileSystemLoader(_TEMPLATES),
     autoescape=True,
     undefined=StrictUndefined,
@@ -29,7 +29,7 @@ def fill(template: str, **values: Any) -> str:
     style = Markup(style_of_pages())
     # How a Content-Security-Policy names an inline element's text.
     digest = base64.b64encode(hashlib.sha256(f"\n{style}".encode()).digest()).decode()
-    return _ENVIRONMENT.get_template(template).render(style=style, style_hash=f"sha256-{digest}", **values)
+    return ENVIRONMENT.get_template(template).render(style=style, style_hash=f"sha256-{digest}", **values)
 
 
 def style_of_pages() -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from dpscale.present.text.downloads import csv_link
@@ -139,7 +140,7 @@ def shown(
     column: Column, terms: Terms, cell: Callable[[Any], str] | None = None, units: bool = True
 ) -> ShownColumn[Any]:
     """A column under its own label."""
-    heading = terms.heading_of(column) if units else terms.label(column)
+    heading = terms.heading_of(column) if units else terms.filled(column.label)
     return ShownColumn(heading, cell or written(column), is_number=column.kind != "text")
 
 
@@ -159,16 +160,16 @@ _STATUS = {"state": _state, "outcome": outcome}
 def written(column: Column, digits: int = 0) -> Callable[[Any], str]:
     """How the entry of a row is written: a figure with its interval, or with so many `digits` without; other numbers
     with as many as the column has by default."""
-    name = column.name
+    entry = attrgetter(column.name)
     if column.kind == "text":
-        return lambda row: text(getattr(row, name))
+        return lambda row: text(entry(row))
     if column.kind == "count":
-        return lambda row: whole(getattr(row, name))
+        return lambda row: whole(entry(row))
     if column.kind == "number":
-        return lambda row: in_unit(getattr(row, name), column.unit, digits or column.digits)
+        return lambda row: in_unit(entry(row), column.unit, digits or column.digits)
     if digits:
-        return lambda row: in_unit(getattr(row, name).value, column.unit, digits)
-    return lambda row: estimate(getattr(row, name), column.unit)
+        return lambda row: in_unit(entry(row).value, column.unit, digits)
+    return lambda row: estimate(entry(row), column.unit)
 
 
 def point(kind: type[Row], rows: Iterable[Row], terms: Terms) -> list[ShownColumn[Any]]:

@@ -106,10 +106,6 @@ class Terms:
         """`batch per GPU in images`."""
         return f"batch per {self.device} in {self.samples}"
 
-    def label(self, column: Column) -> str:
-        """`Batch per GPU`."""
-        return self.filled(column.label)
-
     def filled(self, text: str) -> str:
         """A text that names devices and images as labels of columns do: `Batch per {device}`."""
         names = {"device": self.device, "devices": self.devices, "Devices": self.heading, "samples": self.samples}
@@ -117,7 +113,7 @@ class Terms:
 
     def heading_of(self, column: Column) -> str:
         """`Batch per GPU, images`: the label, and the unit that is shown."""
-        return ", ".join(filter(None, (self.label(column), self.worded(column.unit.shown))))
+        return ", ".join(filter(None, (self.filled(column.label), self.worded(column.unit.shown))))
 
     def worded(self, written: str) -> str:
         """A text of the vocabulary, which speaks of images, in the words of this study."""
