@@ -48,6 +48,7 @@ MARK_OF_FIXTURE = {
 LONGEST_FIRST = (
     "slurm/test_nodes_on_slurm.py",
     "workflow/test_reruns.py",
+    "measure/attach/test_scripts_as_they_are.py",
     "workflow/test_laptop_study.py",
     "browser/test_accessibility.py",
     "workflow/",

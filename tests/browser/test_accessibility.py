@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ LOOKS = """() => [...document.querySelectorAll('body, body *')].map(element => {
 MARK_LOOKS = """looks => {
   const together = new Map(), numbers = new Map(), marked = new Set();
   let texts = 0;
-  document.querySelectorAll('[data-look]').forEach(element => delete element.dataset.look);
   [...document.querySelectorAll('body, body *')].forEach((element, place) => {
     const look = looks[place] + ' in ' + together.get(element.parentElement);
     if (!numbers.has(look)) numbers.set(look, numbers.size);
@@ -94,9 +94,9 @@ def test_axe_finds_nothing_but_perhaps_faint_colours(resized: Page, window: int)
     assert violations(resized, ALL_BUT_CONTRAST) == []
 
 
+@pytest.mark.usefixtures("looks")
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_no_colour_is_too_faint(resized: Page, scheme: Scheme) -> None:
-    mark_one_of_each_look(resized, 1200)
     resize(resized, 1200, scheme)
     assert violations(resized, CONTRAST, ONE_OF_EACH_LOOK) == []
 
@@ -108,24 +108,27 @@ def violations(
     return [(rule["id"], rule["help"], [node["html"] for node in rule["nodes"]][:5]) for rule in found]
 
 
-def mark_one_of_each_look(page: Page, window: int) -> None:
-    looks = []
-    for scheme in SCHEMES:
-        resize(page, window, scheme)
-        looks.append(page.evaluate(LOOKS))
-    marked, texts = page.evaluate(MARK_LOOKS, [" ".join(of_both) for of_both in zip(*looks, strict=True)])
+@pytest.fixture(scope="module")
+def looks(resized: Page) -> dict[tuple[int, Scheme], list[str]]:
+    """By width and scheme. The elements of the page are marked, one of each look in both schemes."""
+    found = {}
+    for at in product((390, 1200), SCHEMES):
+        resize(resized, *at)
+        found[at] = resized.evaluate(LOOKS)
+    of_both = zip(*(found[1200, scheme] for scheme in SCHEMES), strict=True)
+    marked, texts = resized.evaluate(MARK_LOOKS, list(map(" ".join, of_both)))
     assert 10 < marked < texts / 5
+    return found
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_no_width_changes_a_colour_or_hides_anything(resized: Page, scheme: Scheme) -> None:
+def test_no_width_changes_a_colour_or_hides_anything(
+    looks: dict[tuple[int, Scheme], list[str]], scheme: Scheme
+) -> None:
     """So that contrast on a wide page is contrast on a narrow one."""
-    resize(resized, 1200, scheme)
-    wide = resized.evaluate(LOOKS)
-    resize(resized, 390, scheme)
-    assert resized.evaluate(LOOKS) == wide
-    resize(resized, 390, "dark" if scheme == "light" else "light")
-    assert resized.evaluate(LOOKS) != wide, "another scheme has other colours"
+    assert looks[390, scheme] == looks[1200, scheme]
+    other: Scheme = "dark" if scheme == "light" else "light"
+    assert looks[390, other] != looks[1200, scheme], "another scheme has other colours"
 
 
 def test_axe_would_find_something(browser: Browser) -> None:

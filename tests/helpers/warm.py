@@ -20,8 +20,10 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from itertools import dropwhile
 from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from subprocess import PIPE, STDOUT, CompletedProcess, run
+from typing import Any
 
 WARM = multiprocessing.get_context("forkserver")
 # Snakemake, what it and its plugins load when they are first used, and what the project loads.
@@ -107,19 +109,27 @@ def _fork_programs(listening: socket.socket) -> None:
     os.setpgid(0, 0)
     tests = multiprocessing.parent_process()
     assert tests
-    while listening in wait([listening, tests.sentinel]):
-        with listening.accept()[0] as asked:
-            FORK.Process(target=_answer, args=(asked,)).start()
+    programs: dict[Any, tuple[ForkProcess, socket.socket]] = {}  # by what tells that one has ended
+    while tests.sentinel not in (ready := wait([listening, tests.sentinel, *programs])):
+        for ended in programs.keys() & ready:
+            program, asked = programs.pop(ended)
+            program.join()
+            os.close(ended)
+            with asked:
+                asked.send(str((program.exitcode or 0) & 0xFF).encode())
+        if listening in ready:
+            program, asked = _forked(listening.accept()[0])
+            programs[os.pidfd_open(program.pid or 0)] = program, asked
     os.killpg(0, signal.SIGKILL)
 
 
-def _answer(asked: socket.socket) -> None:
+def _forked(asked: socket.socket) -> tuple[ForkProcess, socket.socket]:
     words, files, _, _ = socket.recv_fds(asked, LONGEST_MESSAGE, MOST_FILES)
-    place = Path(asked.getsockname()).parent
-    program = FORK.Process(target=_begin, args=(place, files, *json.loads(words)))
+    program = FORK.Process(target=_begin, args=(Path(asked.getsockname()).parent, files, *json.loads(words)))
     program.start()
-    program.join()
-    asked.send(str((program.exitcode or 0) & 0xFF).encode())
+    for file in files:
+        os.close(file)
+    return program, asked
 
 
 def _begin(
