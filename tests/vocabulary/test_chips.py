@@ -1,11 +1,12 @@
 """The table of GPUs: their peaks, by names as torch gives them."""
 
 import pytest
-import yaml
 
-from dpscale.vocabulary.chips import TABLE, UNITS, Peak, chip_named
+from dpscale.vocabulary import chips
+from dpscale.vocabulary.chips import UNITS, Peak, chip_named
+from dpscale.vocabulary.own_yaml import own_yaml
 
-ENTRIES = yaml.safe_load(TABLE.read_text())
+ENTRIES = own_yaml(chips.__file__, "chips.yaml")
 MODELS = [model for entry in ENTRIES for model in entry["models"]]
 
 

@@ -5,7 +5,6 @@ as defined.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
@@ -29,7 +28,7 @@ _ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
 # Two definitions that differ by less give the same number.
 _SAME = 1e-6
 # What a check means, and what to do, in words for whoever printed the figures; by a part of its name.
-HELP: Mapping[str, str] = own_yaml(Path(__file__).with_name("help.yaml"))
+HELP: Mapping[str, str] = own_yaml(__file__, "help.yaml")
 
 
 Place = tuple[int, int]

@@ -14,8 +14,6 @@ from dpscale.schemas.settings import ARM, SETTINGS, record_settings_schema, requ
 from dpscale.strategies.known import STRATEGIES
 from dpscale.vocabulary.own_yaml import own_yaml
 
-SCHEMA_FOLDER = Path(__file__).parent
-
 
 @cache
 def load_schema(name: str) -> dict[str, Any]:
@@ -42,7 +40,7 @@ def _add_settings(study: dict[str, Any]) -> None:
 
 
 def _load(file: str) -> Any:
-    return own_yaml(SCHEMA_FOLDER / file)
+    return own_yaml(__file__, file)
 
 
 def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:

@@ -9,7 +9,6 @@ tests (`tests/analyse/diagnosis/`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -43,7 +42,7 @@ class Cause:
         return replace(self, **self.on_cpu) if device == "worker" else self
 
 
-_TABLE = own_yaml(Path(__file__).with_name("causes.yaml"))
+_TABLE = own_yaml(__file__, "causes.yaml")
 CAUSES: Mapping[str, Cause] = MappingProxyType({one["name"]: Cause(**one) for one in _TABLE["causes"]})
 NOTHING, NO_CERTAIN_LOSS, UNKNOWN = _NO_CAUSE = [Cause(**one) for one in _TABLE["no_cause"]]
 _ANSWERS = {**CAUSES, **{one.name: one for one in _NO_CAUSE}}

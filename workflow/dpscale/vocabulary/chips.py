@@ -4,13 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from dpscale.vocabulary.own_yaml import own_yaml
-
-TABLE = Path(__file__).with_name("chips.yaml")
-LINKS_TABLE = Path(__file__).with_name("links.yaml")
 
 TERA = 1e12
 
@@ -87,13 +83,13 @@ class Chip:
 @cache
 def chips() -> list[Chip]:
     """All GPUs of the table."""
-    return [Chip(**entry) for entry in own_yaml(TABLE)]
+    return [Chip(**entry) for entry in own_yaml(__file__, "chips.yaml")]
 
 
 @cache
 def links() -> list[ChipLink]:
     """All links that are no part of a chip."""
-    return [ChipLink(**entry) for entry in own_yaml(LINKS_TABLE)]
+    return [ChipLink(**entry) for entry in own_yaml(__file__, "links.yaml")]
 
 
 def chip_named(name: str) -> Chip | None:

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from dpscale.vocabulary.own_yaml import own_yaml
-
-TABLE = Path(__file__).with_name("networks.yaml")
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class Network:
 @cache
 def networks() -> list[Network]:
     """All networks of the table."""
-    return [Network(**entry) for entry in own_yaml(TABLE)]
+    return [Network(**entry) for entry in own_yaml(__file__, "networks.yaml")]
 
 
 def network_of(parameters: int | None) -> Network | None:

@@ -8,5 +8,6 @@ import yaml
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def own_yaml(path: Path) -> Any:
-    return yaml.load(path.read_text(), _LOADER)
+def own_yaml(module: str, name: str) -> Any:
+    """What the file `name` holds, which lies beside the `module` of this file."""
+    return yaml.load(Path(module).with_name(name).read_text(), _LOADER)

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from dpscale.vocabulary.own_yaml import own_yaml
-
-TABLE = Path(__file__).with_name("public_best.yaml")
 
 
 @dataclass(frozen=True)
@@ -21,4 +18,4 @@ class PublicBest:
 
 @cache
 def public_best() -> PublicBest:
-    return PublicBest(**own_yaml(TABLE))
+    return PublicBest(**own_yaml(__file__, "public_best.yaml"))

@@ -38,7 +38,7 @@ from dpscale.vocabulary.own_yaml import own_yaml
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
 
-_WORDS = own_yaml(Path(__file__).with_name("words.yaml"))
+_WORDS = own_yaml(__file__, "words.yaml")
 _SECONDS, _KEYS = _WORDS["seconds"], _WORDS["keys"]
 _NO_FIGURES = ("batch", "global batch", "gpus", "group", "beside", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")
