@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from .hooks import NOW, Hooked, Line, Places, line_of, shown
+from .hooks import NOW, Hooked, Line, Places, line_of, noting, shown
 
 clock = time.perf_counter
 real_synchronize = torch.cuda.synchronize
@@ -88,20 +88,13 @@ class Numbers(Calls):
             by = sys._getframe(1)
             key = by.f_code, by.f_lasti, real, tensor.shape, tensor.dtype
             if self.left_out and key in self.last:
-                return _copy(self.last[key])
+                return copy.deepcopy(self.last[key])  # a script may write into its answer
             value = self.timed(by, real, args, kwargs)
             if not (isinstance(value, Tensor) and value.requires_grad) and tensor.numel() <= LARGE:
-                self.last[key] = _copy(value)
+                self.last[key] = copy.deepcopy(value)
             return value
 
         return hook
-
-
-def _copy(value: Any) -> Any:
-    """So that a script may write into its answer."""
-    if isinstance(value, Tensor):
-        return value.clone()
-    return copy.deepcopy(value) if isinstance(value, list) else value
 
 
 class Events:
@@ -168,12 +161,8 @@ def _set_anomaly_enabled(real: Hooked) -> Hooked:
     return hook
 
 
-def _autocast(real: Hooked) -> Hooked:
-    def enter(self: Any) -> Any:
-        EVENTS.autocast |= self._enabled
-        return real(self)
-
-    return enter
+def _autocast(self: Any) -> None:
+    EVENTS.autocast |= self._enabled
 
 
 EVENTS = Events()
@@ -195,7 +184,7 @@ PLACES: Places = (
     (torch, "save", SAVED.hook),
     (gc, "collect", COLLECTED.hook),
     (torch, "set_anomaly_enabled", _set_anomaly_enabled),
-    (torch.amp.autocast_mode.autocast, "__enter__", _autocast),
+    (torch.amp.autocast_mode.autocast, "__enter__", noting(_autocast)),
 )
 # Where the script computes on a GPU: on a CPU nobody waits.
 WAITS: Places = (

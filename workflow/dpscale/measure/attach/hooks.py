@@ -56,6 +56,19 @@ def put(places: Places) -> None:
                 add(partial(setattr, owner, name, hook), as_it_was)
 
 
+def noting(note: Callable[..., None]) -> Callable[[Hooked], Hooked]:
+    """Makes a hook that hands `note` the arguments of the real one first."""
+
+    def make(real: Hooked) -> Hooked:
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            note(*args, **kwargs)
+            return real(*args, **kwargs)
+
+        return hook
+
+    return make
+
+
 def take_out() -> None:
     """All of them: torch is as it was."""
     for _, take in _ALL:

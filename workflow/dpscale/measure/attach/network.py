@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from .calls import EXCHANGED
-from .hooks import NOW, Hooked, Places
+from .hooks import NOW, Hooked, Places, noting
 
 
 class Forwards:
@@ -71,12 +71,8 @@ def _sends_buffers(real: Hooked) -> Hooked:
     return lambda self: not (NETWORK.no_allreduce or NETWORK.no_buffers) and bool(real(self))
 
 
-def _dp_forward(real: Hooked) -> Hooked:
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        NETWORK.dp.add(self)
-        return real(self, *args, **kwargs)
-
-    return forward
+def _dp_forward(self: Any, *_args: Any, **_kwargs: Any) -> None:
+    NETWORK.dp.add(self)
 
 
 def _backward(real: Hooked) -> Hooked:
@@ -91,28 +87,20 @@ def _backward(real: Hooked) -> Hooked:
     return backward
 
 
-def _register(real: Hooked) -> Hooked:
-    def register(*args: Any, **kwargs: Any) -> Any:
-        NETWORK.own_exchange = True
-        return real(*args, **kwargs)
-
-    return register
+def _register(*_args: Any, **_kwargs: Any) -> None:
+    NETWORK.own_exchange = True
 
 
-def _train(real: Hooked) -> Hooked:
-    def train(self: Any, mode: bool = True) -> Any:
-        if not mode and self.training:
-            NOW.border = NOW.border or "evaluation"
-        return real(self, mode)
-
-    return train
+def _train(self: Any, mode: bool = True) -> None:
+    if not mode and self.training:
+        NOW.border = NOW.border or "evaluation"
 
 
 PLACES: Places = (
     (DistributedDataParallel, "forward", _ddp_forward),
     (DistributedDataParallel, "will_sync_module_buffers", _sends_buffers),
-    (DistributedDataParallel, "register_comm_hook _register_builtin_comm_hook", _register),
-    (DataParallel, "forward", _dp_forward),
+    (DistributedDataParallel, "register_comm_hook _register_builtin_comm_hook", noting(_register)),
+    (DataParallel, "forward", noting(_dp_forward)),
     (torch.autograd, "backward", _backward),
-    (nn.Module, "train", _train),
+    (nn.Module, "train", noting(_train)),
 )

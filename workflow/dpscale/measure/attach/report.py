@@ -94,7 +94,7 @@ def processor_time() -> tuple[int, int] | None:
         cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
         lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line]
         ticks = [sum(int(line[column]) for line in lines if line[0] in cores) for column in range(1, 9)]
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError):
         return None
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
@@ -102,11 +102,11 @@ def processor_time() -> tuple[int, int] | None:
 def machine(before: tuple[int, int] | None, folder: Path) -> dict[str, Any]:
     """Of the time since `before`."""
     now = processor_time()
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    usable = sorted(os.sched_getaffinity(0))
     return {
         "cores": os.cpu_count(),
         "cores_usable": len(usable),
-        "numbers_of_cores": list(usable),
+        "numbers_of_cores": usable,
         "busy_share": (now[0] - before[0]) / (now[1] - before[1]) if now and before and now[1] > before[1] else None,
         "same_command": same_command(folder),
     }
