@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fcntl import F_DUPFD, fcntl
+from functools import partial
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from itertools import dropwhile
@@ -54,22 +55,6 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as forker:
 LONGEST_MESSAGE, MOST_FILES = 2**20, 100
 
 
-def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    """What `snakemake ARGUMENTS` prints in `folder`, on both streams, and its exit code."""
-    return _run("snakemake", arguments, folder, environment)
-
-
-def dpscale(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    """The same of `dpscale ARGUMENTS`, whose package is the one that PYTHONPATH in `environment` leads to. Its workers
-    are forked from it."""
-    return _run("dpscale", arguments, folder, environment)
-
-
-def python(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    """The same of `python ARGUMENTS`. Processes that it starts with `sys.executable` are such programs, too."""
-    return _run("python", arguments, folder, environment)
-
-
 def _run(name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
     with programs() as place:
         return run(
@@ -80,6 +65,15 @@ def _run(name: str, arguments: Sequence[str], folder: Path, environment: Mapping
             stderr=STDOUT,
             text=True,
         )
+
+
+# What `snakemake ARGUMENTS` prints in a folder, on both streams, and its exit code.
+snakemake = partial(_run, "snakemake")
+# The same of `dpscale ARGUMENTS`, whose package is the one that PYTHONPATH in the environment leads to. Its workers are
+# forked from it.
+dpscale = partial(_run, "dpscale")
+# The same of `python ARGUMENTS`. Processes that it starts with `sys.executable` are such programs, too.
+python = partial(_run, "python")
 
 
 @contextmanager
