@@ -29,8 +29,6 @@ _SAID_ALREADY = (
     "RuleException:\nCalledProcessError",
     "Exiting because a job execution failed",
     "WorkflowError:\nAt least",
-    # Of a cluster without accounts; where one is needed, Slurm says so.
-    *("No SLURM account given", "No account was given", "Unable to guess SLURM account"),
 )
 _NOTHING_TO_DO = "Nothing to be done"
 

@@ -37,7 +37,8 @@ class Patient(plugin.Executor):  # type: ignore[misc]
     def take_over(cls, executor: Any, **more: Any) -> None:
         plugin.query_job_status = _await_answers(plugin.query_job_status)
         executor.__class__ = cls
-        vars(executor).update(more, said=set())
+        # Without an account Slurm charges the user's own: the executor would guess one, and warn that it cannot.
+        vars(executor).update(more, said=set(), _fallback_account_arg="")
 
     def say_once(self, text: str, *words: str) -> None:
         if (text, *words) not in self.said:
