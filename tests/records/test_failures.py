@@ -123,9 +123,10 @@ def test_what_slurm_ended_has_slurms_reason(line: str, reason: str) -> None:
 
 
 def test_where_the_cell_never_spoke_all_of_slurms_log_counts() -> None:
-    slurm_log("bash: line 1: dpscale: command not found\n")
+    refused = "srun: error: Unable to create step for job 68: Invalid generic resource (gres) specification"
+    slurm_log(f"{refused}\nWorkflowError:\nAt least one job did not complete successfully.\n")
     failure = failure_of()
-    assert failure.reason == "bash: line 1: dpscale: command not found"
+    assert failure.reason == refused
     assert "Building DAG of jobs" in failure.log
 
 

@@ -36,6 +36,7 @@ _STOPPED = re.compile(r"SIGTERM|SIGHUP|was stopped")
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): .")
 # Lines of Slurm itself in a log that is otherwise Snakemake's.
 _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
+_SLURM_ERROR = re.compile(rf"{_SLURMS_OWN.pattern}error: ")
 # What a job's log has that failed before its cell began. Without it, the cell is about to begin.
 _FAILED_EARLY = re.compile(r"error|exception|failed|not found|denied", re.IGNORECASE)
 
@@ -103,7 +104,9 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
         if (ended := ended_by_slurm(line)) and not (causes and _CANCELLED.search(line)):
             return "failed", ended
     if not own_lines:
-        return "failed" if any(map(_FAILED_EARLY.search, slurm_lines)) else "unfinished", slurm_lines[-1]
+        # Snakemake's own last words give no reason.
+        said = [line for line in slurm_lines if _SLURM_ERROR.match(line)] or slurm_lines
+        return "failed" if any(map(_FAILED_EARLY.search, slurm_lines)) else "unfinished", said[-1]
     if errors:
         raised = [line for line in own_lines if _RAISED.match(line)]
         reason = (causes or errors)[-1]
