@@ -109,7 +109,7 @@ def test_a_record_that_was_deleted_is_no_failure() -> None:
         (CANCELLED, "ended by Slurm: JOB 47 ON gn1 CANCELLED AT 2026-11-20T13:33:56"),
         (TIME_LIMIT, "ended by Slurm: JOB 48 ON gn1 CANCELLED AT 2026-11-20T13:33:56 DUE TO TIME LIMIT"),
         (
-            "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=9.0.",
+            f"{CANCELLED}\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=9.0.",
             "ended by Slurm: out of host memory: Detected 1 oom-kill event(s) in StepId=9.0.",
         ),
     ],

@@ -36,7 +36,6 @@ _STOPPED = re.compile(r"SIGTERM|SIGHUP|was stopped")
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): .")
 # Lines of Slurm itself in a log that is otherwise Snakemake's.
 _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
-_SLURM_ERROR = re.compile(rf"{_SLURMS_OWN.pattern}error: ")
 # What a job's log has that failed before its cell began. Without it, the cell is about to begin.
 _FAILED_EARLY = re.compile(r"error|exception|failed|not found|denied", re.IGNORECASE)
 
@@ -100,12 +99,12 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
     """
     errors = [line for line in own_lines if line.startswith("Error: ")]
     causes = [line for line in errors if not _STOPPED.search(line)]
-    for line in slurm_lines:
-        if (ended := ended_by_slurm(line)) and not (causes and _CANCELLED.search(line)):
-            return "failed", ended
+    endings = [line for line in slurm_lines if ended_by_slurm(line) and not (causes and _CANCELLED.search(line))]
+    if endings:
+        return "failed", ended_by_slurm(min(endings, key=lambda line: bool(_CANCELLED.search(line))))
     if not own_lines:
         # Snakemake's own last words give no reason.
-        said = [line for line in slurm_lines if _SLURM_ERROR.match(line)] or slurm_lines
+        said = [line for line in slurm_lines if line.startswith("srun: error: ")] or slurm_lines
         return "failed" if any(map(_FAILED_EARLY.search, slurm_lines)) else "unfinished", said[-1]
     if errors:
         raised = [line for line in own_lines if _RAISED.match(line)]
