@@ -25,7 +25,7 @@ def test_a_cancelled_cell_is_noticed_and_tried_again(project: SlurmProject, forg
     (job,) = project.jobs("time")
     project.endless_no_more()
     project.slurm.run("scancel", job["JobId"])
-    wait_for(lambda: "SLURM status is: 'CANCELLED'" in project.output)
+    wait_for(lambda: "Slurm: CANCELLED" in project.log.read_text())
     assert snakemake.wait(240) == 0, project.output
     assert [job["JobState"] for job in project.jobs("time")] == ["CANCELLED", "COMPLETED"]
     assert read(project.record())["status"] == "ok"

@@ -5,6 +5,7 @@ own log, which is named at the start.
 """
 
 import os.path
+import re
 import sys
 from collections.abc import Iterator
 from logging import INFO, LogRecord
@@ -31,6 +32,8 @@ _SAID_ALREADY = (
     "WorkflowError:\nAt least",
 )
 _NOTHING_TO_DO = "Nothing to be done"
+# How Slurm ended a job, such as NODE_FAIL. FAILED says no more than the log does.
+_STATUS = re.compile(r"SLURM status is: '(?!FAILED)(\w+)'")
 
 
 def follow(workflow: "Workflow", progress: Progress) -> None:
@@ -79,7 +82,9 @@ class LogHandler(LogHandlerBase):
             yield from self._ended(*self._jobs.pop(said["job_id"]))
         elif event == LogEvent.JOB_ERROR:
             self._jobs.pop(said["jobid"], None)
-            yield self._cell_at(said["output"]) or _failed(said["rule_name"], said["log"])
+            line = self._cell_at(said["output"]) or _failed(said["rule_name"], said["log"])
+            status = _STATUS.search(said["rule_msg"] or "")
+            yield f"{line}; Slurm: {status[1]}" if status else line
         elif _is_worth_saying(record):
             yield record.getMessage()
 
