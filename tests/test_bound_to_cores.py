@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import f
+import scipy  # its distributions load when they are first used
 
 
 @pytest.mark.parametrize(("scope", "when"), [("compute", "without loading"), ("end_to_end", "with it")])
@@ -22,7 +22,9 @@ def test_the_method_has_what_binding_does(root: Path, method: str, scope: str, w
         squares[kind] = sum(float(np.sum((steps - steps.mean()) ** 2)) for steps in logarithms)
         freedom[kind] = sum(len(steps) - 1 for steps in logarithms)
     quotient = squares["bound"] / freedom["bound"] / (squares["free"] / freedom["free"])
-    low, high = (math.sqrt(quotient / f.ppf(end, freedom["bound"], freedom["free"])) for end in (0.975, 0.025))
+    low, high = (
+        math.sqrt(quotient / scipy.stats.f.ppf(end, freedom["bound"], freedom["free"])) for end in (0.975, 0.025)
+    )
     assert low < 1 < high
     said = " ".join(method.split())
     assert f"{math.sqrt(quotient):.2f} [{low:.2f}, {high:.2f}] {when}" in said

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+import scipy  # its tests of means load when they are first used
 
 MICRO = 1e6
 
@@ -24,7 +24,7 @@ def recorded(root: Path, machine: str) -> dict[str, dict[str, Any]]:
 
 
 def with_interval(values: Any, digits: int) -> str:
-    interval = ttest_1samp(values, 0).confidence_interval()
+    interval = scipy.stats.ttest_1samp(values, 0).confidence_interval()
     return f"{values.mean():.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
@@ -42,7 +42,7 @@ def test_the_method_has_what_marks_and_copies_cost(root: Path, said: str) -> Non
 def test_the_method_has_what_an_epoch_takes_longer(root: Path, said: str) -> None:
     found = recorded(root, "h100-2")
     logarithms = np.log(found["cell"]["step_s"]) - np.log(found["by_hand"]["step_s"])
-    interval = ttest_1samp(logarithms, 0).confidence_interval()
+    interval = scipy.stats.ttest_1samp(logarithms, 0).confidence_interval()
     value, low, high = np.exp([logarithms.mean(), interval.low, interval.high])
     assert (
         f"over {len(logarithms)} rounds, the whole epoch was {value:.3f} [{low:.3f}, {high:.3f}] times that by hand"

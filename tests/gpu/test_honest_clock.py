@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-import scipy.stats
+import scipy  # its tests of means load when they are first used
 import torch
 
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")

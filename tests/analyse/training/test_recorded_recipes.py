@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import ttest_ind
+import scipy  # its tests of means load when they are first used
 
 import search_recipe
 from dpscale.formulas.figure import Figure, multiplied
@@ -64,7 +64,7 @@ def test_tuned_is_compared_with_tuned(root: Path, summary: Mapping[str, Training
         ]
         for batch in BATCHES
     }
-    interval = ttest_ind(last[2048], last[128], equal_var=False).confidence_interval()
+    interval = scipy.stats.ttest_ind(last[2048], last[128], equal_var=False).confidence_interval()
     assert (difference.low, difference.high) == pytest.approx((interval.low, interval.high))
     assert difference.is_below(0)
 
