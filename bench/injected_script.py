@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
 FEATURES, WIDTH = 64, 64
-PAUSE_S = 0.15
+PAUSE_S = 0.25  # long beside a step, also of a busy machine
 asked: argparse.Namespace
 
 
