@@ -111,14 +111,16 @@ def main(batch: int, only: str, out: Path | None, shows: bool, files: tuple[Path
 
 def table(machines: list[Times]) -> Iterator[str]:
     """A line per variant: its step and its speedup; then the ladders of ddp's best and of copies."""
-    for name in machines[0]:
+    measured = [name for name in machines[0] if all(name in times for times in machines)]
+    for name in measured:
         mode = name.split(":")[0]
         step = _figure(machines, itemgetter(name))
         one = f"{mode}: alone{', fused' if 'fused' in name else ''}"
         speedup = _figure(machines, partial(_speedups, one, name))
-        yield f"{name:38} {1e3 * step.value:.3f} ms  speedup {_shown(speedup)}"
+        words = f"  speedup {_shown(speedup)}" if _kind(name) != "alone" else ""
+        yield f"{name:38} {1e3 * step.value:.3f} ms{words}"
     for ladder in LADDERS:
-        if any(f"captured: {rung}" not in machines[0] for rung in ladder):
+        if not {f"captured: {rung}" for rung in ladder} <= {*measured}:
             continue
         before = [0.0] * len(machines)
         for rung in ladder:

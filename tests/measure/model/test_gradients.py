@@ -1,7 +1,7 @@
 """The same mathematics: dp and ddp compute the gradients that the plain module computes on the whole batch."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import warm  # noqa: F401  what it is forked from has loaded torch
 from dpscale.measure.model.resnet import build_network
 from dpscale.schemas.settings import TimingSettings, WholeStepSettings
 from dpscale.strategies.in_torch import parallelise
+from dpscale.strategies.units import compile_by_unit, units
 
 BATCH = 8
 # Relative error of a gradient, ||g - reference|| / ||reference||. TF32 convolutions round at about 3e-4 a product.
@@ -99,6 +100,20 @@ def test_dp_computes_the_gradient_of_single(dtype: torch.dtype) -> None:
     devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     network, images, labels = network_and_batch(dtype, devices[0])
     assert relative_error(gradient(parallelise(network, "dp", devices, settings()), images, labels)) < TOLERANCE[dtype]
+
+
+def test_what_is_compiled_by_unit_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs: list[Any] = []
+
+    def keep(graph: Any, _: list[Tensor]) -> Any:
+        graphs.append(graph)
+        return graph
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=keep))
+    network, images, labels = network_and_batch(torch.float64, torch.device("cpu"))
+    compile_by_unit(network)
+    assert relative_error(gradient(network, images, labels)) < 1e-10
+    assert len(graphs) == len(units(network)) + 2  # what is before them, and behind them
 
 
 def copying_rank(number: int, ranks: int, folder: str) -> None:
