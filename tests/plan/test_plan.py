@@ -29,6 +29,7 @@ studies = st.fixed_dictionaries(
     }
 )
 
+COPIES = {"reducer": "copies", "broadcast_buffers": False}
 WITH_MAX: dict[str, Any] = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32, "max"]}
 
 
@@ -120,6 +121,9 @@ def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start: i
             {"study": "s", "ddp": {"gradient_dtype": "bfloat16"}},
             "ddp.gradient_dtype: steps are taken apart with float32",
         ),
+        ({"study": "s", "ddp": {"reducer": "copies"}}, "ddp.reducer: copies sends no buffers: set ddp.broadcast_buff"),
+        ({"study": "s", "ddp": COPIES}, "ddp.reducer: steps are taken apart with torch's reducer"),
+        ({"study": "s", "ddp": COPIES, "device": "cpu"}, "ddp.reducer: a CPU has no engines that copy"),
         ({"study": "s", "cuda_graph": True, "device": "cpu"}, "cuda_graph: a CUDA graph needs CUDA GPUs"),
         (
             {"study": "s", "images_on": "device", "device": "cpu"},
@@ -185,6 +189,7 @@ def test_what_needs_a_process_per_gpu_leaves_dataparallel_out_with_a_reason(
     assert left_out.reason.startswith(reason)
 
 
+COPIES = {"reducer": "copies", "broadcast_buffers": False}
 NODES_OF_4 = {
     "study": "s",
     "runs": 1,
@@ -217,6 +222,11 @@ def test_more_gpus_than_a_node_has_are_spread_over_several() -> None:
     [
         ({"nodes_available": 1}, "not run", "needs 2 nodes, 1 here"),
         ({"gpus": [1, 5]}, "not available", "5 GPUs do not fill 2 nodes evenly"),
+        (
+            {"ddp": COPIES, "communication": {"runs": 0}},
+            "not available",
+            "copies reach the GPUs of one node: use torch's reducer",
+        ),
     ],
 )
 def test_cells_that_cannot_have_their_nodes_are_named(changes: dict[str, Any], state: str, reason: str) -> None:

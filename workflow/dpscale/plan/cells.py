@@ -77,6 +77,8 @@ class Configuration:
             return "not available", f"{row.label} needs CUDA GPUs; it is not emulated on a CPU"
         if self.nodes > 1 and not row.has_process_per_gpu:
             return "not available", f"{row.label} needs all its GPUs on one node: one process drives them"
+        if self.nodes > 1 and isinstance(settings, TimingSettings) and settings.ddp_reducer == "copies":
+            return "not available", "copies reach the GPUs of one node: use torch's reducer"
         if self.gpus % self.nodes:
             return "not available", f"{self.gpus} GPUs do not fill {self.nodes} nodes evenly"
         for key, why in row.not_with.items():
