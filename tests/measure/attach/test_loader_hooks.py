@@ -122,19 +122,11 @@ def test_samples_of_a_stream_are_told_by_their_contents(hooked: Loading) -> None
     assert hashes == sketch(DataLoader(Stream(), batch_size=8), hooked)
 
 
-def test_a_loader_for_validation_is_not_the_one_of_training(hooked: Loading) -> None:
-    training, validation = numbers(), numbers(16)
-    for _ in range(2):
-        train(iter(training), 16)
-        list(validation)
-    (source,) = hooked.of_training()
-    assert source.facts["samples"] == 64
-    assert source.epochs == 2
-
-
-def test_a_loader_that_is_made_anew_for_every_epoch_is_one(hooked: Loading) -> None:
+def test_the_loader_of_training_is_one_though_it_is_made_anew_and_another_validates(hooked: Loading) -> None:
+    validation = numbers(16)
     for _ in range(3):
         train(iter(numbers()), 16)
+        list(validation)
     (source,) = hooked.of_training()
     assert (source.epochs, source.steps, len(source.hashes)) == (3, 48, 64)
 

@@ -21,7 +21,6 @@ def test_a_round_has_each_probe_once_and_the_script_as_it_is_twice_in_an_order_o
 @pytest.mark.parametrize(
     ("seconds", "blocks", "expected"),
     [(180, 6, 2.0), (180, 20, 0.75), (24, 8, 0.25), (6, 8, 0.1)],
-    ids=["2 s at most", "a dozen rounds", "a dozen short ones", "at least 0.1 s"],
 )
 def test_length_of_a_block(seconds: float, blocks: int, expected: float) -> None:
     assert schedule.block_seconds(seconds, blocks) == expected

@@ -197,12 +197,13 @@ class Ending:
         util.Finalize(None, self.at_exit, exitpriority=0)
         atexit.register(self.at_exit)
 
-    def end(self) -> None:
+    def end(self, *_arguments: Any) -> None:
         self.refused += 1
         if self.refused == 1:
             NOW.counting = NOW.as_it_is = False
             hooks.take_out()
-            register_optimizer_step_post_hook(lambda *_: self.end())
+            hooks.leave_out_of_graphs(Ending.end)
+            register_optimizer_step_post_hook(self.end)  # for a script that goes on
             report.write(self.run.folder, "process", self.run.report())
             self.run.ranks.leave()
             self.tell_progress("ended")
