@@ -12,6 +12,7 @@ from command_line import dpscale
 
 HEAD = "batch,gpus,time (s)\n"
 ROWS = "32,1,9.0\n32,2,5.0\n"
+TABLE = HEAD + ROWS
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
 LONGEST = 160
 
@@ -22,66 +23,76 @@ def yaml(**changes: str) -> str:
     return "".join(f"{key}: {value}\n" for key, value in keys.items() if value)
 
 
+# A row below the head, and what is said of it.
+ROW: dict[str, str] = {
+    "32,1,9\0.0": "holds a line that no table has",
+    "32,1,nan\n32,2,-": "no column holds epoch times",
+    "32,1,3,4": "row 2 has 4 cells, the head has 3. Give each column a head",
+    ",1,3": "row 2: the batch is missing",
+    "32,1,3\n32,1,4": "batch 32 on 1 GPUs is there twice. A column `run` tells runs",
+    "32,1,12..5": "12..5 is not a number. Write one, such as 12.30",
+    "32,1,0": "0 is not above zero, as every time is",
+    "32,1,-3": "-3 is not above zero",
+    "small,1,3": "row 2, column batch: small is not a whole number above zero",
+    "0,1,3": "row 2, column batch: 0 is not a whole number",
+    "32,1.5,3": "row 2, column gpus: 1.5 is not a whole number",
+    "32,,3": "row 2, column gpus: an empty cell is not a whole number",
+    "32,1,3000 ms": "3000 ms is not in the unit of its column, s",
+    **{
+        f"32,1,{text}": f"{text} is not a number"
+        for text in ("~12", "≈12", "1.2-1.4", "9/2", "0:01:23", "1m 23s", "inf", "fast", "=A1*2", "#DIV/0!")
+    },
+}
+# What a CSV file holds, and what is said of it.
+CSV: dict[str, tuple[str | bytes, str]] = {
+    # Encodings, and what is no text.
+    "latin-1": ("Batch;GPUs;Zeit für eine Epoche (s)\n".encode("latin-1"), "is not text in UTF-8. Save the"),
+    "utf-16": (TABLE.encode("utf-16"), "is not text in UTF-8"),
+    "pdf": (PDF, "is not text in UTF-8"),
+    # Too little, too much.
+    "empty": ("", "has no table"),
+    "white space": (" \n\n\t\n", "has no table"),
+    "comments alone": ("# gpu: A40\n", "has no table"),
+    "head alone": (HEAD, "no column holds epoch times"),
+    "no head": (ROWS, "names no batch, or no figure"),
+    "no batch": ("gpus,time (s)\n1,3\n", "names no batch, or no figure"),
+    "no gpus": ("batch,time (s)\n32,3\n", "no column says the number of GPUs, and no head does (such as `2"),
+    "no times": ("batch,gpus,speedup\n32,2,1.9\n", "no column holds epoch times"),
+    "figure without times": ("batch,gpus,time (s),speedup\n32,1,9,1\n64,2,,1.8\n", "which has no times"),
+    "huge": (HEAD + ROWS * 400_000, "is no table of results: it has 7 MB, a table at most 5"),
+    "many rows": (HEAD + ROWS * 3_000, "is no table of results: it has more than 5,000 rows"),
+    "long line": (HEAD + "3" * 300_000, "holds a line that no table has"),
+    "long cell": (HEAD + f"32,1,{'9x' * 5_000}\n", "row 2, column time (s): 9x9x9x"),
+    "many columns": (",".join(f"mood {n}" for n in range(900)), "mood 3"),
+    # Rows and heads.
+    "same head twice": ("batch,gpus,time (s),time (s)\n32,1,3,4\n", "another column is epoch_s too"),
+    "batch and global batch": ("batch,global batch,gpus,time (s)\n32,64,2,3\n", "another column is batch too"),
+    "open quotes": ('batch,gpus,"time\n32,1,3\n', "no column holds epoch times"),
+    "line break in a head, no rows": ('batch,gpus,"time\n(s)"\n', "no column holds epoch times"),
+    "semicolons and commas": ("batch;gpus,time (s)\n32;1,9\n", "no column says the number of GPUs"),
+    # Cells.
+    "German or not": ("batch;gpus;time (s)\n32;1;25,860\n", "25,860 may be 25.860 or 25860: write it without"),
+    "unit unknown": ("batch,gpus,time (fortnights)\n32,2,1.9\n", "fortnights is none of s, ms, min, h"),
+    "units of bandwidths": ("batch,gpus,time,bandwidth\n32,1,9,1 GB/s\n32,2,5,2 MB/s\n", "Use one unit"),
+    # Lines above a table.
+    "precision": ("# precision: double\n" + TABLE, "precision: double is none of float32"),
+    "batch of what": ("# batch: large\n" + TABLE, "batch: large is neither `per GPU` nor `global`"),
+    "images": ("# images: many\n" + TABLE, "dataset images: many is not a number above zero"),
+    "images below zero": ("# images: -5\n" + TABLE, "dataset images: -5 is not a number above zero"),
+    "said twice": ("# gpu: A40\n# gpu: T4\n" + TABLE, "gpu is given twice. Leave one of the lines out"),
+    **{row: (f"{HEAD}{row}\n", said) for row, said in ROW.items()},
+}  # fmt: skip
 # A file's name and content, and what is said of it.
 FILES: dict[str, tuple[str, str | bytes, str]] = {
     # Encodings, and what is no text.
-    "latin-1": ("t.csv", "Batch;GPUs;Zeit für eine Epoche (s)\n".encode("latin-1"), "is not text in UTF-8. Save the"),
-    "utf-16": ("t.csv", (HEAD + ROWS).encode("utf-16"), "is not text in UTF-8"),
-    "nul bytes": ("t.csv", HEAD + "32,1,9\0.0\n", "holds a line that no table has"),
-    "pdf": ("t.csv", PDF, "is not text in UTF-8"),
     "image": ("t.markdown", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not text in UTF-8"),
     "another kind of file": ("t.pdf", PDF, "is no table: save it as one of .csv"),
     "json": ("t.json", '{"batch": 32}', "is no table: save it as one of .csv"),
-    "no suffix": ("table", HEAD + ROWS, "is no table: save it as one of .csv"),
+    "no suffix": ("table", TABLE, "is no table: save it as one of .csv"),
     # Too little, too much.
-    "empty": ("t.csv", "", "has no table"),
-    "white space": ("t.csv", " \n\n\t\n", "has no table"),
-    "comments alone": ("t.csv", "# gpu: A40\n", "has no table"),
     "prose": ("t.txt", "We trained it on two GPUs.\n", "names no batch, or no figure"),
-    "head alone": ("t.csv", HEAD, "no column holds epoch times"),
-    "no head": ("t.csv", ROWS, "names no batch, or no figure"),
-    "no batch": ("t.csv", "gpus,time (s)\n1,3\n", "names no batch, or no figure"),
-    "no gpus": ("t.csv", "batch,time (s)\n32,3\n", "no column says the number of GPUs, and no head does (such as `2"),
-    "no times": ("t.csv", "batch,gpus,speedup\n32,2,1.9\n", "no column holds epoch times"),
-    "times all missing": ("t.csv", HEAD + "32,1,nan\n32,2,-\n", "no column holds epoch times"),
-    "figure without times": ("t.csv", "batch,gpus,time (s),speedup\n32,1,9,1\n64,2,,1.8\n", "which has no times"),
-    "huge": ("t.csv", HEAD + ROWS * 400_000, "is no table of results: it has 7 MB, a table at most 5"),
-    "many rows": ("t.csv", HEAD + ROWS * 3_000, "is no table of results: it has more than 5,000 rows"),
-    "long line": ("t.csv", HEAD + "3" * 300_000, "holds a line that no table has"),
-    "long cell": ("t.csv", HEAD + f"32,1,{'9x' * 5_000}\n", "row 2, column time (s): 9x9x9x"),
-    "many columns": ("t.csv", ",".join(f"mood {n}" for n in range(900)), "mood 3"),
     # Rows and heads.
-    "ragged": ("t.csv", HEAD + "32,1,3,4\n", "row 2 has 4 cells, the head has 3. Give each column a head"),
-    "same head twice": ("t.csv", "batch,gpus,time (s),time (s)\n32,1,3,4\n", "another column is epoch_s too"),
-    "batch and global batch": ("t.csv", "batch,global batch,gpus,time (s)\n32,64,2,3\n", "another column is batch too"),
-    "open quotes": ("t.csv", 'batch,gpus,"time\n32,1,3\n', "no column holds epoch times"),
-    "line break in a head, no rows": ("t.csv", 'batch,gpus,"time\n(s)"\n', "no column holds epoch times"),
-    "merged first cell": ("t.csv", HEAD + ",1,3\n", "row 2: the batch is missing"),
-    "duplicates": ("t.csv", HEAD + "32,1,3\n32,1,4\n", "batch 32 on 1 GPUs is there twice. A column `run` tells runs"),
     "a row in two tables": ("t.markdown", "|batch|gpus|time|\n|--|--|--|\n|1|1|3|\n\n" * 2, "is there twice"),
-    "semicolons and commas": ("t.csv", "batch;gpus,time (s)\n32;1,9\n", "no column says the number of GPUs"),
-    # Cells.
-    "two points": ("t.csv", HEAD + "32,1,12..5\n", "12..5 is not a number. Write one, such as 12.30"),
-    **{
-        text: ("t.csv", HEAD + f"32,1,{text}\n", f"{text} is not a number")
-        for text in ("~12", "≈12", "1.2-1.4", "9/2", "0:01:23", "1m 23s", "inf", "fast", "=A1*2", "#DIV/0!")
-    },
-    "German or not": ("t.csv", "batch;gpus;time (s)\n32;1;25,860\n", "25,860 may be 25.860 or 25860: write it without"),
-    "zero time": ("t.csv", HEAD + "32,1,0\n", "0 is not above zero, as every time is"),
-    "negative time": ("t.csv", HEAD + "32,1,-3\n", "-3 is not above zero"),
-    "batch in words": ("t.csv", HEAD + "small,1,3\n", "row 2, column batch: small is not a whole number above zero"),
-    "batch 0": ("t.csv", HEAD + "0,1,3\n", "row 2, column batch: 0 is not a whole number"),
-    "half a GPU": ("t.csv", HEAD + "32,1.5,3\n", "row 2, column gpus: 1.5 is not a whole number"),
-    "no GPU": ("t.csv", HEAD + "32,,3\n", "row 2, column gpus: an empty cell is not a whole number"),
-    "another unit in a cell": ("t.csv", HEAD + "32,1,3000 ms\n", "3000 ms is not in the unit of its column, s"),
-    "unit unknown": ("t.csv", "batch,gpus,time (fortnights)\n32,2,1.9\n", "fortnights is none of s, ms, min, h"),
-    "units of bandwidths": ("t.csv", "batch,gpus,time,bandwidth\n32,1,9,1 GB/s\n32,2,5,2 MB/s\n", "Use one unit"),
-    # Lines above a table.
-    "precision": ("t.csv", "# precision: double\n" + HEAD + ROWS, "precision: double is none of float32"),
-    "batch of what": ("t.csv", "# batch: large\n" + HEAD + ROWS, "batch: large is neither `per GPU` nor `global`"),
-    "images": ("t.csv", "# images: many\n" + HEAD + ROWS, "dataset images: many is not a number above zero"),
-    "images below zero": ("t.csv", "# images: -5\n" + HEAD + ROWS, "dataset images: -5 is not a number above zero"),
-    "said twice": ("t.csv", "# gpu: A40\n# gpu: T4\n" + HEAD + ROWS, "gpu is given twice. Leave one of the lines out"),
     # Markdown, LaTeX, HTML.
     "no line of dashes": ("t.markdown", "|batch|gpus|time|\n|32|1|9|\n", "has no table: below its head"),
     "table without an end": ("t.tex", "\\begin{tabular}{lll}\nbatch & gpus & time \\\\\n", "a table is a whole"),
@@ -90,7 +101,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "empty page": ("t.html", "", "has no table: a table is a <table>"),
     "table of pictures": ("t.html", "<table><tr><td><img src=x></table>", "has no table"),
     # Excel.
-    "no workbook": ("t.xlsx", HEAD + ROWS, "is no Excel file, or has a password. Save it as CSV"),
+    "no workbook": ("t.xlsx", TABLE, "is no Excel file, or has a password. Save it as CSV"),
     "password": ("t.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "is no Excel file, or has a password"),
     # Studies in YAML.
     "yaml, another key": ("t.yaml", yaml(batches="1"), "Additional properties are not allowed"),
@@ -102,6 +113,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "yaml, deep": ("t.yaml", "title: " + "[" * 5_000, "nested too deeply"),
     "yaml, a key twice": ("t.yaml", yaml(epoch_s="{32: {1: 38.0, 1: 39.0}}"), "1 is there twice"),
     "yaml, empty": ("t.yaml", "", "is a required property"),
+    **{name: ("t.csv", *case) for name, case in CSV.items()},
 }  # fmt: skip
 
 
