@@ -46,14 +46,8 @@ def timing_record(
     configuration = cell.configuration
     gpus = configuration.gpus if settings.device == "cuda" else 0
     return {
-        "kind": "timing",
-        "measurement_version": VERSIONS["timing"].current,
+        **_of_steps(cell, settings, cell.run, gpus),
         "status": "oom" if epoch_s is None else "ok",
-        "cell": cell.coordinates,
-        "settings": settings.to_json(),
-        "dataset": _dataset(settings),
-        **where_and_when(cell.run, gpus),
-        "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
         "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if epoch_s is None else None,
         "epochs_total_s": None if epoch_s is None else sum(epoch_s),
         "scopes": {}
@@ -158,13 +152,24 @@ def _scope(configuration: Configuration, settings: TimingSettings, epoch_s: list
     }
 
 
-def _dataset(settings: StepSettings) -> dict[str, Any]:
+def _of_cell(cell: AnyCell, settings: NetworkSettings, run: int, gpus: int) -> dict[str, Any]:
+    """What every record holds."""
     return {
-        "source": settings.dataset_source,
-        "synthetic": settings.dataset_source == "synthetic",
-        "images": settings.epoch_images,
-        "sha256": "0" * 64,
+        "kind": cell.kind,
+        "measurement_version": VERSIONS[cell.kind].current,
+        "status": "ok",
+        "cell": cell.coordinates,
+        "settings": settings.to_json(),
+        **where_and_when(run, gpus),
     }
+
+
+def _of_steps(cell: AnyCell, settings: StepSettings, run: int, gpus: int) -> dict[str, Any]:
+    """What records hold whose cells make steps."""
+    source = settings.dataset_source
+    images = {"source": source, "synthetic": source == "synthetic", "images": settings.epoch_images, "sha256": "0" * 64}
+    network = {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS}
+    return {**_of_cell(cell, settings, run, gpus), "dataset": images, "network": network, "oom": None}
 
 
 def network_facts(settings: NetworkSettings) -> dict[str, Any]:
@@ -202,12 +207,9 @@ def collectives_record(
         }  # fmt: skip
 
     return {
-        "kind": "collectives",
-        "measurement_version": VERSIONS["collectives"].current,
-        "status": "ok",
-        "cell": cell.coordinates,
-        "settings": CollectivesSettings.from_json(settings.to_json()).to_json(),
-        **where_and_when(cell.run, gpus if settings.device == "cuda" else 0),
+        **_of_cell(
+            cell, CollectivesSettings.from_json(settings.to_json()), cell.run, gpus if settings.device == "cuda" else 0
+        ),
         "collectives": [timings(*sent) for sent in messages(network_facts(settings), settings.device, STRATEGIES)],
         "peer_copies": [
             {"source": a, "target": b, "bytes": 2**28, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
@@ -258,15 +260,7 @@ def communication_record(
         }  # fmt: skip
 
     return {
-        "kind": "communication",
-        "measurement_version": VERSIONS["communication"].current,
-        "status": "ok",
-        "cell": cell.coordinates,
-        "settings": StepSettings.from_json(settings.to_json()).to_json(),
-        "dataset": _dataset(settings),
-        **where_and_when(cell.run, gpus),
-        "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
-        "oom": None,
+        **_of_steps(cell, StepSettings.from_json(settings.to_json()), cell.run, gpus),
         "steps": {
             "block_steps": 10,
             "seed": cell.run,
@@ -319,15 +313,7 @@ def training_record(
         }  # fmt: skip
 
     return {
-        "kind": "training",
-        "measurement_version": VERSIONS["training"].current,
-        "status": "ok",
-        "cell": cell.coordinates,
-        "settings": arm.to_json(),
-        "dataset": _dataset(arm),
-        **where_and_when(cell.seed, arm.gpus if arm.device == "cuda" else 0),
-        "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
-        "oom": None,
+        **_of_steps(cell, arm, cell.seed, arm.gpus if arm.device == "cuda" else 0),
         "diverged": diverged,
         "continued_after_epochs": [],
         "validation_checksum": None,
@@ -346,12 +332,7 @@ def fit_outcome(gpus: int, batch_per_gpu: int, largest: int = 80) -> dict[str, A
 def fit_record(cell: FitCell, largest: int = 64) -> dict[str, Any]:
     tried = {"batch_per_gpu": largest, "limit_bytes": 1e9, "peak_bytes": 9e8, "images_per_s": 1e3, "seconds": 1.0}
     return {
-        "kind": "fit",
-        "measurement_version": VERSIONS["fit"].current,
-        "status": "ok",
-        "cell": cell.coordinates,
-        "settings": cell.settings.to_json(),
-        **where_and_when(1, cell.gpus),
+        **_of_cell(cell, cell.settings, 1, cell.gpus),
         "tries": [tried],
         "largest": largest,
         "too_large": None,
