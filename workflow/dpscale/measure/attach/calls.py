@@ -59,6 +59,8 @@ class Calls:
         finally:
             self.inside, seconds = False, clock() - began
             self.seconds += seconds
+            if self.border:
+                NOW.spent[self.border] += seconds
             if NOW.as_it_is:
                 sums = self.lines.setdefault(line_of(by), [0, 0.0])
                 sums[0] += 1
@@ -122,6 +124,7 @@ class Events:
         seconds = clock() - self.gc_began
         self.collections += 1
         self.gc_s += seconds
+        NOW.spent["gc"] += seconds
         self.longest_s = max(self.longest_s, seconds)
 
     def stepped(self, seconds: float) -> None:
@@ -179,13 +182,13 @@ PLACES: Places = (
     (dist, COLLECTIVES, EXCHANGED.hook),
     (c10d, COLLECTIVES, EXCHANGED.hook),
     (getattr(c10d, "Work", None), "wait", EXCHANGED.hook),  # for one that was only begun
-    (DistributedDataParallel, "_post_forward", SEARCHED.hook),
     (torch.cuda, "empty_cache", EMPTIED.hook),
     (torch, "save", SAVED.hook),
     (gc, "collect", COLLECTED.hook),
     (torch, "set_anomaly_enabled", _set_anomaly_enabled),
     (torch.amp.autocast_mode.autocast, "__enter__", noting(_autocast)),
 )
+SEARCHES: Places = ((DistributedDataParallel, "_post_forward", SEARCHED.hook),)  # where DDP is told to
 # Where the script computes on a GPU: on a CPU nobody waits.
 WAITS: Places = (
     (Tensor, "item tolist __bool__ __float__ __int__ __index__ cpu nonzero", ASKED.hook),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import sysconfig
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ class Now:
         self.as_it_is = False  # the same, in a block without an intervention
         # What began since the last step that belongs between steps: an epoch, validation, a checkpoint.
         self.border = ""
+        # Seconds since then that are known, by what they were: a pause is named after them.
+        self.spent: defaultdict[str, float] = defaultdict(float)
 
 
 NOW = Now()

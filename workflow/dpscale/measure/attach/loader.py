@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -53,7 +53,7 @@ class Source:
         if self.last_step != NOW.step:
             self.last_step = NOW.step
             self.steps += 1
-        tensors = list(tensors_of(batch))
+        tensors = tensors_of(batch)
         shapes = tuple(tensor.shape for tensor in tensors)
         if shapes not in self.shapes and not EVENTS.search_off:  # cuDNN then searches later
             self.shapes.add(shapes)
@@ -119,12 +119,12 @@ class Loading:
         self.sources: dict[tuple[Any, ...], Source] = {}
         self.starting: list[Source] = []  # an iterator with workers asks for indices before it is handed over
         self.seconds = 0.0  # in `next`
-        self.start_s = 0.0  # to begin epochs, and in their first `next`
-        self.worker_starts: list[float] = []  # the same, of epochs that start workers; since the warm-up
+        # To begin epochs that start workers, and in their first `next`; since the warm-up.
+        self.worker_starts: list[float] = []
         self.keeping = self.in_place = False
 
     def note_start(self, seconds: float, of_workers: bool) -> None:
-        self.start_s += seconds
+        NOW.spent["loader start"] += seconds
         if of_workers:
             self.worker_starts.append(seconds)
 
@@ -164,15 +164,14 @@ class Loading:
 LOADING = Loading()
 
 
-def tensors_of(batch: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+def tensors_of(batch: Any, depth: int = 0) -> list[torch.Tensor]:
     if isinstance(batch, torch.Tensor):
-        yield batch
-    elif depth < 3:
-        inner = batch if isinstance(batch, (list, tuple)) else None
-        if inner is None and hasattr(batch, "values") and callable(batch.values):
-            inner = batch.values()
-        for value in inner or ():
-            yield from tensors_of(value, depth + 1)
+        return [batch]
+    if isinstance(batch, (list, tuple)):
+        inner: Iterable[Any] = batch
+    else:
+        inner = batch.values() if callable(getattr(batch, "values", None)) else ()
+    return [tensor for value in inner for tensor in tensors_of(value, depth + 1)] if depth < 3 else []
 
 
 def changes(batch: Any) -> int:

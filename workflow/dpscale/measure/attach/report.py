@@ -71,12 +71,11 @@ def _bytes_of(tensors: Sequence[Any]) -> int:
 
 def switches() -> dict[str, Any]:
     """As they are read at the end, or were seen to be on."""
-    searches = any(ddp.find_unused_parameters for ddp in NETWORK.ddp)
     return {
         "autocast": EVENTS.autocast,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "debugger": sys.gettrace() is not None or bool({"pydevd", "debugpy"} & sys.modules.keys()),
-        "search_s": sum(seconds for _, seconds in SEARCHED.lines.values()) if searches else 0.0,
+        "search_s": sum(seconds for _, seconds in SEARCHED.lines.values()),
         "tf32": _tf32(),
     }
 

@@ -18,6 +18,7 @@ from .calls import EVENTS
 from .hooks import NOW
 from .lines import Flops, Profile, Sampler
 from .loader import LOADING
+from .network import NETWORK
 from .ranks import Ranks
 from .schedule import AS_IT_IS, Turn
 from .steps import Optimisers, StepClock
@@ -55,6 +56,7 @@ class WatchedRun:
         if self.sampler:
             hooks.add(self.sampler.start, self.sampler.stop)
             hooks.put(calls.WAITS if self.optimisers.on_gpu else ())
+            hooks.put(calls.SEARCHES if any(ddp.find_unused_parameters for ddp in NETWORK.ddp) else ())
         self.ending = Ending(self)
 
     def stepped(self, optimiser: Any) -> None:

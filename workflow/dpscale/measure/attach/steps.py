@@ -5,12 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
 from . import calls
-from .calls import EVENTS, EXCHANGED, SAVED
+from .calls import EVENTS, EXCHANGED
 from .hooks import NOW
 from .loader import LOADING
 from .network import NETWORK
@@ -20,7 +19,6 @@ from .schedule import Turn
 clock = time.perf_counter
 LONG = 3.0  # times the median: a pause
 MOST_GAPS = 300
-PARTS = ("gc", "loader start", "checkpoint", "compile")  # what a pause can be
 
 
 class Optimisers:
@@ -74,7 +72,7 @@ class StepClock:
         self.recent: deque[tuple[float, int]] = deque(maxlen=6)  # seconds and steps of them
         self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
         self.gaps: list[dict[str, Any]] = []
-        self.known = known()
+        self.compiled_s = calls.compiled()[1]  # up to the last pause
         self.begin(0)
 
     def begin(self, steps: int) -> None:
@@ -105,23 +103,25 @@ class StepClock:
         if self.sampler:
             NETWORK.stepped()
             EVENTS.stepped(seconds)
-            before, self.known = self.known, known()
             if turn.phase == "timing":
-                self._note_pause(seconds, before, may_be_pause)
+                self._note_pause(seconds, may_be_pause)
         NOW.border = ""
+        NOW.spent.clear()
 
-    def _note_pause(self, seconds: float, before: Sequence[float], may_be_pause: bool) -> None:
+    def _note_pause(self, seconds: float, may_be_pause: bool) -> None:
         is_pause = may_be_pause and seconds - self.ahead_s > self.limit
         if is_pause:
-            self._note_gap(seconds - self.ahead_s, before)
+            self._note_gap(seconds - self.ahead_s)
         if self.on_gpu:
             if is_pause:
                 self.excess_s += max(0.0, seconds - self.ahead_s - self.pace_s)
             self.ahead_s = max(0.0, self.ahead_s + self.pace_s - seconds)
 
-    def _note_gap(self, seconds: float, before: Sequence[float]) -> None:
-        """What is known to have taken most of it since `before` names it, where it is half."""
-        longest_s, name = max((now - then, name) for now, then, name in zip(self.known, before, PARTS))  # noqa: B905
+    def _note_gap(self, seconds: float) -> None:
+        """What is known to have taken most of it names it, where that is half."""
+        compiled_s, self.compiled_s = self.compiled_s, calls.compiled()[1]
+        NOW.spent["compile"] = self.compiled_s - compiled_s
+        longest_s, name = max((seconds, name) for name, seconds in NOW.spent.items())
         what = name if longest_s >= 0.5 * seconds else "script"
         if len(self.gaps) < MOST_GAPS:
             line = self.sampler.of_step(NOW.step - 1)
@@ -152,8 +152,3 @@ class StepClock:
             "loading_s": sum(self.loading[number + 1] - self.loading[number] for number in counted),
             "step_s": [round(self.times[number], 6) for number in counted],
         }
-
-
-def known() -> Sequence[float]:
-    """Seconds so far of PARTS."""
-    return EVENTS.gc_s, LOADING.start_s, SAVED.seconds, calls.compiled()[1]
