@@ -95,7 +95,8 @@ def test_a_full_queue_is_waited_for(busy: ThrowawaySlurm, cell: SlurmProject) ->
         busy.manage("modify", "user", "root", "set", "MaxSubmitJobs=-1")
     assert done.returncode == 0, done.stdout
     assert [job["JobState"] for job in cell.jobs("time")] == ["COMPLETED"] * 2
-    assert done.stdout.count("no more jobs in Slurm's queue (AssocMaxSubmitJobLimit)") >= 1
+    assert "no more jobs in Slurm's queue (AssocMaxSubmitJobLimit)" in done.stdout
+    assert "SLURM account" not in done.stdout, "none is given, and none is guessed"
 
 
 def test_a_qos_and_a_reservation_reach_the_jobs_and_the_check_before(busy: ThrowawaySlurm, cell: SlurmProject) -> None:
@@ -108,30 +109,23 @@ def test_a_qos_and_a_reservation_reach_the_jobs_and_the_check_before(busy: Throw
     assert "Invalid qos" in refused.stdout
     busy.manage("modify", "user", "root", "set", "qos+=course")
     assert cell.snakemake("--until", "time", "--slurm-qos", "course").returncode == 0
-    made = [
-        "create",
-        "reservation",
-        "ReservationName=lesson",
-        "Nodes=gn1",
-        "Users=root",
-        "StartTime=now",
-        "Duration=60",
-    ]
-    assert busy.run("scontrol", *made).returncode == 0
+    lesson = "ReservationName=lesson Nodes=gn1 Users=root StartTime=now Duration=60"
+    assert busy.run("scontrol", "create", "reservation", *lesson.split()).returncode == 0
     cell.record().unlink()
     cell.configure_cluster(**{**GPU_JOBS, "gpu_jobs": gpu_jobs, "qos": "course", "reservation": "lesson"})
     assert cell.snakemake("--until", "time").returncode == 0
-    assert [(job["QOS"], job.get("Reservation")) for job in cell.jobs("time")] == [
-        ("course", None),
-        ("course", "lesson"),
-    ]
+    asked = [(job["QOS"], job.get("Reservation")) for job in cell.jobs("time")]
+    assert asked == [("course", None), ("course", "lesson")]
     busy.run("scontrol", "delete", "ReservationName=lesson")
 
 
-def test_a_cell_that_slurm_ended_for_its_memory_says_so(cell: SlurmProject) -> None:
+def test_a_cell_that_slurm_ended_for_its_memory_says_so_and_is_tried_with_more(cell: SlurmProject) -> None:
     code = cell.folder / "workflow/dpscale/scheduler/cluster.py"
     code.write_text(code.read_text().replace("PROCESS_MB = 4000", "PROCESS_MB = 25"))
     cell.record().unlink()
     cell.endless()
-    assert cell.start("--until", "time", "--retries", "0").wait(240) != 0
-    assert "ended by Slurm: out of host memory" in " ".join(cell.log.read_text().split())
+    snakemake = cell.start("--until", "time")
+    wait_for(lambda: "ended by Slurm: out of host memory" in " ".join(cell.log.read_text().split()))
+    cell.endless_no_more()
+    snakemake.wait(240)
+    assert [job["MinMemoryNode"] for job in cell.jobs("time")] == ["108M", "216M"]
