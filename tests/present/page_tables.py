@@ -220,16 +220,6 @@ def _audits(root: Path) -> Tables:
     return Tables(**audits.rows(records)._asdict())
 
 
-def estimates_row(spread: float = 0.05, isolated_ms: float | None = 0.27, **more: Any) -> dict[str, Any]:
-    """A row of communication.csv with estimates in ms by the names of their columns."""
-    names = {name: more.pop(name) for name in list(more) if name.endswith("_step_s")}
-    measured = {"training_step_s": 10.0, "isolated_step_s": isolated_ms, **names}
-    row = {**key(**more), "status": "ok", "n": 15}
-    for name, value_ms in measured.items():
-        row |= around(name, value_ms / 1e3, spread) if value_ms is not None else {}
-    return row
-
-
 def collective_row(operation: str, gpus: int, message_bytes: int, bus_gb_s: float, **more: Any) -> dict[str, Any]:
     return {
         "operation": operation, "gpus": gpus, "message_bytes": message_bytes, "environment": "A", "runs": 1, "n": 5,

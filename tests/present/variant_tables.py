@@ -32,7 +32,6 @@ def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any)
 BASE = variant_row("base", 3.0)
 FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
 SLOW = variant_row("bf16", 4.0, faster=0.75)
-UNTOLD = variant_row("bf16", 3.0, spread=0.1, faster=1.01, is_fastest=True)
 # On two GPUs: how many times as fast as one, with the variant and with base.
 WEIGHED: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "faster": 2.0, "alone_faster": 3.0, "base_speedup": 1.8}
 HEAVY, LIGHT = (variant_row("graph", 0.8, **WEIGHED, speedup=speedup) for speedup in (1.25, 1.95))
@@ -53,16 +52,6 @@ def beside(ratio: float, as_fast: str, other: str = "base", spread: float = 0.01
         "variant": "graph", "other_variant": other, **place, "full_steps_per_epoch": IMAGES // place["global_batch"],
         "units": 3, **around("epoch_s", 1.0, spread), **around("other_epoch_s", ratio, spread),
         **around("ratio", ratio, spread), "as_fast": as_fast,
-    }  # fmt: skip
-
-
-def frontier_row(arm: str, accuracy: float, training_s: float, by_time: str, **more: Any) -> dict[str, Any]:
-    """A row of frontier.csv: ddp on 4 GPUs at batch 512."""
-    place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "global_batch": 2048, "environment": "A"}
-    return {
-        "arm": arm, **place, "seeds": 3, **around("test_accuracy", accuracy), **around("training_s", training_s),
-        **around("gpu_s", 4 * training_s), **around("energy_j", 2000 * training_s), "by_time": by_time,
-        "by_gpu_s": by_time, "by_energy": by_time, **more,
     }  # fmt: skip
 
 
