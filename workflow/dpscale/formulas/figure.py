@@ -81,10 +81,6 @@ class Figure:
         """Whether its whole interval lies above the whole interval of the other."""
         return self.has_interval and other.has_interval and self.low > other.high
 
-    def is_apart(self, other: "Figure") -> bool:
-        """Whether the two intervals do not meet."""
-        return self.exceeds(other) or other.exceeds(self)
-
     def map(self, function: Callable[[float], float]) -> "Figure":
         """A monotone function of all that is known of it, block by block too."""
         low, high = function(self.low), function(self.high)
