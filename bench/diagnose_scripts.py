@@ -74,7 +74,7 @@ CPU = (
     Case("uneven_ranks", _STEP),
     Case("heavy_gradients", "--batch 8 --width 1024", off=_STEP),
     Case("buffers", _STEP),
-    Case("micro_batches", "--batch 8 --tokens 64 --width 128"),
+    Case("micro_batches", "--batch 12 --tokens 128"),
     Case("scalars", _STEP),
     Case("sharding", f"{_MANY_LAYERS} --layers 100"),
     Case("anomaly", f"{_MANY_LAYERS} --layers 10 --width 32"),
