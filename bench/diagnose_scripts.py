@@ -63,7 +63,7 @@ class Case:
 
 
 # Steps of 15 to 30 ms on a core, with gradients of 50 kB: their exchange hardly counts.
-_STEP, _MANY_LAYERS = "--batch 96 --tokens 128", "--batch 96 --tokens 64"
+_STEP = "--batch 96 --tokens 128"
 CPU = (
     Case(NOTHING.name, _STEP),
     Case("slow_loader", _STEP),
@@ -74,12 +74,12 @@ CPU = (
     Case("uneven_ranks", _STEP),
     Case("heavy_gradients", "--batch 8 --width 1024", off=_STEP),
     Case("buffers", _STEP),
-    Case("micro_batches", "--batch 12 --tokens 128"),
+    Case("micro_batches", "--batch 16 --tokens 128"),
     Case("scalars", _STEP),
-    Case("sharding", f"{_MANY_LAYERS} --layers 100"),
-    Case("anomaly", f"{_MANY_LAYERS} --layers 10 --width 32"),
+    Case("sharding", "--batch 96 --tokens 64 --layers 100"),
+    Case("anomaly", "--batch 192 --tokens 64 --layers 10 --width 32"),
     Case("float64", _STEP),
-    Case("many_small_tensors", "--batch 128 --layers 300"),
+    Case("many_small_tensors", "--batch 24 --tokens 64 --layers 300"),
     Case("garbage_collection", _STEP),
     Case("validation", _STEP),
     Case("checkpoint", _STEP),
@@ -87,7 +87,7 @@ CPU = (
     Case("own_code", _STEP),
     Case("work_not_divided", _STEP, saves=False),
     Case("started_twice", _STEP, saves=False),
-    Case("batch_not_scaled", "--batch 32 --layers 400 --split", off="--batch 32 --layers 400", shows_processes=True),
+    Case("batch_not_scaled", "--batch 32 --layers 1500 --split", off="--batch 32 --layers 1500", shows_processes=True),
     Case("too_few_cores", _STEP, prefix="taskset -c {core}"),
 )
 # Steps of some 10 ms on an H100, which they keep busy.

@@ -238,7 +238,7 @@ def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     evidence.append(Evidence("exchanged", exact(rate), GB_PER_S))
     tells_link = size > FEWEST_BYTES and (device == "cuda" or seen.first["world_size"] > len(seen.ranks))
     if not tells_link:
-        most_s = (seen.part("micro_batches_per_step") or 1) * (CALL_S + moved_gb / SLOW_EXCHANGE[device])
+        most_s = (seen.part("exchanges_per_step") or 1) * (CALL_S + moved_gb / SLOW_EXCHANGE[device])
         added = replace(added, seconds=added.seconds.map(lambda seconds: min(seconds, most_s)))
     off, notes = seen.variables(SWITCHED_OFF), seen.variables(INTERFACES)
     is_slow = tells_link and rate < SLOW_EXCHANGE[device]

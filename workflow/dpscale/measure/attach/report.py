@@ -56,6 +56,7 @@ def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
         "dtypes": dtypes(optimisers),
         "strategy": NETWORK.strategy(ranks),
         "micro_batches_per_step": each and each[0],
+        "exchanges_per_step": each and each[2],
         **LOADING.report(),
         "collectives": EXCHANGED.report(),
         "waits": ASKED.report() + SYNCHRONISED.report(),
