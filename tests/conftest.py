@@ -22,6 +22,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Networks of tests are small: a second thread only waits for the first, and keeps a core busy with that.
 os.environ["OMP_NUM_THREADS"] = "1"
+# As wide as where nobody says how wide: beside other processes of the tests, one thinks that it has 80 columns.
+os.environ["COLUMNS"] = "120"
 
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = ProcessGuard()

@@ -121,11 +121,6 @@ def read(record: Path) -> dict[str, Any]:
     return content
 
 
-def overlap(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two records were measured at the same time, if only in part."""
-    return bool(first["started_at"] < second["finished_at"] and second["started_at"] < first["finished_at"])
-
-
 @contextmanager
 def changed_configuration(slurm: ThrowawaySlurm, old: str, new: str) -> Iterator[None]:
     path = slurm.folder / "slurm.conf"

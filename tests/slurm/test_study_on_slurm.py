@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from project import Project
-from slurm_project import SlurmProject, overlap, read
+from slurm_project import SlurmProject, read
 from throwaway_slurm import ThrowawaySlurm
 
 ARM = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 1}
@@ -56,19 +56,23 @@ def test_every_cell_is_one_job_with_its_gpus_on_one_node(study: SlurmProject, re
         assert len(devices(record)) == gpus_of(record)
 
 
-def test_jobs_at_the_same_time_have_different_gpus(records: list[dict[str, Any]]) -> None:
-    by_node: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for record in records:
-        by_node[record["provenance"]["environment"]["SLURMD_NODENAME"]].append(record)
+def test_jobs_at_the_same_time_have_different_gpus(study: SlurmProject, records: list[dict[str, Any]]) -> None:
+    """By Slurm's times: a record's are whole seconds, and its cell takes less than one."""
+    jobs = {job["JobId"]: job for rule in CELLS for job in study.jobs(rule)}
     together = [
         (first, second)
-        for some in by_node.values()
-        for first, second in combinations(some, 2)
-        if overlap(first, second)
+        for first, second in combinations(records, 2)
+        if met(jobs[first["provenance"]["job_id"]], jobs[second["provenance"]["job_id"]])
     ]
     assert together, "no two cells ran at once on one node: this shows nothing"
     for first, second in together:
         assert not devices(first) & devices(second)
+
+
+def met(one: dict[str, str], other: dict[str, str]) -> bool:
+    """Whether two jobs were on one node at the same time."""
+    at_once = one["StartTime"] < other["EndTime"] and other["StartTime"] < one["EndTime"]
+    return at_once and one["NodeList"] == other["NodeList"]
 
 
 def test_work_without_gpus_is_in_jobs_without_gpus(study: SlurmProject) -> None:

@@ -12,8 +12,7 @@ from project import Project
 FULL_LOG = re.compile(r"; full log:\s+(\.snakemake/log/.*\.log)$", re.MULTILINE)
 
 
-def test_a_failed_cell_has_its_reason_and_its_log(monkeypatch: pytest.MonkeyPatch, project: Project) -> None:
-    monkeypatch.setenv("COLUMNS", "120")  # processes of tests may think they are narrower
+def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
     project.record().unlink()
     worker = project.folder / "workflow/dpscale/measure/worker/timing.py"
     worker.write_text("raise RuntimeError('no such GPU')\n")
