@@ -204,7 +204,7 @@ class ThrowawaySlurm:
 
     def kill_node(self, node: str) -> None:
         """As if its power went off: its daemon and all of its jobs are gone, and say nothing to anybody."""
-        here = {each.pid: each.info["ppid"] for each in processes_on(node)}
+        here = {each.pid: each.info["ppid"] for each in self.processes_on(node)}
         steps = set(here.values()) - set(here)
         # All of them stand still first: none may see another one's end.
         for ending in (signal.SIGSTOP, signal.SIGKILL):
@@ -212,6 +212,12 @@ class ThrowawaySlurm:
                 with suppress(ProcessLookupError):
                     os.kill(process, ending)
         del self.daemons[node]
+
+    def processes_on(self, node: str) -> list[psutil.Process]:
+        """Those of the jobs on a node; another cluster on this machine may have one of the same name."""
+        own = processes_of(self.folder, self._born)
+        running = (each for each in psutil.process_iter(["environ", "ppid"]) if each.pid in own)
+        return [each for each in running if (each.info["environ"] or {}).get("SLURMD_NODENAME") == node]
 
     def start_controller(self) -> None:
         self._start("slurmctld", "slurmctld", "-D")
@@ -368,12 +374,6 @@ def free_ports(count: int) -> list[int]:
             probe.bind(("", port))
             found.add(port)
     return list(found)
-
-
-def processes_on(node: str) -> list[psutil.Process]:
-    """Those of the jobs on a node."""
-    running = psutil.process_iter(["environ", "ppid"])
-    return [each for each in running if (each.info["environ"] or {}).get("SLURMD_NODENAME") == node]
 
 
 def processes_of(folder: Path, born_since: float = 0) -> dict[int, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from project import Project, job_counts, wait_for
 from slurm_project import SlurmProject, read
-from throwaway_slurm import ThrowawaySlurm, processes_on
+from throwaway_slurm import ThrowawaySlurm
 
 OF_TWO = {"rehearsal": True, "gpus_per_node": 2, "gpu_jobs": {"gpu_type": "v100"}}
 IMAGES = {"source": "synthetic", "images": 256, "loader_workers": 0}
@@ -110,13 +110,16 @@ def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
     )
     jobs = {what: job_of(project, batch) for what, batch in batches.items()}
     hosts = {what: project.hosts(job) for what, job in jobs.items()}
-    assert len({host for of_job in hosts.values() for host in of_job}) == 8
+    everywhere = {host for of_job in hosts.values() for host in of_job}
+    assert len(everywhere) == 8
 
-    os.kill(workers_on(hosts["rank"][1])[0], signal.SIGKILL)
+    os.kill(workers_on(nodes, hosts["rank"][1])[0], signal.SIGKILL)
     nodes.kill_node(hosts["node"][1])
     nodes.run("scancel", jobs["scancel"]["JobId"])
     nodes.run("scontrol", "update", f"JobId={jobs['limit']['JobId']}", "EndTime=now")
-    wait_for(lambda: not project.alive() and not any(workers_on(host) for some in hosts.values() for host in some))
+    wait_for(
+        lambda: not project.alive() and not any(workers_on(nodes, host) for some in hosts.values() for host in some)
+    )
     assert snakemake.wait(240) != 0
     states = {what: nodes.job(job["JobId"])["JobState"] for what, job in jobs.items()}
     assert states["scancel"] == "CANCELLED"
@@ -149,7 +152,7 @@ def job_of(project: SlurmProject, batch: int) -> dict[str, str]:
     return job
 
 
-def workers_on(node: str) -> list[int]:
+def workers_on(nodes: ThrowawaySlurm, node: str) -> list[int]:
     """The workers of cells on a node, that of the lowest rank first."""
-    workers = [each for each in processes_on(node) if "dpscale.measure.worker" in each.cmdline()]
+    workers = [each for each in nodes.processes_on(node) if "dpscale.measure.worker" in each.cmdline()]
     return [each.pid for each in sorted(workers, key=lambda each: each.cmdline())]

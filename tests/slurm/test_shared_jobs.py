@@ -9,7 +9,6 @@ import pytest
 
 from project import wait_for
 from slurm_project import GPU_JOBS, SlurmProject, read
-from throwaway_slurm import processes_on
 
 BATCHES = [4, 8, 16, 32]
 
@@ -19,7 +18,7 @@ def cancelled(project: SlurmProject, job: dict[str, str]) -> None:
 
 
 def killed(project: SlurmProject, job: dict[str, str]) -> None:
-    for process in processes_on(job["NodeList"]):
+    for process in project.slurm.processes_on(job["NodeList"]):
         with suppress(ProcessLookupError):  # it has ended with one that was killed before
             os.kill(process.pid, signal.SIGKILL)
 
