@@ -95,7 +95,7 @@ def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
     row = speedup(tables)
     assert (row.status, row.blocks, row.drifted) == ("ok", 3, 3)
     assert row.speedup.value == pytest.approx(ALONE_S / DDP_S), "the mean of before and after"
-    assert "one GPU alone drifted in run 1 by +5.0 %, run 2 by +5.0 %, run 3 by +5.0 %" in row.reason
+    assert "one device alone drifted in run 1 by +5.0 %, run 2 by +5.0 %, run 3 by +5.0 %" in row.reason
     drifted = one(tables.counts, what="a baseline drifted")
     assert (drifted.number, drifted.of) == (3, 3)
 

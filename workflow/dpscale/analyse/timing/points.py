@@ -257,7 +257,7 @@ class Comparison:
     @property
     def _drifted(self) -> str:
         drifted = [f"{block.name} by {100 * block.drift:+.1f} %" for block in self.blocks if block.has_drifted]
-        return f"one GPU alone drifted in {', '.join(drifted)}" if drifted else ""
+        return f"one device alone drifted in {', '.join(drifted)}" if drifted else ""
 
     @property
     def drift(self) -> float:
