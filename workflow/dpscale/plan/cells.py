@@ -303,9 +303,9 @@ def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
             return "cuda_graph", "a CUDA graph needs CUDA GPUs"
         if isinstance(settings, TimingSettings) and settings.images_on == "device":
             return "images_on", "on a CPU there is no memory but the host's"
-        if isinstance(settings, TimingSettings) and settings.ddp_reducer == "copies":
-            return "ddp_reducer", "a CPU has no engines that copy between GPUs"
     if isinstance(settings, TimingSettings) and settings.ddp_reducer == "copies":
+        if settings.device == "cpu":
+            return "ddp_reducer", "a CPU has no engines that copy between GPUs"
         if settings.ddp_broadcast_buffers:
             return "ddp_reducer", "copies sends no buffers: set ddp.broadcast_buffers to false too"
         if settings.ddp_gradient_dtype != "float32":

@@ -42,7 +42,7 @@ class CopiedGradients(nn.Module):
             Message(number, unit, self._memory, start)
             for number, (unit, start) in enumerate(zip(units, ends, strict=False))
         ]
-        self._arrived = 0
+        self._weights, self._arrived = len(weights), 0
         for message in self._messages:
             for weight in message.weights:
                 weight.register_post_accumulate_grad_hook(lambda _, message=message: self._has_gradient(message))
@@ -62,7 +62,7 @@ class CopiedGradients(nn.Module):
         if message.arrived == len(message.weights):
             message.exchange()
             message.arrived = 0
-        if self._arrived == sum(len(each.weights) for each in self._messages):
+        if self._arrived == self._weights:
             self._memory.join()
             for each in self._messages:
                 each.put_in_place()
