@@ -24,7 +24,8 @@ class CopiedGradients(nn.Module):
     """A network on one GPU whose gradients are the averages over all ranks when its backward pass has ended.
 
     The gradients of a unit are a message, which leaves as soon as they are there. Every weight needs a gradient in
-    every step; buffers are not sent. Raises StrategyError where that cannot be.
+    every step, and has none when it begins (zero_grad sets it to None); buffers are not sent. Raises StrategyError
+    where that cannot be.
     """
 
     def __init__(self, network: nn.Module, device: torch.device):
