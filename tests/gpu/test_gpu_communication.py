@@ -12,7 +12,7 @@ from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.communication.isolated import isolated_step_s
 from dpscale.formulas.figure import OnServer
-from dpscale.plan.cells import CollectivesCell, Configuration
+from dpscale.plan.cells import Configuration
 from dpscale.records.files import read_record
 
 pytestmark = pytest.mark.gpu(2)
@@ -72,7 +72,7 @@ def test_a_profiled_step_is_accounted_for(
     place = {"environment": "A", "block": OnServer("run 1", 0)}
     found = from_steps([{**record, **place}])
     facts = json.loads((folder / "network.json").read_text())
-    timed = list(collectives_rows({CollectivesCell(gpus, 1): {**collectives, **place}}, facts))
+    timed = list(collectives_rows({(gpus, "A"): [{**collectives, **place}]}, facts))
     isolated = isolated_step_s(Configuration(strategy, gpus, batch), facts, timed)
     assert isolated.is_known
     print(strategy, batch, found, f"E5 {isolated.value * 1e3:.3f} ms")

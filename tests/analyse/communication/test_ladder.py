@@ -109,7 +109,7 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
 def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> None:
     cell = CollectivesCell(2, 1)
     swept = {**collectives_record(cell, SETTINGS, 1e-5, 250.0), "environment": "A", "block": OnServer("run 1", 1)}
-    timed = list(collectives_rows({cell: swept}, None))
+    timed = list(collectives_rows({(2, "A"): [swept]}, None))
     known = {row.message_bytes: row.time_s for row in timed if row.operation == "broadcast"}
     assert 100_000 not in known
     assert message_s(("broadcast", 100_000), timed).value == pytest.approx(1e-5 + 100_000 / 250e9)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse.timing.environments import environment_letters
+from dpscale.analyse.timing.environments import environments_of
 from dpscale.plan.cells import AnyCell, CollectivesCell, Configuration, TimingCell
 from dpscale.plan.study import Study
 from record_factory import collectives_record, on_gpus, timing_record
@@ -36,7 +36,7 @@ def timing(gpus: int, run: int, *links: dict[str, Any], change: Change | None = 
 
 
 def letters(*records: tuple[AnyCell, Record]) -> list[str]:
-    found = environment_letters(dict(records))
+    found = {cell: letter for letter, cells in environments_of(dict(records)).items() for cell in cells}
     return [found[cell] for cell, _ in records]
 
 

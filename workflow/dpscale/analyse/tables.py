@@ -11,14 +11,14 @@ from dpscale.analyse.communication.bandwidth import bandwidth_row
 from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.estimators import communication_row
 from dpscale.analyse.communication.ladder import ladders
-from dpscale.analyse.communication.steps import completed_steps, steps_of, steps_rows
+from dpscale.analyse.communication.steps import completed_steps, steps_rows
 from dpscale.analyse.forecast.forecast import forecasts
-from dpscale.analyse.timing.environments import environment_letters, environment_rows
+from dpscale.analyse.timing.environments import environment_rows, environments_of
 from dpscale.analyse.timing.points import points_of
 from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
 from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
-from dpscale.analyse.timing.servers import placed
+from dpscale.analyse.timing.servers import by_place, placed
 from dpscale.analyse.timing.times import (
     compared_points,
     completed_times,
@@ -36,7 +36,8 @@ from dpscale.analyse.variants.measured import variants_of
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
-from dpscale.plan.plan import answer_batch
+from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
+from dpscale.plan.plan import answer_batch, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
@@ -47,18 +48,22 @@ from dpscale.tables.tables import Tables
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
     """All tables of a study, stage by stage, each of what those before it made; pure."""
     network = collected.network
-    letters = environment_letters(collected.records)
-    records = placed(collected.records, letters)
-    missing = missing_rows(study, collected)
+    environments = environments_of(collected.records)
+    records = placed(collected.records, environments)
+    timed = by_place(records, TimingCell, lambda cell: cell.configuration)
+    varied = by_place(records, VariantCell, lambda cell: (cell.variant, cell.configuration))
+    steps = by_place(records, CommunicationCell, lambda cell: cell.configuration)
+    swept = by_place(records, CollectivesCell, lambda cell: cell.gpus)
+    trained = results_of(study, by_place(records, TrainingCell, lambda cell: cell.arm))
 
-    trained = results_of(study, records)
-    points = points_of(study, records, missing)
-    variants = variants_of(study, records, missing, points)
+    planned = plan(study, collected.largest)
+    missing = missing_rows(planned.all_cells, collected)
+    points = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
+    variants = variants_of(study, varied, missing, points)
     compared = list(compared_points(study, points))
     times = [times_row(study, point, network) for point in points.values()]
 
-    steps = steps_of(records)
-    collectives = list(collectives_rows(records, network))
+    collectives = list(collectives_rows(swept, network))
     inferred = [one.weak for one in points.values() if one.scope == "compute" and one.configuration.gpus > 1]
     communication = [communication_row(one, steps, network, collectives) for one in inferred]
     bandwidth = [
@@ -66,12 +71,12 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     ]
     held_out, forecast = forecasts(study, network, times, collectives)
     tables = Tables(
-        environments=list(environment_rows(records, letters)),
+        environments=list(environment_rows(collected.records, environments)),
         records=[record_row(cell, record) for cell, record in records.items()],
         rejected=[RejectedRow(path=cell.path, reason=reason) for cell, reason in collected.rejected.items()],
-        missing=list(missing.values()),
+        missing=missing,
         training=list(training_rows(trained)),
-        training_summary=list(summary_rows(study, missing.values(), trained)),
+        training_summary=list(summary_rows(study, planned, missing, trained)),
         training_evidence=list(evidence_rows(trained)),
         frontier=list(frontier_rows(trained)),
         twins=list(twin_rows(study, trained)),

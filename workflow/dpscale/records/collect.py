@@ -114,11 +114,11 @@ class Collected:
     failures: dict[AnyCell, Failure]
     network: Record | None = None
 
-
-def found_in(records: Mapping[AnyCell, Record]) -> Found:
-    """The largest batches that fit."""
-    fits = ((cell, record) for cell, record in records.items() if isinstance(cell, FitCell))
-    return {(cell.strategy, cell.gpus): record["largest"] for cell, record in fits}
+    @property
+    def largest(self) -> Found:
+        """The largest batches that fit."""
+        fits = ((cell, record) for cell, record in self.records.items() if isinstance(cell, FitCell))
+        return {(cell.strategy, cell.gpus): record["largest"] for cell, record in fits}
 
 
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:

@@ -6,11 +6,9 @@ from functools import partial
 from itertools import compress
 from typing import Any
 
-from dpscale.analyse.timing.servers import by_place
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import OnServer
 from dpscale.formulas.statistics import estimate_of_runs, repeatability
-from dpscale.plan.cells import AnyCell, CollectivesCell
 from dpscale.records.files import Record
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import Facts, Message
@@ -19,14 +17,18 @@ from dpscale.tables.communication import CollectivesRow
 Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and of a copy its source and target
 
 
-def collectives_rows(records: Mapping[AnyCell, Record], network: Facts | None) -> Iterator[CollectivesRow]:
-    """A row for every collective and size, and for every pair of GPUs: medians over repeats."""
+def collectives_rows(
+    swept: Mapping[tuple[int, str], Sequence[Record]], network: Facts | None
+) -> Iterator[CollectivesRow]:
+    """A row for every collective and size, and for every pair of GPUs: medians over repeats. Records were `swept` by
+    their number of GPUs and environment."""
     uses = _uses(network)
-    for (gpus, environment), found in by_place(records, CollectivesCell, lambda cell: cell.gpus).items():
+    for (gpus, environment), found in swept.items():
         nodes = found[0]["cell"].get("nodes", 1)
         for (operation, size, source, target), results in _timed(found).items():
             runs = [result["seconds"] for result in results.values()]
-            time_s = estimate_of_runs({block: _counted_s(result) for block, result in results.items()})
+            counted_s = {block: _counted_s(result) for block, result in results.items()}
+            time_s = estimate_of_runs(counted_s)
             yield CollectivesRow(
                 operation=operation,
                 gpus=gpus,

@@ -11,11 +11,10 @@ from typing import Any
 
 from dpscale.analyse.communication.collectives import between
 from dpscale.analyse.communication.isolated import isolated_step_s
-from dpscale.analyse.timing.points import Comparison
+from dpscale.analyse.timing.points import ByConfiguration, Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import Scale, estimate_of_runs
-from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import Facts
@@ -26,12 +25,10 @@ from dpscale.vocabulary.states import ARTEFACT, DISTORTED
 DISTORTED_BEYOND = 0.05
 
 Device = Mapping[str, Any]
-# Records of steps, by configuration and environment.
-Steps = Mapping[tuple[Configuration, str], Sequence[Record]]
 
 
 def communication_row(
-    compared: Comparison, steps: Steps, network: Facts | None, collectives: Iterable[CollectivesRow]
+    compared: Comparison, steps: ByConfiguration, network: Facts | None, collectives: Iterable[CollectivesRow]
 ) -> CommunicationRow:
     """E1 of an epoch, and every estimate of a step that was measured or can be inferred. Compute and communication
     add up to the epoch."""

@@ -15,8 +15,7 @@ from operator import truediv
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.communication.estimators import Steps
-from dpscale.analyse.timing.points import Points, point_fields
+from dpscale.analyse.timing.points import ByConfiguration, Points, point_fields
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
 from dpscale.formulas.statistics import estimate_of_blocks, estimate_of_runs, median_of_blocks, repeatability
 from dpscale.plan.cells import Configuration
@@ -38,7 +37,7 @@ def rungs_of(record: Record) -> tuple[str, ...]:
     return rungs if rungs and (rungs[0], rungs[-1]) == (ALONE, WHOLE) and len(rungs) > 1 else ()
 
 
-def ladders(steps: Steps, points: Points) -> Iterator[LadderRow]:
+def ladders(steps: ByConfiguration, points: Points) -> Iterator[LadderRow]:
     """The ladder of every configuration, at the step of one GPU that the timing cells have."""
     for (configuration, environment), records in sorted(steps.items()):
         single = Configuration(BASELINE, 1, configuration.batch_per_gpu)

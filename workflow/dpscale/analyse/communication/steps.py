@@ -1,13 +1,10 @@
-"""Records of steps, and where a profiled step goes on every device: of all blocks the one with the median step."""
+"""Where a profiled step goes on every device: of all blocks the one with the median step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
-from dpscale.analyse.communication.estimators import Steps, devices_of, profiler_state
-from dpscale.analyse.timing.points import point_fields
-from dpscale.analyse.timing.servers import by_place
-from dpscale.plan.cells import AnyCell, CommunicationCell
-from dpscale.records.files import Record
+from dpscale.analyse.communication.estimators import devices_of, profiler_state
+from dpscale.analyse.timing.points import ByConfiguration, point_fields
 from dpscale.tables.communication import StepsRow
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
@@ -15,12 +12,7 @@ PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
 TRACE_DIGITS = 9
 
 
-def steps_of(records: Mapping[AnyCell, Record]) -> Steps:
-    """The records that took steps apart, by configuration and environment."""
-    return by_place(records, CommunicationCell, lambda cell: cell.configuration)
-
-
-def steps_rows(steps: Steps) -> Iterator[StepsRow]:
+def steps_rows(steps: ByConfiguration) -> Iterator[StepsRow]:
     """The parts of the step of every device, which add up to `parts_s`."""
     for (configuration, environment), records in sorted(steps.items()):
         blocks = (devices for record in records for devices in devices_of(record))

@@ -13,7 +13,6 @@ from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
 from dpscale.records.versions import VERSIONS
 from dpscale.tables.quantities import SOFTWARE
-from dpscale.tables.row import grouped
 from dpscale.tables.study import EnvironmentsRow
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
@@ -68,8 +67,8 @@ class _Environment:
             self.links.setdefault(len(record["hardware"]["gpus"]), links)
 
 
-def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]:
-    """The letter of every record's environment; A is the one that was measured first.
+def environments_of(records: Mapping[AnyCell, Record]) -> dict[str, list[AnyCell]]:
+    """The cells of every environment, by its letter; A is the one that was measured first.
 
     A record that lacks a property, such as links or images, is of an environment that is like it in everything else:
     of the one that has its GPU, otherwise of the first. Records with most properties come first, so that others find
@@ -94,7 +93,7 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
         return min((not _images(records[cell]), records[cell]["started_at"]) for cell in environment.cells)
 
     ordered = enumerate(sorted(environments, key=first_measured))
-    return {cell: _letter(number) for number, environment in ordered for cell in environment.cells}
+    return {_letter(number): environment.cells for number, environment in ordered}
 
 
 def _lacks(record: Record) -> tuple[bool, bool, bool]:
@@ -111,9 +110,11 @@ def _links(record: Record) -> frozenset[str]:
     return frozenset(_describe_link(link) for link in record["hardware"]["links"] if link["kind"])
 
 
-def environment_rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> Iterator[EnvironmentsRow]:
+def environment_rows(
+    records: Mapping[AnyCell, Record], environments: Mapping[str, Sequence[AnyCell]]
+) -> Iterator[EnvironmentsRow]:
     """A row for every environment: what it is, and where it was found."""
-    for letter, cells in grouped(letters, letters.__getitem__).items():
+    for letter, cells in environments.items():
         group = [records[cell] for cell in cells]
         yield EnvironmentsRow(
             environment=letter,

@@ -13,14 +13,12 @@ from typing import Any
 
 from dpscale.analyse.timing.blocks import Block, Timed, blocks_of
 from dpscale.analyse.timing.records import weightiest
-from dpscale.analyse.timing.servers import by_place
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved
 from dpscale.formulas.statistics import estimate_of_blocks
-from dpscale.plan.cells import AnyCell, Configuration, TimingCell
-from dpscale.plan.plan import plan
+from dpscale.plan.cells import Configuration
+from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import found_in
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.row import PlaceFields, PointFields, grouped
@@ -46,6 +44,8 @@ class OneGpu:
     step: Figure = UNKNOWN
 
 
+# Records by their configuration and environment.
+ByConfiguration = Mapping[tuple[Configuration, str], Sequence[Record]]
 ScaleKey = tuple[int, str, str]  # batch, scope and environment
 PointKey = tuple[Configuration, str, str]
 
@@ -151,24 +151,20 @@ class Point:
 Points = Mapping[PointKey, Point]
 
 
-def points_of(study: Study, records: Mapping[AnyCell, Record], missing: Mapping[AnyCell, MissingRow]) -> Points:
-    """Every configuration of the study in every scope, and in every environment it was measured in."""
-    here = plan(study, found_in(records))
-    not_run = {item.configuration: (item.state, item.reason) for item in here.not_run}
-    found = by_place(records, TimingCell, lambda cell: cell.configuration)
-    environments = grouped(sorted(found), lambda place: place[0])
-    without: dict[Configuration, list[MissingRow]] = defaultdict(list)
-    for cell, row in missing.items():
-        if isinstance(cell, TimingCell):
-            without[cell.configuration].append(row)
+def points_of(study: Study, planned: Plan, found: ByConfiguration, missing: Iterable[MissingRow]) -> Points:
+    """Every configuration of the study in every scope, and in every environment it was measured in: of the records
+    that were `found` of its timing, and the cells of it that are `missing`."""
+    not_run = {item.configuration: (item.state, item.reason) for item in planned.not_run}
+    letters = sorted({letter for _, letter in found})
+    without = grouped(missing, lambda row: (row.strategy, row.gpus, row.batch_per_gpu))
     points: dict[PointKey, Point] = {}
     scales: dict[ScaleKey, OneGpu] = {}
-    for configuration in sorted({*here.configurations, *not_run}):
+    for configuration in sorted({*planned.configurations, *not_run}):
         if not configuration.batch_per_gpu:
             continue  # the largest that fits, which is not found yet
-        gone = without[configuration]
+        gone = without.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
         for scope in study["scopes"]:
-            for _, environment in environments.get(configuration, [(configuration, "")]):
+            for environment in [letter for letter in letters if (configuration, letter) in found] or [""]:
                 measured = found.get((configuration, environment), [])
                 told = _state(scope, measured, gone) if measured else not_run.get(configuration)
                 key = configuration, scope, environment

@@ -9,9 +9,7 @@ from typing import Any
 
 from dpscale.analyse.timing.environments import hosts, joined
 from dpscale.plan.cells import AnyCell
-from dpscale.plan.plan import plan
-from dpscale.plan.study import Study
-from dpscale.records.collect import Collected, found_in
+from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
 from dpscale.tables.row import grouped
@@ -26,10 +24,9 @@ ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_sou
 STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
 
 
-def missing_rows(study: Study, collected: Collected) -> dict[AnyCell, MissingRow]:
+def missing_rows(planned: Iterable[AnyCell], collected: Collected) -> list[MissingRow]:
     """The planned cells that have no record, with their state and the reason."""
-    planned = plan(study, found_in(collected.records)).all_cells
-    return {cell: _missing(cell, collected) for cell in planned if cell not in collected.records}
+    return [_missing(cell, collected) for cell in planned if cell not in collected.records]
 
 
 def _missing(cell: AnyCell, collected: Collected) -> MissingRow:

@@ -1,7 +1,7 @@
 """Where records were measured: on which server, in which environment. Servers are the units of every interval."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from dpscale.analyse.timing.environments import places
@@ -13,9 +13,10 @@ C = TypeVar("C", bound=AnyCell)
 K = TypeVar("K")
 
 
-def placed(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> dict[AnyCell, Record]:
-    """The same records, where each says its `environment`, of these letters, and the `block` that it is: its run on the
+def placed(records: Mapping[AnyCell, Record], environments: Mapping[str, Sequence[AnyCell]]) -> dict[AnyCell, Record]:
+    """The same records, where each says its `environment`, by its letter, and the `block` that it is: its run on the
     server that it was measured on. The seed of a training is its run."""
+    letters = {cell: letter for letter, cells in environments.items() for cell in cells}
     servers = servers_of(records.values())
     found = {}
     for cell, record in records.items():

@@ -6,10 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from dpscale.analyse.timing.points import point_fields
-from dpscale.analyse.timing.servers import by_place
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import paired_difference, welch_difference
-from dpscale.plan.cells import AnyCell, Configuration, TrainingCell
+from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
@@ -117,10 +116,9 @@ def _as_written(value: Any) -> str:
 Results = Sequence[ArmResults]
 
 
-def results_of(study: Study, records: Mapping[AnyCell, Record]) -> Results:
+def results_of(study: Study, found: Mapping[tuple[str, str], Sequence[Record]]) -> Results:
     """What was measured of every arm, in every environment that it was measured in, in the order of the study file. An
-    arm that was not measured stands in none, without records."""
-    found = by_place(records, TrainingCell, lambda cell: cell.arm)
+    arm that was not measured stands in none, without records. Records were `found` by arm and environment."""
     return [
         ArmResults(name, settings, study["training"]["arms"][name], letter, found.get((name, letter), []))
         for name, settings in study.arms.items()

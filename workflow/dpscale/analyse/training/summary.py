@@ -13,7 +13,7 @@ from dpscale.analyse.training.results import OF_SPEED, PLACE, ArmResults, Result
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.recovery import recovered_share
 from dpscale.formulas.statistics import mean_with_t_interval
-from dpscale.plan.plan import plan
+from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.tables.row import grouped
 from dpscale.tables.study import MissingRow
@@ -24,9 +24,11 @@ from dpscale.vocabulary.states import NOT_RESOLVABLE
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 
 
-def summary_rows(study: Study, missing: Iterable[MissingRow], results: Results) -> Iterator[TrainingSummaryRow]:
+def summary_rows(
+    study: Study, planned: Plan, missing: Iterable[MissingRow], results: Results
+) -> Iterator[TrainingSummaryRow]:
     """What every arm comes to after its last epoch: a row an environment, or one that says why there is none."""
-    not_run = {item.arm: (item.state, item.reason) for item in plan(study).arms_not_run}
+    not_run = {item.arm: (item.state, item.reason) for item in planned.arms_not_run}
     of_arm = grouped(missing, lambda row: row.arm)
     for result in results:
         gone = of_arm.get(result.arm, [])

@@ -6,20 +6,21 @@ step in a graph is as long on every server, an eager one is not, so a ratio insi
 spread of the second.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TypeVar
 
 from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
 from dpscale.formulas.figure import Figure, moved, ratio
 from dpscale.formulas.statistics import units_of
-from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
+from dpscale.plan.cells import Configuration
+from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
 from dpscale.records.files import Record
 from dpscale.tables.study import MissingRow
 
-T = TypeVar("T")
+# Records by their variant and configuration, and environment.
+ByVariant = Mapping[tuple[tuple[str, Configuration], str], Sequence[Record]]
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,10 @@ class Variant:
         return point.epoch.value if point and point.epoch.is_known else inf
 
 
-def variants_of(
-    study: Study, records: Mapping[AnyCell, Record], missing: Mapping[AnyCell, MissingRow], base: Points
-) -> list[Variant]:
+def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow], base: Points) -> list[Variant]:
     """The study's own settings where its variants were measured, then its variants in their order. Empty where it has
     none."""
-    found = [Variant(name, own, _points(name, own, records, missing)) for name, own in study.variants.items()]
+    found = [Variant(name, own, _points(name, own, timed, missing)) for name, own in study.variants.items()]
     places = {_place(point) for variant in found for point in variant.points.values()}
     own_settings = {key: point for key, point in base.items() if _place(point) in places}
     return [Variant(BASE, study, own_settings), *found] if found else []
@@ -70,14 +69,7 @@ def fastest_of(variants: Sequence[Variant]) -> dict[PointKey, Variant]:
     return {key: min(variants, key=lambda variant: variant.epoch_s(key)) for key in keys}
 
 
-def _points(name: str, own: Study, records: Mapping[AnyCell, Record], missing: Mapping[AnyCell, MissingRow]) -> Points:
+def _points(name: str, own: Study, timed: ByVariant, missing: Iterable[MissingRow]) -> Points:
     """The points of a variant, as those of a study of its own."""
-
-    def of_variant(some: Mapping[AnyCell, T]) -> dict[AnyCell, T]:
-        return {
-            TimingCell(cell.configuration, cell.run): value
-            for cell, value in some.items()
-            if isinstance(cell, VariantCell) and cell.variant == name
-        }
-
-    return points_of(own, of_variant(records), of_variant(missing))
+    found = {(of, letter): records for ((variant, of), letter), records in timed.items() if variant == name}
+    return points_of(own, plan(own), found, [row for row in missing if row.variant == name])
