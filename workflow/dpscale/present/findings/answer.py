@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from dpscale.analyse.answer.advice import BATCH
 from dpscale.analyse.answer.answer import TO_DO, Answer, is_none_faster
@@ -10,7 +11,7 @@ from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
 from dpscale.present.text.numbers import ends_of, estimate, percent, plain, value_of
-from dpscale.present.text.words import Terms, capitalised, in_parts, joined, plural
+from dpscale.present.text.words import Terms, capitalised, joined, plural
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.row import grouped
@@ -79,7 +80,8 @@ def sentences(answer: Answer, terms: Terms) -> Iterator[str]:
     loading = "" if answer.several[0].scope == COMPUTE else ", data loading counted"
     for rows in answer.series:
         batch = f"batch {rows[0].batch_per_gpu:,} per {terms.device}{loading}"
-        for some in in_parts(rows, _NAMED):
+        left = iter(rows)
+        while some := list(islice(left, _NAMED)):
             yield f"With {rows[0].strategy} at {batch}, {_gains(some, terms)}."
     yield from _verdict(answer.several, answer.is_nothing_faster, terms)
     if answer.unknown:

@@ -43,9 +43,10 @@ def smallest(rows: Iterable[R], key: Callable[[R], float]) -> R:
     return min((row for row in rows if isfinite(key(row))), key=key)
 
 
-def by_batch(times: Iterable[TimesRow]) -> list[TimesRow]:
-    """Several batches without loading: of one device, and of the most with the strategy that people read of last."""
+def by_batch(times: Iterable[TimesRow]) -> list[list[TimesRow]]:
+    """Series of several batches without loading: of one device, and of the most with the strategy that people read of
+    last."""
     rows = in_order(row for row in ok(times) if row.scope == COMPUTE)
     most = max(((row.gpus, rank(row.strategy)) for row in rows), default=None)
     shown = (row for row in rows if row.gpus == 1 or (row.gpus, rank(row.strategy)) == most)
-    return [row for some in grouped(shown, series_of).values() if len(some) > 1 for row in some]
+    return [rows for rows in grouped(shown, series_of).values() if len(rows) > 1]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from dpscale.analyse.answer.claims import COMMUNICATION, ENOUGH, PROFILER_LEFT_OUT, SLOWER, STRATEGIES, Outcome
-from dpscale.analyse.answer.series import END_TO_END, series_of
+from dpscale.analyse.answer.series import END_TO_END
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.scaling import SLOWER_BY
 from dpscale.present.findings.finding import among, by_batch, largest, smallest, where
@@ -50,7 +50,7 @@ def strategies_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
 def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:
     """The smallest batch that is surely almost as fast as the best, on these devices."""
     told = []
-    for rows in grouped(by_batch(times), series_of).values():
+    for rows in by_batch(times):
         found, best = ENOUGH.of(rows), largest(rows, lambda row: row.of_best.value)
         within = f"surely within {percent(SLOWER_BY, 1)} of the best throughput"
         where = f"With {terms.group(best)}{terms.environment(best)},"
@@ -79,7 +79,7 @@ def strong_scaling(speedup: Iterable[SpeedupRow], terms: Terms) -> str:
     strong = [row for row in headline(ok(speedup)) if row.scaling == "strong"]
     if not strong:
         return ""
-    row = in_order(sorted(strong, key=lambda row: (row.global_batch, row.gpus)))[-1]
+    row = in_order(strong)[-1]
     return (
         f"With the global batch held at {row.global_batch:,} (strong scaling), {terms.count(row.gpus)} with "
         f"{row.strategy} are {estimate(row.speedup, MULTIPLES)} times as fast as 1."

@@ -52,7 +52,6 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
             "Table 1: time and speedup",
             f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
             [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
-            of_speedup(rows, first, terms),
         ),
         Grid(
             "table-2",
@@ -62,7 +61,6 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
                 _quantity("computation", "compute_s", rows.communication),
                 _quantity("communication", "communication_s", rows.communication),
             ],
-            of_communication(rows, terms),
         ),
         Grid(
             "table-3",
@@ -73,10 +71,10 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
                 _quantity("bandwidth", "bandwidth_gb_s", rows.bandwidth),
                 _quantity("utilisation", "utilisation", rows.bandwidth),
             ],
-            of_bandwidth(rows.bandwidth, terms),
         ),
     )
-    return [grid for grid in made if grid.has_results]
+    said = of_speedup(rows, first, terms), of_communication(rows, terms), of_bandwidth(rows.bandwidth, terms)
+    return [replace(grid, paragraphs=each) for grid, each in zip(made, said, strict=True) if grid.has_results]
 
 
 def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:

@@ -2,7 +2,7 @@
 every number of devices, as a page shows them, and one configuration per row, as they are handed in."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dpscale.present.handin.cells import PrintedCell, words
@@ -45,7 +45,7 @@ class Grid:
     title: str
     caption: str
     quantities: Sequence[Quantity]
-    paragraphs: Paragraphs
+    paragraphs: Paragraphs = field(default_factory=dict)
 
     @property
     def spots(self) -> list[PrintedPlace]:

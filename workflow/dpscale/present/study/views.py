@@ -86,7 +86,7 @@ _TABLES: Sequence[Shown[Any]] = (
         "batches",
         "Memory and throughput of every batch, without loading",
         ("where", "strategy", "gpus", "batch_per_gpu"),
-        rows=by_batch,
+        rows=lambda rows: [row for series in by_batch(rows) for row in series],
         links=False,
     ),
     Shown(SpeedupRow, "speedup", "Speedup over 1 {device}", ("scaling", "point", "state")),

@@ -1,6 +1,6 @@
 """How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states, and the order of rows."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -42,8 +42,6 @@ class _Headline(Protocol):
     def is_headline(self) -> bool | None: ...
 
 
-R = TypeVar("R")
-K = TypeVar("K", bound=Hashable)
 P = TypeVar("P", bound=AtBatch)
 S = TypeVar("S", bound=_WithStatus)
 H = TypeVar("H", bound=_Headline)
@@ -196,11 +194,6 @@ def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     """`a, b, c`, and how many more where there are more than `limit`."""
     more = f" and {left_out(items, limit):,} more" if len(items) > limit else ""
     return separator.join(items[:limit]) + more
-
-
-def in_parts(items: Sequence[R], most: int) -> Iterator[Sequence[R]]:
-    """So many of the items at a time."""
-    return (items[first : first + most] for first in range(0, len(items), most))
 
 
 def joined(items: Sequence[str]) -> str:
