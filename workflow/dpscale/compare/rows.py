@@ -52,7 +52,7 @@ class ComparedFiguresRow(OfStudy):
 
     table: str = column("Table", "Of each study, that the figures are from.")
     quantity: str = column("Figure", "The column of that table.")
-    scaling: str = SpeedupRow.columns()["scaling"].on()
+    scaling: str = SpeedupRow.columns()["scaling"].but()
     scope: str = SCOPE
     strategy: str = STRATEGY
     operation: str = column("Operation", "The collective, or a copy between two devices.")

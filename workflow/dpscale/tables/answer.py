@@ -28,20 +28,18 @@ class CausesRow(Place, _OfScaling):
     """Why more devices are not faster, for every configuration: causes, and what each costs of a step."""
 
     order: int = column("Order", "Of the causes of a configuration, the first one 0.")
-    cause: str = column("Cause", "By its name in diagnoses; `nothing`, `no_certain_loss`, `unknown` are answers.").on(
-        "causes"
-    )
+    cause: str = column("Cause", "By its name in diagnoses; `nothing`, `no_certain_loss`, `unknown` are answers.").shown
     is_reason: bool | None = column(
         "Reason", "Whether it takes enough of the step, where more devices surely lose time."
     )
-    cost_s: Figure = column("Cost", "What it adds to a step.", MILLISECONDS).on("causes")
-    share: Figure = column("Share of the step", "The cost over the whole step.", PERCENT, digits=2).on("causes")
-    whole_s: Figure = column("Whole step", "N·b·T / D, with loading if measured.", MILLISECONDS).on("causes")
+    cost_s: Figure = column("Cost", "What it adds to a step.", MILLISECONDS).shown
+    share: Figure = column("Share of the step", "The cost over the whole step.", PERCENT, digits=2).shown
+    whole_s: Figure = column("Whole step", "N·b·T / D, with loading if measured.", MILLISECONDS).shown
     efficiency: Figure = column(
         "1 {device} alone over the whole step",
         "The plain step on one device, batches in memory, over the whole step.",
         PERCENT,
-    ).on("causes")
+    ).shown
 
 
 class AdviceRow(Place):

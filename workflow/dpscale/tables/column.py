@@ -52,9 +52,9 @@ class Column:
     """A field of a row class. Labels name devices as `{device}` or `{devices}`: a study has GPUs or workers.
 
     `short` is the label where there is little room, such as in a chart. `digits`
-    are the significant ones that are shown where there is no interval to tell how many make sense. `views` are the
-    page's tables that show it. `over` is what a figure is the mean of: `runs`, or `blocks` (runs beside their
-    baselines). `name` and `kind` are those of the field.
+    are the significant ones that are shown where there is no interval to tell how many make sense. `is_shown` is
+    whether the page's table of the class has it. `over` is what a figure is the mean of: `runs`, or `blocks` (runs
+    beside their baselines). `name` and `kind` are those of the field.
     """
 
     label: str
@@ -63,13 +63,14 @@ class Column:
     short: str = ""
     digits: int = 4
     over: str = "runs"
-    views: tuple[str, ...] = ()
+    is_shown: bool = False
     name: str = ""
     kind: Kind = "text"
 
-    def on(self, *views: str) -> Any:
-        """The same column, shown in these tables of the page."""
-        return replace(self, views=views)
+    @property
+    def shown(self) -> Any:
+        """The same column, shown on the page."""
+        return self.but(is_shown=True)
 
     def but(self, **changes: Any) -> Any:
         """The same column with another label, unit or definition."""

@@ -52,24 +52,22 @@ class CommunicationRow(Place):
     drift: float = DRIFT
     drifted: int | None = DRIFTED
     one_machine: str = ONE_MACHINE
-    epoch_s: float = EPOCH.on("communication")
-    compute_s: float = column("Compute time", "Of an epoch: T(1,b)/N.", SECONDS).on("communication")
-    communication_s: Figure = COMMUNICATION.on("communication")
-    communication_share: float = column("Share of the epoch", "Communication time over the epoch time.", PERCENT).on(
-        "communication"
-    )
-    step_s: float = STEP.but(label="Step, headline").on("estimates")
-    communication_step_s: Figure = E1.on("communication", "estimates")
-    ablation_step_s: Figure = E2.on("estimates")
-    no_sync_step_s: Figure = E2_NO_SYNC.on("estimates")
-    profiler_step_s: Figure = E3.on("estimates")
-    profiler_exposed_step_s: Figure = E3_EXPOSED.on("estimates")
-    profiler_least_step_s: Figure = E3_LEAST.on("estimates")
-    logger_exposed_step_s: Figure = E4_EXPOSED.on("estimates")
-    isolated_step_s: Figure = E5.on("estimates")
-    training_step_s: Figure = column("Step, here", "The step beside which E2 was timed.", MILLISECONDS).on("estimates")
-    profiled_step_s: Figure = column("Step, profiled", "The step while it was profiled.", MILLISECONDS).on("estimates")
-    profiler: str = PROFILER.on("estimates")
+    epoch_s: float = EPOCH.shown
+    compute_s: float = column("Compute time", "Of an epoch: T(1,b)/N.", SECONDS).shown
+    communication_s: Figure = COMMUNICATION.shown
+    communication_share: float = column("Share of the epoch", "Communication time over the epoch time.", PERCENT).shown
+    step_s: float = STEP.but(label="Step, headline")
+    communication_step_s: Figure = E1.shown
+    ablation_step_s: Figure = E2
+    no_sync_step_s: Figure = E2_NO_SYNC
+    profiler_step_s: Figure = E3
+    profiler_exposed_step_s: Figure = E3_EXPOSED
+    profiler_least_step_s: Figure = E3_LEAST
+    logger_exposed_step_s: Figure = E4_EXPOSED
+    isolated_step_s: Figure = E5
+    training_step_s: Figure = column("Step, here", "The step beside which E2 was timed.", MILLISECONDS)
+    profiled_step_s: Figure = column("Step, profiled", "The step while it was profiled.", MILLISECONDS)
+    profiler: str = PROFILER
 
 
 class BandwidthRow(Place):
@@ -84,19 +82,19 @@ class BandwidthRow(Place):
     blocks: int | None = BLOCKS
     one_machine: str = ONE_MACHINE
     parameters: int | None = column("Parameters", "K, trainable ones.")
-    allreduce_bytes_per_step: float = column("Allreduce per step", "V = 2·(N−1)/N·K·s, a ring.", MB).on("bandwidth")
-    steps_per_epoch: int | None = STEPS_PER_EPOCH.on("bandwidth")
-    communication_s: Figure = COMMUNICATION.on("bandwidth")
-    bandwidth_gb_s: Figure = BANDWIDTH.on("bandwidth")
+    allreduce_bytes_per_step: float = column("Allreduce per step", "V = 2·(N−1)/N·K·s, a ring.", MB).shown
+    steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
+    communication_s: Figure = COMMUNICATION.shown
+    bandwidth_gb_s: Figure = BANDWIDTH.shown
     profiler_bandwidth_gb_s: Figure = column(
         "Bandwidth from the profiler's time", "V over E3, for ddp that of least waiting.", GB_PER_S
-    ).on("bandwidth")
-    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").on("bandwidth")
-    utilisation: Figure = column("Utilisation", "Bandwidth over the measured bus bandwidth.", PERCENT).on("bandwidth")
+    ).shown
+    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").shown
+    utilisation: Figure = column("Utilisation", "Bandwidth over the measured bus bandwidth.", PERCENT).shown
     bandwidth_gb_s_at_least: float = BANDWIDTH_AT_LEAST
     root_link_bytes_per_step: float = column(
         "Through {device} 0's links per step", "What DataParallel moves: 2·K·s, buffers, images out and outputs in.", MB
-    ).on("bandwidth")
+    ).shown
     gradient_bytes: float = column("Whole gradient", "K·s, the message of an allreduce.", KIB)
 
 
@@ -105,21 +103,19 @@ class LadderRow(EnvironmentPoint):
     unprofiled steps in turns. Steps are t(1,b) of the timing cells, times the rung's ratio to one GPU alone.
     """
 
-    rung: str = column("Rung", "What runs, by its name in the records.").on("ladder")
+    rung: str = column("Rung", "What runs, by its name in the records.").shown
     order: int = column("Order", "Place on the ladder; 0 is one GPU alone.")
     step_s: Figure = column(
         "Step", "t(1,b), times the rung's ratio to one GPU alone in its own rounds.", MILLISECONDS
-    ).on("ladder")
-    adds: str = column("What it adds", "What the rung does beyond the one before it.").on("ladder")
-    difference_s: Figure = column("Difference", "The rung's step less that of the rung before.", MILLISECONDS).on(
-        "ladder"
-    )
+    ).shown
+    adds: str = column("What it adds", "What the rung does beyond the one before it.").shown
+    difference_s: Figure = column("Difference", "The rung's step less that of the rung before.", MILLISECONDS).shown
     share: float = column(
         "Share of the step",
         "The difference over the whole step; of the first rung, its step over the whole one.",
         PERCENT,
         digits=3,
-    ).on("ladder")
+    ).shown
     uneven_s: Figure = column(
         "Slowest less fastest {device}",
         "A step of the slowest {device} where none waits for another, less the fastest one's in the same rounds.",
@@ -129,7 +125,7 @@ class LadderRow(EnvironmentPoint):
     beyond_alone_s: Figure = column("More than alone", "The rung's step less that of the first rung.", MILLISECONDS)
     repeatability: float = REPEATABILITY.but(
         definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
-    ).on("ladder")
+    ).shown
     runs: int | None = RUNS
     one_machine: str = ONE_MACHINE
 
@@ -137,18 +133,18 @@ class LadderRow(EnvironmentPoint):
 class StepsRow(EnvironmentPoint):
     """Where a profiled step goes, for every GPU: compute, exposed communication, copies and idle time, in seconds."""
 
-    device: int = column("{device}", "Number of the device.").on("steps")
-    profiler: str = PROFILER.on("steps")
-    compute_s: float = column("Compute", "Kernels that compute.", MILLISECONDS).on("steps")
-    communication_s: float = column("Communication, exposed", "Communication while nothing computes.", MILLISECONDS).on(
-        "steps"
-    )
-    copy_s: float = column("Copies from and to the host", "Copies while nothing else runs.", MILLISECONDS).on("steps")
-    idle_s: float = column("Idle", "Nothing runs on the device.", MILLISECONDS).on("steps")
-    parts_s: float = column("Step, profiled", "The sum of these parts.", MILLISECONDS).on("steps")
+    device: int = column("{device}", "Number of the device.").shown
+    profiler: str = PROFILER.shown
+    compute_s: float = column("Compute", "Kernels that compute.", MILLISECONDS).shown
+    communication_s: float = column(
+        "Communication, exposed", "Communication while nothing computes.", MILLISECONDS
+    ).shown
+    copy_s: float = column("Copies from and to the host", "Copies while nothing else runs.", MILLISECONDS).shown
+    idle_s: float = column("Idle", "Nothing runs on the device.", MILLISECONDS).shown
+    parts_s: float = column("Step, profiled", "The sum of these parts.", MILLISECONDS).shown
     hidden_communication_s: float = column(
         "Communication, hidden", "Communication while something computes.", MILLISECONDS
-    ).on("steps")
+    ).shown
     step_s: float = STEP.but(label="Step, by the host's clock", definition="Of the same profiled block.")
     difference: float = column("Parts against the step", "Sum of the parts over the step, less 1.", PERCENT)
 
@@ -156,18 +152,18 @@ class StepsRow(EnvironmentPoint):
 class CollectivesRow(Row):
     """Time and bandwidth of collectives and of copies between GPUs with nothing else running, by size of message."""
 
-    operation: str = column("Operation", "The collective, or a copy between two devices.").on("collectives")
-    gpus: int = GPUS.on("collectives")
-    message_bytes: int = MESSAGE.on("collectives")
+    operation: str = column("Operation", "The collective, or a copy between two devices.").shown
+    gpus: int = GPUS.shown
+    message_bytes: int = MESSAGE.shown
     environment: str = ENVIRONMENT
     runs: int | None = RUNS
     servers: int | None = SERVERS
     n: int | None = N
     one_machine: str = ONE_MACHINE
-    time_s: Figure = column("Time", "Time of one call: mean over runs.", MICROSECONDS).on("collectives")
+    time_s: Figure = column("Time", "Time of one call: mean over runs.", MICROSECONDS).shown
     repeatability: float = REPEATABILITY
-    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.on("collectives")
-    use: str = column("For", "The messages of a training that have this size.").on("collectives")
+    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown
+    use: str = column("For", "The messages of a training that have this size.").shown
     source: int | None = column("From", "Device that sends.")
     target: int | None = column("To", "Device that receives.")
     nodes: int | None = NODES

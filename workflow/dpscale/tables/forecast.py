@@ -21,18 +21,18 @@ class HeldOutRow(Row):
     """Steps of ddp that were measured, as they are predicted from fewer GPUs alone: the test of the forecast."""
 
     environment: str = ENVIRONMENT
-    gpus: int = GPUS.on("held_out")
-    fewer_gpus: int = column("Predicted from", "The next smaller number of devices.").on("held_out")
-    batch_per_gpu: int = BATCH.on("held_out")
-    step_s: float = STEP.but(label="Predicted step", definition="By the model.").on("held_out")
-    measured_step_s: Figure = STEP.but(label="Measured step").on("held_out")
-    relative_error: float = column("Error", "Predicted over measured step, less 1.", PERCENT, digits=2).on("held_out")
+    gpus: int = GPUS.shown
+    fewer_gpus: int = column("Predicted from", "The next smaller number of devices.").shown
+    batch_per_gpu: int = BATCH.shown
+    step_s: float = STEP.but(label="Predicted step", definition="By the model.").shown
+    measured_step_s: Figure = STEP.but(label="Measured step").shown
+    relative_error: float = column("Error", "Predicted over measured step, less 1.", PERCENT, digits=2).shown
     unchanged_relative_error: float = column(
         "Error of the step on fewer {devices} unchanged",
         "Step on fewer devices over the measured one, less 1.",
         PERCENT,
         digits=2,
-    ).on("held_out")
+    ).shown
 
 
 class ForecastRow(Row):
@@ -41,10 +41,10 @@ class ForecastRow(Row):
     environment: str = ENVIRONMENT
     status: str = STATUS
     reason: str = REASON
-    gpus: int = GPUS.on("forecast")
-    batch_per_gpu: int = BATCH.on("forecast")
+    gpus: int = GPUS.shown
+    batch_per_gpu: int = BATCH.shown
     global_batch: int = GLOBAL_BATCH
-    step_s: float = STEP.but(label="Predicted step", definition="By the model.").on("forecast")
-    images_per_s: float = THROUGHPUT.but(definition="N·b / t(N,b).").on("forecast")
-    speedup: float = SPEEDUP.but(definition="N·t(1,b) / t(N,b).").on("forecast")
-    efficiency: float = EFFICIENCY.on("forecast")
+    step_s: float = STEP.but(label="Predicted step", definition="By the model.").shown
+    images_per_s: float = THROUGHPUT.but(definition="N·b / t(N,b).").shown
+    speedup: float = SPEEDUP.but(definition="N·t(1,b) / t(N,b).").shown
+    efficiency: float = EFFICIENCY.shown

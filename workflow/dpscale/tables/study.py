@@ -29,23 +29,21 @@ class EnvironmentsRow(Row):
     never pooled.
     """
 
-    environment: str = ENVIRONMENT.on("environments")
-    device_model: str = column("Device", "Model of the devices.").on("environments")
-    cpu_model: str = column("CPU", "Model of the CPU.").on("environments")
-    driver: str = column("Driver", "Version of the GPU's driver.").on("environments")
-    cuda: str = column("CUDA", "Version of CUDA that torch was built with.").on("environments")
-    cudnn: str = column("cuDNN", "Version of cuDNN.").on("environments")
-    nccl: str = column("NCCL", "Version of NCCL.").on("environments")
-    torch: str = column("torch", "Version of torch.").on("environments")
-    torchvision: str = column("torchvision", "Version of torchvision.").on("environments")
-    python: str = column("Python", "Version of Python.").on("environments")
-    dataset_sha256: str = DATASET_SHA256.on("environments")
-    links: str = column("Links", "What connects the devices.").on("environments")
-    variables: str = column("Variables", "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set.").on(
-        "environments"
-    )
-    hosts: str = column("Hosts", "Names of the hosts.").on("environments")
-    records: int | None = RECORDS.on("environments")
+    environment: str = ENVIRONMENT.shown
+    device_model: str = column("Device", "Model of the devices.").shown
+    cpu_model: str = column("CPU", "Model of the CPU.").shown
+    driver: str = column("Driver", "Version of the GPU's driver.").shown
+    cuda: str = column("CUDA", "Version of CUDA that torch was built with.").shown
+    cudnn: str = column("cuDNN", "Version of cuDNN.").shown
+    nccl: str = column("NCCL", "Version of NCCL.").shown
+    torch: str = column("torch", "Version of torch.").shown
+    torchvision: str = column("torchvision", "Version of torchvision.").shown
+    python: str = column("Python", "Version of Python.").shown
+    dataset_sha256: str = DATASET_SHA256.shown
+    links: str = column("Links", "What connects the devices.").shown
+    variables: str = column("Variables", "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set.").shown
+    hosts: str = column("Hosts", "Names of the hosts.").shown
+    records: int | None = RECORDS.shown
     cpu_cores: str = column("Cores", "Cores that a job may use.")
     measurement_versions: str = column("Versions", "Versions of the clocked code, by kind of record.")
     older_measurements: str = column("Older versions", "Those of them that are measured no more.")
@@ -95,27 +93,25 @@ class RecordsRow(Row):
 class OriginsRow(Row):
     """How many records there are of each kind, by the host, the code and the images that measured them."""
 
-    kind: str = RECORD_KIND.on("records")
+    kind: str = RECORD_KIND.shown
     environment: str = ENVIRONMENT
-    host: str = HOST.on("records")
-    git_commit: str = COMMIT.on("records")
+    host: str = HOST.shown
+    git_commit: str = COMMIT.shown
     git_dirty: bool | None = DIRTY
-    dataset_source: str = DATASET_SOURCE.on("records")
-    records: int | None = RECORDS.on("records")
-    first: str = column("First started", "When the first cell started.", UTC).on("records")
-    last: str = column("Last finished", "When the last cell finished.", UTC).on("records")
-    jobs: str = column("Jobs", "The scheduler's numbers.").on("records")
-    throttled: int | None = column("Throttled", "Records whose clocks were held down.").on("records")
-    disturbed: int | None = column("With other processes", "Records with processes of others on the devices.").on(
-        "records"
-    )
+    dataset_source: str = DATASET_SOURCE.shown
+    records: int | None = RECORDS.shown
+    first: str = column("First started", "When the first cell started.", UTC).shown
+    last: str = column("Last finished", "When the last cell finished.", UTC).shown
+    jobs: str = column("Jobs", "The scheduler's numbers.").shown
+    throttled: int | None = column("Throttled", "Records whose clocks were held down.").shown
+    disturbed: int | None = column("With other processes", "Records with processes of others on the devices.").shown
 
 
 class RejectedRow(Row):
     """Records that were found and not used, and why."""
 
-    path: str = column("File", "The record.").on("rejected")
-    reason: str = REASON.but(definition="Why it is not used.").on("rejected")
+    path: str = column("File", "The record.").shown
+    reason: str = REASON.but(definition="Why it is not used.").shown
 
 
 class MissingRow(Row):

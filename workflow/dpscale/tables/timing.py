@@ -51,34 +51,32 @@ class TimesRow(Place):
 
     status: str = STATUS
     reason: str = REASON
-    runs: int | None = RUNS.on("times")
+    runs: int | None = RUNS.shown
     servers: int | None = SERVERS
-    n: int | None = N.but(label="Timed epochs").on("times")
+    n: int | None = N.but(label="Timed epochs").shown
     one_machine: str = ONE_MACHINE
-    epoch_s: Figure = EPOCH.on("times")
+    epoch_s: Figure = EPOCH.shown
     measured_epoch_s: Figure = column(
         "Epoch time, as measured", "Mean over the runs of this configuration alone.", SECONDS
     )
     measured_step_s: Figure = column(
         "Step time, as measured", "Mean over the runs of this configuration alone.", MILLISECONDS
     )
-    gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("times")
+    gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").shown
     repeatability: float = REPEATABILITY
     loader_processes: int | None = LOADER_PROCESSES
-    first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).on("times")
-    step_s: Figure = STEP.on("times")
-    images_per_s: Figure = THROUGHPUT.on("times", "batches")
-    of_best: Figure = column("Of the best throughput", "Over that of the best batch on the same devices.", PERCENT).on(
-        "batches"
-    )
+    first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).shown
+    step_s: Figure = STEP.shown
+    images_per_s: Figure = THROUGHPUT.shown
+    of_best: Figure = column("Of the best throughput", "Over that of the best batch on the same devices.", PERCENT)
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
-    steps_per_epoch: int | None = STEPS_PER_EPOCH.on("times")
-    peak_memory_bytes: float = PEAK_MEMORY.on("times", "batches")
-    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times")
+    steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
+    peak_memory_bytes: float = PEAK_MEMORY.shown
+    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).shown
     flop_per_image: float = column("FLOP of an image", "Forward and backward.")
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
-    mfu: Figure = MFU.on("times")
+    mfu: Figure = MFU.shown
     nodes: int | None = NODES
 
 
@@ -87,7 +85,7 @@ class SpeedupRow(Place):
     scaling at the same global batch.
     """
 
-    scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.").on("speedup")
+    scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.").shown
     status: str = STATUS
     reason: str = REASON
     full_steps_per_epoch: int | None = FULL_STEPS
@@ -99,11 +97,9 @@ class SpeedupRow(Place):
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
     baseline_epoch_s: Figure = column("Epoch time on one", "T(1,b), or T(1,B), of all that timed it.", SECONDS)
-    speedup: Figure = SPEEDUP.on("speedup")
-    efficiency: Figure = EFFICIENCY.on("speedup")
-    speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES, over="blocks").on(
-        "speedup"
-    )
+    speedup: Figure = SPEEDUP.shown
+    efficiency: Figure = EFFICIENCY.shown
+    speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES, over="blocks").shown
     nodes: int | None = NODES
 
 
@@ -114,16 +110,12 @@ class ScopesRow(EnvironmentPoint):
 
     is_headline: bool | None = IS_HEADLINE
     one_machine: str = ONE_MACHINE
-    epoch_s: Figure = EPOCH.but(label="Epoch time, compute").on("scopes")
-    end_to_end_epoch_s: Figure = column("Epoch time, end-to-end", "With the DataLoader in the clock.", SECONDS).on(
-        "scopes"
-    )
-    loader_s: Figure = column("Longer by", "End-to-end less compute: the mean over runs.", SECONDS).on("scopes")
+    epoch_s: Figure = EPOCH.but(label="Epoch time, compute").shown
+    end_to_end_epoch_s: Figure = column("Epoch time, end-to-end", "With the DataLoader in the clock.", SECONDS).shown
+    loader_s: Figure = column("Longer by", "End-to-end less compute: the mean over runs.", SECONDS).shown
     loading_ratio: Figure = column("Longer", "End-to-end over compute, over runs.", MULTIPLES)
-    speedup: Figure = SPEEDUP.but(label="Speedup, compute").on("scopes")
-    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).on(
-        "scopes"
-    )
+    speedup: Figure = SPEEDUP.but(label="Speedup, compute").shown
+    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).shown
 
 
 class StrategyPairsRow(Row):

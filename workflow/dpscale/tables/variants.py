@@ -48,7 +48,7 @@ class VariantsRow(Place, _Changed):
     of its GPU.
     """
 
-    variant: str = VARIANT.on("variants", "variant_limits")
+    variant: str = VARIANT.shown
     status: str = STATUS
     reason: str = REASON
     runs: int | None = RUNS
@@ -56,26 +56,22 @@ class VariantsRow(Place, _Changed):
     full_steps_per_epoch: int | None = FULL_STEPS
     steps_per_epoch: int | None = STEPS_PER_EPOCH
     is_headline: bool | None = IS_HEADLINE
-    epoch_s: Figure = EPOCH.on("variants")
-    images_per_s: Figure = THROUGHPUT.on("variants", "variant_limits")
-    mfu: Figure = MFU.but(label="MFU, of the data sheet", definition="Of the peak of the variant's precision.").on(
-        "variants"
-    )
-    mfu_measured: Figure = MFU_MEASURED.on("variants")
-    faster: Figure = FASTER.on("variants")
+    epoch_s: Figure = EPOCH.shown
+    images_per_s: Figure = THROUGHPUT.shown
+    mfu: Figure = MFU.but(label="MFU, of the data sheet", definition="Of the peak of the variant's precision.").shown
+    mfu_measured: Figure = MFU_MEASURED.shown
+    faster: Figure = FASTER.shown
     faster_units: int | None = UNITS
     is_fastest: bool | None = column("Fastest", "Whether its mean epoch is the shortest of all variants.")
-    run_deviation: float = RUN_DEVIATION.on("variants")
-    speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").on(
-        "variants"
-    )
+    run_deviation: float = RUN_DEVIATION.shown
+    speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").shown
     base_speedup: Figure = column("Speedup of base", "Of `base` on as many GPUs.", MULTIPLES)
     alone_faster: Figure = column("Faster on 1 {device}", "Than `base` on one GPU.", MULTIPLES)
-    preparation_s: Figure = column("Preparation", "To compile and capture, before any clock.", SECONDS).on("variants")
+    preparation_s: Figure = column("Preparation", "To compile and capture, before any clock.", SECONDS).shown
     saved_s: Figure = column("Saved", "Of an epoch, against `base`.", SECONDS)
     pays_from_epochs: Figure = column(
         "Preparation pays from", "Preparation over what an epoch saves against `base`, rounded up.", EPOCHS
-    ).on("variants")
+    ).shown
     pays: str = column(
         "Pays",
         "`yes`: an epoch saves time against `base`, by its interval. `never`: it saves none. `undecided`: the "
@@ -85,14 +81,12 @@ class VariantsRow(Place, _Changed):
     peak_memory_bytes: float = PEAK_MEMORY
     matrix_flop_per_s: Figure = column(
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
-    ).on("variant_limits")
-    copy_bytes_per_s: Figure = column(
-        "Copy", "Bytes read and written by a large copy in that GPU's memory.", TB_PER_S
-    ).on("variant_limits")
+    )
+    copy_bytes_per_s: Figure = column("Copy", "Bytes read and written by a large copy in that GPU's memory.", TB_PER_S)
     limit_images_per_s: Figure = column(
         "Limit of the {device}", "Of all GPUs, without communication: 1 / (compute + memory).", IMAGES_PER_S
-    ).on("variant_limits")
-    limit_share: Figure = column("Reached of it", "Throughput over this limit.", PERCENT).on("variant_limits")
+    )
+    limit_share: Figure = column("Reached of it", "Throughput over this limit.", PERCENT)
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
 
 
@@ -101,21 +95,17 @@ class OneGpuRow(Place, _OfVariant):
     either, and whether the one GPU is as fast.
     """
 
-    variant: str = VARIANT.but(label="Variant on 1 {device}", definition="The fastest there at this batch.").on(
-        "one_gpu"
-    )
+    variant: str = VARIANT.but(label="Variant on 1 {device}", definition="The fastest there at this batch.").shown
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     other_variant: str = column("Variant on more", "The study's name for the settings; `base` are its own.")
     one_machine: str = ONE_MACHINE
     units: int | None = UNITS
-    epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").on(
-        "one_gpu"
-    )
-    other_epoch_s: Figure = column("Epoch on more", "Of the other variant on N GPUs.", SECONDS).on("one_gpu")
-    ratio: Figure = column("Times as fast on 1 {device}", "Epoch on more over epoch on one.", MULTIPLES).on("one_gpu")
+    epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").shown
+    other_epoch_s: Figure = column("Epoch on more", "Of the other variant on N GPUs.", SECONDS).shown
+    ratio: Figure = column("Times as fast on 1 {device}", "Epoch on more over epoch on one.", MULTIPLES).shown
     as_fast: str = column(
         "As fast",
         "`holds`: the interval of the ratio lies at or above 1. `does not`: below. `undecided`: 1 is in it, or "
         "there is none.",
-    ).on("one_gpu")
+    ).shown

@@ -91,11 +91,12 @@ def _is_of_configurations(row: object) -> bool:
 class Shown(Generic[R]):
     """A table of the page: the columns of a table of the study that are shown there, and those of its rows.
 
-    Columns of `lead` come first, others in the order of the file. In `lead`, `point` stands for what tells
-    configurations apart, `where` for the environment where there are several, `state` for the status with a reason
-    that is this table's own, and `outcome` for the status with any reason. The caption names devices and samples as
-    labels of columns do, and says the unit where `units` are not in headings. `cells` writes some columns in another
-    way. The link is to the whole table, or to the table `whole`; one of several views of a table has it.
+    Columns of `lead` come first, then others that are shown, in the order of the file; a `further` table of the same
+    rows has those of `lead` alone. In `lead`, `point` stands for what tells configurations apart, `where` for the
+    environment where there are several, `state` for the status with a reason that is this table's own, and `outcome`
+    for the status with any reason. The caption names devices and samples as labels of columns do, and says the unit
+    where `units` are not in headings. `cells` writes some columns in another way. The link is to the whole table, or to
+    the table `whole`; one of several views of a table has it.
     """
 
     kind: type[R]
@@ -107,6 +108,7 @@ class Shown(Generic[R]):
     units: bool = True
     links: bool = True
     whole: str = ""
+    further: bool = False
 
     def of(self, tables: Tables, terms: Terms) -> View:
         """Of the rows of a study."""
@@ -115,8 +117,8 @@ class Shown(Generic[R]):
 
     def view(self, rows: Sequence[R], terms: Terms, all_rows: Sequence[Row] = ()) -> View:
         """Of these rows, with a link to `all_rows`."""
-        others = [column.name for column in columns_on(self.kind, self.name) if column.name not in self.lead]
-        named = (*self.lead, *others)
+        shown_too = () if self.further else (name for name, column in self.kind.columns().items() if column.is_shown)
+        named = dict.fromkeys((*self.lead, *shown_too))
         columns = [column for name in named for column in self._columns(name, rows, terms)]
         source, whole = self.whole or _TABLE_OF[self.kind], all_rows if self.links else None
         return view_of(self.name, terms.filled(self.caption), self.rows(rows), columns, source, whole)
@@ -129,11 +131,6 @@ class Shown(Generic[R]):
         if name in _STATUS:
             return [shown(self.kind.column("status"), terms, _STATUS[name])]
         return [shown(self.kind.column(name), terms, self.cells.get(name), self.units)]
-
-
-def columns_on(kind: type[Row], view: str) -> list[Column]:
-    """The columns of a table, by the class of its rows, that the page's table `view` shows."""
-    return [column for column in kind.columns().values() if view in column.views]
 
 
 def shown(
