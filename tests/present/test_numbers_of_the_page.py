@@ -23,7 +23,7 @@ from dpscale.audit.page import render_studies
 from dpscale.formulas import scaling
 from dpscale.plan.study import Study
 from dpscale.present.study import page as page_module
-from dpscale.tables.column import KIB, MIB, PERCENT, PLAIN
+from dpscale.tables.column import KIB, PERCENT, PLAIN
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.public_best import public_best
 from recorded import recorded_tables, watched, written_page
@@ -101,7 +101,7 @@ def cells(tables: Tables) -> Iterator[float]:
         # Figures of published studies are shares that are shown in %.
         shares = (PERCENT,) if name == "audit" else ()
         units = {entry: (PLAIN, column.unit, *shares) for column in kind.columns().values() for entry in column.names}
-        units["message_bytes"] = (PLAIN, KIB, MIB)
+        units["message_bytes"] = (PLAIN, KIB)
         for row in getattr(tables, name):
             for column, entry in row.flat().items():
                 if isinstance(entry, str):

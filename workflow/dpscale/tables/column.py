@@ -30,7 +30,6 @@ MULTIPLES = Unit("1", "×", decimals=2)
 PERCENT = Unit("1", "%", 100.0)
 POINTS = Unit("1", "points", 100.0, singular="point")
 KIB = Unit("bytes", "KiB", 2.0**-10)
-MIB = Unit("bytes", "MiB", 2.0**-20)
 MB = Unit("bytes", "MB", 1e-6)
 GB = Unit("bytes", "GB", 1e-9)
 GB_PER_S = Unit("GB/s", "GB/s")
@@ -51,16 +50,14 @@ Kind = Literal["figure", "number", "count", "text", "flag"]
 class Column:
     """A field of a row class. Labels name devices as `{device}` or `{devices}`: a study has GPUs or workers.
 
-    `short` is the label where there is little room, such as in a chart. `digits`
-    are the significant ones that are shown where there is no interval to tell how many make sense. `is_shown` is
-    whether the page's table of the class has it. `over` is what a figure is the mean of: `runs`, or `blocks` (runs
-    beside their baselines). `name` and `kind` are those of the field.
+    `digits` are the significant ones that are shown where there is no interval to tell how many make sense. `over` is
+    what a figure is the mean of: `runs`, or `blocks` (runs beside their baselines). `is_shown` is whether the page's
+    table of the class has it. `name` and `kind` are those of the field.
     """
 
     label: str
     definition: str
     unit: Unit
-    short: str = ""
     digits: int = 4
     over: str = "runs"
     is_shown: bool = False

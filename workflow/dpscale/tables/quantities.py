@@ -108,7 +108,6 @@ E1 = column(
     "E1 subtraction",
     "The step less that on one device: t(N,b) − t(1,b).",
     MILLISECONDS,
-    short="E1 subtraction",
     over="blocks",
 )
 E2 = column(
@@ -116,38 +115,32 @@ E2 = column(
     "The step with a hook in Python that calls allreduce, less the step with one that sends nothing. Version 1: "
     "the step itself, less the latter.",
     MILLISECONDS,
-    short="E2 ablation",
 )
 E2_NO_SYNC = column("E2 no_sync", "The step less the same step under no_sync, without buckets too.", MILLISECONDS)
 E3 = column(
     "E3 profiler, all",
     "Union of the intervals of NCCL's kernels and of copies between devices, mean over devices.",
     MILLISECONDS,
-    short="E3 all",
 )
 E3_EXPOSED = column(
     "E3 profiler, exposed",
     "The part of it during which nothing computes: at most the step, unprofiled, less the device's compute.",
     MILLISECONDS,
-    short="E3 exposed",
 )
 E3_LEAST = column(
     "E3 profiler, all, least waiting",
     "The same on the device that communicated least: it waited least for others.",
     MILLISECONDS,
-    short="E3 least wait",
 )
 E4_EXPOSED = column(
     "E4 DDP's logger, exposed",
     "What of DDP's own times of its buckets lies after the backward pass.",
     MILLISECONDS,
-    short="E4 logger",
 )
 E5 = column(
     "E5 isolated collectives",
     "The step's messages, those of buffers too, with nothing else running.",
     MILLISECONDS,
-    short="E5 alone",
 )
 PROFILER = column(
     "Profiler",

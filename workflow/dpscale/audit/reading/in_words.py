@@ -40,15 +40,15 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:#.{digits}g}".rstrip(".") if abs(value) < 10**digits else f"{value:.0f}"
 
 
-def given_like(printed: Number, given: Rounded, least: int = 3) -> str:
+def given_like(printed: Number, given: Rounded) -> str:
     """What is given in place of a printed number, in its unit, with the digits that tell the two apart."""
     value, unit = printed.like(given.value)
-    return f"{unlike(printed.like(float(printed))[0], value, least)[1]}{unit}"
+    return f"{unlike(printed.like(float(printed))[0], value)[1]}{unit}"
 
 
-def unlike(one: float, other: float, least: int = 3) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to see that they differ, and so many at least."""
-    for digits in range(least, 12):
+def unlike(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ, and three at least."""
+    for digits in range(3, 12):
         shown = number(one, digits), number(other, digits)
         if shown[0] != shown[1]:
             break

@@ -178,8 +178,8 @@ def capitalised(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def plural(number: int, noun: str, several: str = "") -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
+def plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def span(counts: Iterable[int | None]) -> str:
