@@ -38,9 +38,11 @@ NODES = (1, 2, 4)
 PORT = 15_000
 MESSAGES = [("allreduce", 2**power) for power in (17, 19, 21, 23)]
 WORKLOAD = Path(__file__).with_name("wide_layers.py")
-# What a node computes on so many images takes 10 to 30 % of a step on four nodes, at 60 to 140 GFLOP/s of a core. A
-# batch is this over the rate: computing and communication are the same shares of a step at every rate.
-IMAGES_MBIT = 200_000
+# A batch is this over the rate, so that computing is the same share of a step at every rate: about 3 % of one on four
+# nodes. It is little, for four workers on two cores compute twice as long as one, which no forecast from fewer could
+# know; and the step of one node is long enough to be timed, over all of an epoch's batches.
+IMAGES_MBIT = 30_000
+BATCHES = 4 * max(NODES)
 STUDY: dict[str, Any] = {
     "study": "shaped",
     "device": "cpu",
@@ -83,7 +85,7 @@ def main(rate_mbit: int, out: Path | None, collectives: tuple[str, str, str, str
 
 def study_at(rate_mbit: int) -> Study:
     batch = IMAGES_MBIT // rate_mbit
-    return Study({**STUDY, "batch_per_gpu": [batch], "dataset": {"images": max(NODES) * batch, "loader_workers": 0}})
+    return Study({**STUDY, "batch_per_gpu": [batch], "dataset": {"images": BATCHES * batch, "loader_workers": 0}})
 
 
 def measured(study: Study, results: Path, network: ShapedNetwork) -> Tables:
