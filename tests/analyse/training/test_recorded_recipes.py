@@ -82,3 +82,16 @@ def test_the_results_has_what_recipes_are_worth(root: Path, summary: Mapping[str
     assert f"recovers {recovered.value:.0f} % [{recovered.low:.0f}, {recovered.high:.0f}]" in said
     tuned, small, large = (summary[arm].test_accuracy.value for arm in ("b2048-tuned", "b128", "b2048"))
     assert tuned - large > small - large
+
+
+def test_the_results_has_what_bfloat16_costs(root: Path) -> None:
+    tables, text = recorded_tables(root, "recorded-bfloat16", "bfloat16"), (root / "docs/results.md").read_text()
+    twins = {row.arm: row for row in tables.twins}
+    for arm, what in {"bf16-sent": "gradients sent in bfloat16", "bf16-kept": "weights kept in bfloat16"}.items():
+        told = in_documents(percents(twins[arm].twin_accuracy_difference), 2)
+        assert f"| {what} | {told} |" in text
+        assert (twins[arm].twin, twins[arm].pairs) == ("autocast", 5)
+        assert not twins[arm].twin_accuracy_difference.is_below(0)
+    autocast = next(row for row in tables.training_summary if row.arm == "autocast")
+    ended = percents(autocast.test_accuracy)
+    assert f"autocast ends at {ended.value:.1f} % [{ended.low:.1f}, {ended.high:.1f}]" in " ".join(text.split())
