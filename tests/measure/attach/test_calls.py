@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from dpscale.measure.attach.calls import Calls, Numbers
+from dpscale.measure.attach.calls import Calls, Numbers, copied
 from dpscale.measure.attach.hooks import NOW, put, take_out
 from dpscale.measure.attach.probes import PROBES, Scene
 
@@ -34,6 +34,15 @@ def test_a_number_is_answered_with_the_last_true_one_of_its_line(monkeypatch: py
     monkeypatch.setattr(NOW, "counting", False)
     numbers.left_out = True
     assert torch.tensor([7.0]).tolist() == [7.0]
+
+
+@pytest.mark.parametrize("answer", [1.5, [], [1.0, 2.0], [[1.0], [2.0]]])
+def test_a_script_may_write_into_its_answer(answer: Any) -> None:
+    kept = copied(answer)
+    assert kept == answer
+    if isinstance(kept, list):
+        (kept[0] if kept and isinstance(kept[0], list) else kept).append(9.0)
+        assert kept != answer
 
 
 def test_calls_are_counted_by_line_and_left_out_while_an_intervention_says_so() -> None:

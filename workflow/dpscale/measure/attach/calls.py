@@ -90,13 +90,20 @@ class Numbers(Calls):
             by = sys._getframe(1)
             key = by.f_code, by.f_lasti, real, tensor.shape, tensor.dtype
             if self.left_out and key in self.last:
-                return copy.deepcopy(self.last[key])  # a script may write into its answer
+                return copied(self.last[key])
             value = self.timed(by, real, args, kwargs)
             if not (isinstance(value, Tensor) and value.requires_grad) and tensor.numel() <= LARGE:
-                self.last[key] = copy.deepcopy(value)
+                self.last[key] = copied(value)
             return value
 
         return hook
+
+
+def copied(answer: Any) -> Any:
+    """For a script may write into its answer. deepcopy looks at every number of a list: 0.2 ms for 1,000 of them."""
+    if not isinstance(answer, list):
+        return copy.deepcopy(answer)
+    return [copied(part) for part in answer] if answer and isinstance(answer[0], list) else answer[:]
 
 
 class Events:

@@ -144,7 +144,8 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
         told.append(f"{NOTHING.label.capitalize()}.")
     else:
         told.append("No cause stands out: see where the time goes.")
-    told.append(f"A step takes {_seconds(diagnosis.whole_s)}; it is {_share(diagnosis.efficiency)} efficient.")
+    efficient = f"; it is {_share(diagnosis.efficiency)} efficient" if devices > 1 else ""
+    told.append(f"A step takes {_seconds(diagnosis.whole_s)}{efficient}.")
     if device == "GPU":
         if diagnosis.chip_share.is_known:
             told.append(f"It uses {_share(diagnosis.chip_share)} of what the GPU can compute.")
@@ -200,7 +201,7 @@ def _facts(diagnosis: Diagnosis, record: Record) -> Iterator[tuple[str, str]]:
     yield "Cores", f"{machine.get('cores_usable', ABSENT)} usable of {machine.get('cores', ABSENT)}"
     yield "torch", f"{first.get('torch')}, Python {first.get('python')}"
     yield "Steps", f"{first['steps']:,} in {run['wall_s']:.0f} s, the first one after {run['to_first_step_s']:.0f} s"
-    if diagnosis.slowed.is_known:
+    if diagnosis.slowed.has_interval:
         yield "Hooks lengthen a step by", _share(diagnosis.slowed)
     yield "Measured", record["finished_at"]
 
