@@ -13,6 +13,8 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.column import MILLISECONDS, PLAIN, Unit
 from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
 
+# A reason takes surely, in all of its interval, this part of the least share that is named.
+SURE_PART = 0.5
 # An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link.
 SLOW_LINK_SHARE = 0.25
 # Where the steps wait for batches for a smaller part of what loading costs, it disturbs them.
@@ -60,10 +62,12 @@ class FoundCause:
 
     @property
     def is_reason(self) -> bool:
-        """Whether it takes enough of the step, surely more than nothing, and more than noise; or cannot be timed: then
-        it is found only where it is certain."""
-        is_large = self.share.value >= self.cause.least_share and self.cost_s.value > self.noise_s
-        return not self.cost_s.is_known or (is_large and _is_surely_above_zero(self.cost_s))
+        """Whether it takes enough of the step, surely half of that, and more than noise; or cannot be timed: then it is
+        found only where it is certain."""
+        least = self.cause.least_share
+        is_large = self.share.value >= least and self.cost_s.value > self.noise_s
+        is_sure = _is_surely_above_zero(self.cost_s) and not self.share.low < SURE_PART * least
+        return not self.cost_s.is_known or (is_large and is_sure)
 
     @property
     def order(self) -> tuple[bool, bool, float]:
