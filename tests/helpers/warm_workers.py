@@ -11,7 +11,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,8 +44,9 @@ class WarmWorker:
         context = multiprocessing.get_context("fork") if is_forked else WARM
         self._process = context.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
         self._process.start()
-        while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
-            time.sleep(0.001)
+        with suppress(ProcessLookupError):  # where it has ended already
+            while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
+                time.sleep(0.001)
 
     @property
     def pid(self) -> int:
