@@ -94,10 +94,11 @@ def measured(study: Study, results: Path, network: ShapedNetwork) -> Tables:
     for nodes in NODES[1:]:
         out = results / f"collectives/gpus-{nodes}/run-1.json"
         run_on(network, nodes, [sys.executable, __file__, "--collectives", str(nodes)], str(out))
-    for cell in expected_cells(study):
+    cells = expected_cells(study)
+    for cell in cells:
         if isinstance(cell, TimingCell):
             run_on(network, cell.gpus, timing_command(study, results, cell))
-    return build_tables(study, collect(results, expected_cells(study), study.settings))
+    return build_tables(study, collect(results, cells, study.settings))
 
 
 def timing_command(study: Study, results: Path, cell: TimingCell) -> list[str]:

@@ -8,14 +8,15 @@ from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, capitalised, listed, ok
 from dpscale.tables.column import PERCENT
 from dpscale.tables.forecast import ForecastRow, HeldOutRow
+from dpscale.tables.row import grouped
 
 
 def forecast_said(held_out: Sequence[HeldOutRow], forecast: Sequence[ForecastRow], terms: Terms) -> str:
     """A test and an outcome for every environment."""
     said: list[str] = []
-    for environment in dict.fromkeys(row.environment for row in forecast):
+    for environment, rows in grouped(forecast, lambda row: row.environment).items():
         said.extend(_test([row for row in held_out if row.environment == environment], terms))
-        said.extend(_outcome([row for row in forecast if row.environment == environment], terms))
+        said.extend(_outcome(rows, terms))
     return " ".join(said) or f"There is no forecast: {FORECAST} was not measured on several {terms.devices}."
 
 
