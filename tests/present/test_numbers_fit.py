@@ -244,7 +244,7 @@ COUNTS = {
     "bars of variants": 40, "answer: efficiency": 16, "speedup: efficiency": 118,
     "times: GPU-seconds": 138, "frontier: GPU-seconds": 20, "scopes: loading": 57,
     "communication: its time": 59, "communication: its share": 59, "bandwidth": 32, "bandwidth: utilisation": 32,
-    "causes: share": 39, "steps: parts": 36, "variant_limits: share": 104,
+    "causes: share": 38, "steps: parts": 36, "variant_limits: share": 104,
     "one_gpu: times as fast": 52, "held_out: error": 5,
 }  # fmt: skip
 

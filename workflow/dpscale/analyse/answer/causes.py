@@ -13,8 +13,6 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.column import MILLISECONDS, PLAIN, Unit
 from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
 
-# A reason takes surely, in all of its interval, this part of the least share that is named.
-SURE_PART = 0.5
 # An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link.
 SLOW_LINK_SHARE = 0.25
 # Where the steps wait for batches for a smaller part of what loading costs, it disturbs them.
@@ -62,12 +60,12 @@ class FoundCause:
 
     @property
     def is_reason(self) -> bool:
-        """Whether it takes enough of the step, surely half of that, and more than noise; or cannot be timed: then it is
-        found only where it is certain."""
+        """Whether it surely takes enough of the step, and more than noise; or cannot be timed: then it is found only
+        where it is certain."""
         least = self.cause.least_share
-        is_large = self.share.value >= least and self.cost_s.value > self.noise_s
-        is_sure = _is_surely_above_zero(self.cost_s) and not self.share.low < SURE_PART * least
-        return not self.cost_s.is_known or (is_large and is_sure)
+        is_large = self.share.value >= least and not self.share.low < least
+        is_more = self.cost_s.value > self.noise_s and _is_surely_above_zero(self.cost_s)
+        return not self.cost_s.is_known or (is_large and is_more)
 
     @property
     def order(self) -> tuple[bool, bool, float]:
