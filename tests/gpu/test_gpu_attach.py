@@ -10,6 +10,7 @@ from attached import AS_MANY_AS_FIT, run_attached
 pytestmark = pytest.mark.gpu
 
 SCRIPT = """
+import time
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -25,6 +26,7 @@ for epoch in range(10**6):
         loss.backward()
         optimizer.step()
         loss.item()
+    time.sleep(0.4)  # a pause is no part of a step
 """
 
 

@@ -196,8 +196,9 @@ def _loading(blocks: Blocks) -> Figure:
 
 
 def as_it_is(rank: Mapping[str, Any]) -> Figure:
-    """A rank's step in its blocks without an intervention; unknown without any."""
-    blocks = [block for block in rank["blocks"] if block["probe"] in AS_IT_IS]
+    """A rank's step in its blocks without an intervention, without pauses; unknown without any."""
+    by_probe = _by_probe(rank)
+    blocks = [block for probe in AS_IT_IS for block in by_probe.get(probe, {}).values()]
     return of_rounds([_step_s(block) for block in blocks]) if blocks else UNKNOWN
 
 
@@ -234,8 +235,9 @@ def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _slowed(record: Record, whole: Figure) -> Figure:
     """What the step with hooks takes longer than without: of two processes, so with what these differ by."""
-    paced = _ranks(record, "paced")
-    return ratio(whole.sure, as_it_is(paced[0]).sure).map(lambda value: value - 1) if paced else UNKNOWN
+    paced, device = _ranks(record, "paced"), _ranks(record, "diagnosed")[0]["device"]
+    without = as_it_is({**paced[0], "device": device}) if paced else UNKNOWN
+    return ratio(whole.sure, without.sure).map(lambda value: value - 1)
 
 
 def _chip_share(rank: Mapping[str, Any], whole: Figure) -> Figure:

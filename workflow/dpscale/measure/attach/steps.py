@@ -69,8 +69,9 @@ class StepClock:
         self.since = clock()
         self.usual: deque[float] = deque(maxlen=2000)  # steps as they are
         self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
-        self.recent: deque[tuple[float, int]] = deque(maxlen=6)  # seconds and steps of them
+        self.recent: deque[tuple[float, float, int]] = deque(maxlen=6)  # seconds, without pauses, and steps of them
         self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
+        self.step_s = 0.0  # without pauses
         self.gaps: list[dict[str, Any]] = []
         self.compiled_s = calls.compiled()[1]  # up to the last pause
         self.begin(0)
@@ -103,19 +104,15 @@ class StepClock:
         if self.sampler:
             NETWORK.stepped()
             EVENTS.stepped(seconds)
-            if turn.phase == "timing":
-                self._note_pause(seconds, may_be_pause)
+        if may_be_pause and seconds - self.ahead_s > self.limit:
+            if self.sampler and turn.phase == "timing":
+                self._note_gap(seconds - self.ahead_s)
+            if self.on_gpu:
+                self.excess_s += max(0.0, seconds - self.ahead_s - self.step_s)
+        if self.on_gpu:
+            self.ahead_s = max(0.0, self.ahead_s + self.step_s - seconds)
         NOW.border = ""
         NOW.spent.clear()
-
-    def _note_pause(self, seconds: float, may_be_pause: bool) -> None:
-        is_pause = may_be_pause and seconds - self.ahead_s > self.limit
-        if is_pause:
-            self._note_gap(seconds - self.ahead_s)
-        if self.on_gpu:
-            if is_pause:
-                self.excess_s += max(0.0, seconds - self.ahead_s - self.pace_s)
-            self.ahead_s = max(0.0, self.ahead_s + self.pace_s - seconds)
 
     def _note_gap(self, seconds: float) -> None:
         """What is known to have taken most of it names it, where that is half."""
@@ -133,10 +130,12 @@ class StepClock:
         if not warm_up:
             self.usual.extend(self.times)
             self.counted_steps += len(self.times)
-            self.counted_s += seconds
-        self.recent.append((seconds, len(self.times)))
-        self.pace_s = sum(of for of, _ in self.recent) / sum(steps for _, steps in self.recent)
-        self.limit = LONG * max(self.pace_s, statistics.median(self.usual or self.times))
+            self.counted_s += seconds - self.excess_s
+        self.recent.append((seconds, seconds - self.excess_s, len(self.times)))
+        steps = sum(steps for _, _, steps in self.recent)
+        self.pace_s = sum(all_s for all_s, _, _ in self.recent) / steps
+        self.step_s = sum(steps_s for _, steps_s, _ in self.recent) / steps
+        self.limit = LONG * max(self.step_s, statistics.median(self.usual or self.times))
 
     def block(self, turn: Turn, seconds: float) -> dict[str, Any]:
         """Steps at borders (an epoch begins, validation, a checkpoint) are left out, unless most steps are such. Of a
