@@ -27,7 +27,7 @@ def test_the_first_sentence_names_the_first_reason_and_those_after_it() -> None:
     assert "The largest reason: slow loader, 74.8" in made(**SLOW)[0].short
     both = made(**SLOW, **ONE)[0].short
     assert "The largest reason: started more than once, 50.00 %" in both
-    assert "of the step. Then: slow loader." in both
+    assert "of the time. Then: slow loader." in both
 
 
 def test_a_step_that_is_not_efficient_without_a_cause_is_not_called_right() -> None:
@@ -76,10 +76,10 @@ def test_a_script_begins_with_its_speedup_the_reason_its_line_and_the_code_to_wr
     record = script_record(process(0, gaps=pauses), process(1), one=[process(0, 1, {"as_it_is": 7.0})])
     shown = text(diagnose_script(record), record)
     assert shown.startswith(
-        "torchrun --nproc-per-node 2 train.py\n\n2 workers are 1.35 times as fast as 1 (95 % interval: 1.35, 1.35). "
-        "The largest reason: checkpoints, 24.0"
+        "torchrun --nproc-per-node 2 train.py\n\n2 workers are 1.35 times as fast as 1 between pauses "
+        "(95 % interval: 1.35, 1.35). The largest reason: checkpoints, 24.0"
     )
-    assert "of the step (t.py, line 8: save())." in shown
+    assert "of the time (t.py, line 8: save()). A step takes 10.40 ms [10.40, 10.41] between pauses; it is" in shown
     assert f"      {CAUSES['checkpoint'].code}\n   Saves: a step that has none of it: predicted 12" in shown
     page = render(diagnose_script(record), record)
     assert CAUSES["checkpoint"].code in page

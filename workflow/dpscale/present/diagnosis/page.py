@@ -51,7 +51,6 @@ class ToldCause:
     label: str
     sentence: str
     cost: str
-    share: str
     evidence: Sequence[str]
     change: str
     code: str
@@ -94,14 +93,14 @@ def text(diagnosis: Diagnosis, record: Record) -> str:
     answer = told(diagnosis, record)
     lines = [answer.title, "", answer.short]
     for number, reason in enumerate(answer.reasons, start=1):
-        lines += ["", f"{number}. {reason.label}: costs {reason.cost}, {reason.share} of the step"]
+        lines += ["", f"{number}. {reason.label}: costs {reason.cost}"]
         lines += [f"   {reason.sentence}"]
         lines += [f"   - {evidence}" for evidence in reason.evidence]
         lines += [f"   What to change: {reason.change}", *([f"      {reason.code}"] if reason.code else [])]
         lines += [f"   Saves: {saving}" for saving in reason.savings]
     if answer.smaller:
         lines += ["", "Smaller, or not told from nothing:"]
-        lines += [f"   {reason.label}: {reason.cost}, {reason.share}{_noted(reason)}" for reason in answer.smaller]
+        lines += [f"   {reason.label}: {reason.cost}{_noted(reason)}" for reason in answer.smaller]
     if answer.tried:
         lines += ["", "Tried as well, on the whole step:", *(f"   {saving}" for saving in answer.tried)]
     lines += ["", "Where the time of a step goes, one batch per device:"]
@@ -130,13 +129,16 @@ def _counted(number: int, device: str) -> str:
 def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     """How many times as fast it is, the largest reason, and how well the devices are used."""
     told = []
+    # What comes now and then is no part of a step.
+    is_rare = any(evidence.name == "seconds" for reason in diagnosis.reasons for evidence in reason.evidence)
+    steps = " between pauses" if is_rare else ""
     if diagnosis.speedup.is_known:
         value, ends = value_of(diagnosis.speedup, MULTIPLES), ends_of(diagnosis.speedup, MULTIPLES)
         interval = f" (95 % interval: {ends})" if ends else ""
-        told.append(f"{_counted(devices, device)} are {value} times as fast as 1{interval}.")
+        told.append(f"{_counted(devices, device)} are {value} times as fast as 1{steps}{interval}.")
     if diagnosis.reasons:
         first, *others = diagnosis.reasons
-        share = f", {_share(first.share)} of the step" if first.share.is_known else ""
+        share = f", {_share(first.share)} of the time" if first.share.is_known else ""
         line = next((f" ({note})" for note in first.notes if ", line " in note), "")
         told.append(f"The largest reason: {first.cause.label}{share}{line}.")
         told += [f"Then: {', '.join(one.cause.label for one in others)}."] if others else []
@@ -145,7 +147,7 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     else:
         told.append("No cause stands out: see where the time goes.")
     efficient = f"; it is {_share(diagnosis.efficiency)} efficient" if devices > 1 else ""
-    told.append(f"A step takes {_seconds(diagnosis.whole_s)}{efficient}.")
+    told.append(f"A step takes {_seconds(diagnosis.whole_s)}{steps}{efficient}.")
     if device == "GPU":
         if diagnosis.chip_share.is_known:
             told.append(f"It uses {_share(diagnosis.chip_share)} of what the GPU can compute.")
@@ -160,14 +162,18 @@ def told_cause(finding: FoundCause, device: str) -> ToldCause:
     return ToldCause(
         cause.label,
         cause.sentence,
-        _seconds(finding.cost_s),
-        _share(finding.share),
+        _cost(finding),
         [*(_evidence(evidence, device) for evidence in finding.evidence), *finding.notes],
         cause.change,
         cause.code,
         [f"{_saving(remedy, device)}{_beyond(remedy, finding)}" for remedy in finding.remedies],
         finding.notes,
     )
+
+
+def _cost(finding: FoundCause) -> str:
+    share = f" a step, {_share(finding.share)} of the time" if finding.share.is_known else ""
+    return f"{_seconds(finding.cost_s)}{share}"
 
 
 def _evidence(evidence: Evidence, device: str) -> str:
