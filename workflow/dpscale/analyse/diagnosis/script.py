@@ -86,7 +86,7 @@ def diagnose_script(record: Record) -> Diagnosis:
         [Remedy("bfloat16", None, cost.seconds)] if (cost := probes.cost(probes.whole, "autocast_bfloat16")) else [],
         speedup,
         _chip_share(ranks[0], whole),
-        _slowed(record, whole),
+        _slowed(record),
         [*_cautions(record, ranks)],
     )
 
@@ -233,11 +233,11 @@ def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
     return as_it_is(first).map(lambda seconds: samples / seconds).sure
 
 
-def _slowed(record: Record, whole: Figure) -> Figure:
-    """What the step with hooks takes longer than without: of two processes, so with what these differ by."""
-    paced, device = _ranks(record, "paced"), _ranks(record, "diagnosed")[0]["device"]
-    without = as_it_is({**paced[0], "device": device}) if paced else UNKNOWN
-    return ratio(whole.sure, without.sure).map(lambda value: value - 1)
+def _slowed(record: Record) -> Figure:
+    """What a rank's step with hooks takes longer than without: of two processes, so with what these differ by."""
+    (first, *_), paced = _ranks(record, "diagnosed"), _ranks(record, "paced")
+    without = as_it_is({**paced[0], "device": first["device"]}) if paced else UNKNOWN
+    return ratio(as_it_is(first).sure, without.sure).map(lambda value: value - 1)
 
 
 def _chip_share(rank: Mapping[str, Any], whole: Figure) -> Figure:
