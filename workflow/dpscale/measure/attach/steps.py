@@ -18,7 +18,7 @@ from .schedule import Turn
 
 clock = time.perf_counter
 LONG = 3.0  # times the median: a pause
-MOST_GAPS = 300
+MOST_GAPS = 3000  # what is beyond them would count as no pause
 
 
 class Optimisers:
