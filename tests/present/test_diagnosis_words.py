@@ -27,7 +27,7 @@ def test_the_first_sentence_names_the_first_reason_and_those_after_it() -> None:
     assert "The largest reason: slow loader, 74.8" in made(**SLOW)[0].short
     both = made(**SLOW, **ONE)[0].short
     assert "The largest reason: started more than once, 50.00 %" in both
-    assert "of the time. Then: slow loader." in both
+    assert "of the step. Then: slow loader." in both
 
 
 def test_a_step_that_is_not_efficient_without_a_cause_is_not_called_right() -> None:

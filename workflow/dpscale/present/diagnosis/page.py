@@ -129,16 +129,14 @@ def _counted(number: int, device: str) -> str:
 def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     """How many times as fast it is, the largest reason, and how well the devices are used."""
     told = []
-    # What comes now and then is no part of a step.
-    is_rare = any(evidence.name == "seconds" for reason in diagnosis.reasons for evidence in reason.evidence)
-    steps = " between pauses" if is_rare else ""
+    steps = " between pauses" if any(map(_is_rare, diagnosis.reasons)) else ""
     if diagnosis.speedup.is_known:
         value, ends = value_of(diagnosis.speedup, MULTIPLES), ends_of(diagnosis.speedup, MULTIPLES)
         interval = f" (95 % interval: {ends})" if ends else ""
         told.append(f"{_counted(devices, device)} are {value} times as fast as 1{steps}{interval}.")
     if diagnosis.reasons:
         first, *others = diagnosis.reasons
-        share = f", {_share(first.share)} of the time" if first.share.is_known else ""
+        share = f", {_share_of(first)}" if first.share.is_known else ""
         line = next((f" ({note})" for note in first.notes if ", line " in note), "")
         told.append(f"The largest reason: {first.cause.label}{share}{line}.")
         told += [f"Then: {', '.join(one.cause.label for one in others)}."] if others else []
@@ -172,8 +170,17 @@ def told_cause(finding: FoundCause, device: str) -> ToldCause:
 
 
 def _cost(finding: FoundCause) -> str:
-    share = f" a step, {_share(finding.share)} of the time" if finding.share.is_known else ""
+    share = f" a step, {_share_of(finding)}" if finding.share.is_known else ""
     return f"{_seconds(finding.cost_s)}{share}"
+
+
+def _share_of(finding: FoundCause) -> str:
+    return f"{_share(finding.share)} of the {'time' if _is_rare(finding) else 'step'}"
+
+
+def _is_rare(finding: FoundCause) -> bool:
+    """Whether it was timed beside the steps, now and then."""
+    return any(evidence.name == "seconds" for evidence in finding.evidence)
 
 
 def _evidence(evidence: Evidence, device: str) -> str:
