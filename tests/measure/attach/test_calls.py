@@ -36,12 +36,12 @@ def test_a_number_is_answered_with_the_last_true_one_of_its_line(monkeypatch: py
     assert torch.tensor([7.0]).tolist() == [7.0]
 
 
-@pytest.mark.parametrize("answer", [1.5, [1.0, 2.0], [[1.0], [2.0]]])
+@pytest.mark.parametrize("answer", [1.5, [], [1.0, 2.0], [[1.0], [2.0]]])
 def test_a_script_may_write_into_its_answer(answer: Any) -> None:
     kept = copied(answer)
     assert kept == answer
     if isinstance(kept, list):
-        (kept[0] if isinstance(kept[0], list) else kept).append(9.0)
+        (kept[0] if kept and isinstance(kept[0], list) else kept).append(9.0)
         assert kept != answer
 
 
