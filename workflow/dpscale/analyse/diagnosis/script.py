@@ -235,9 +235,8 @@ def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _slowed(record: Record) -> Figure:
     """What a rank's step with hooks takes longer than without: of two processes, so with what these differ by."""
-    (first, *_), paced = _ranks(record, "diagnosed"), _ranks(record, "paced")
-    without = as_it_is({**paced[0], "device": first["device"]}) if paced else UNKNOWN
-    return ratio(as_it_is(first).sure, without.sure).map(lambda value: value - 1)
+    watched, paced = _ranks(record, "diagnosed"), _ranks(record, "paced")
+    return ratio(as_it_is(watched[0]).sure, as_it_is(paced[0]).sure).map(lambda value: value - 1) if paced else UNKNOWN
 
 
 def _chip_share(rank: Mapping[str, Any], whole: Figure) -> Figure:

@@ -46,7 +46,6 @@ def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
     """What hooks have found, and what they found it in."""
     tensors, each = parameters(optimisers), NETWORK.each_step()
     return {
-        "device": "cuda" if on_gpu else "cpu",
         "device_model": torch.cuda.get_device_name() if on_gpu else None,
         "devices": torch.cuda.device_count() if on_gpu else 0,
         "device_bytes": torch.cuda.mem_get_info()[1] if on_gpu else None,

@@ -128,6 +128,7 @@ class WatchedRun:
             "rank": self.ranks.rank,
             "world_size": self.ranks.world_size,
             "backend": self.ranks.backend,
+            "device": "cuda" if self.optimisers.on_gpu else "cpu",
             "status": self._status(),
             "why": self.why,
             "steps": NOW.step,

@@ -104,11 +104,12 @@ class StepClock:
         if self.sampler:
             NETWORK.stepped()
             EVENTS.stepped(seconds)
-        if may_be_pause and seconds - self.ahead_s > self.limit:
+        own_s = seconds - self.ahead_s
+        if may_be_pause and own_s > self.limit:
             if self.sampler and turn.phase == "timing":
-                self._note_gap(seconds - self.ahead_s)
+                self._note_gap(own_s)
             if self.on_gpu:
-                self.excess_s += max(0.0, seconds - self.ahead_s - self.step_s)
+                self.excess_s += max(0.0, own_s - self.step_s)
         if self.on_gpu:
             self.ahead_s = max(0.0, self.ahead_s + self.step_s - seconds)
         NOW.border = ""
