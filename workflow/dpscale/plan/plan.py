@@ -85,6 +85,7 @@ def plan(study: Study, found: Found = MappingProxyType({})) -> Plan:
     cells = tuple(TimingCell(configuration, run) for run in runs for configuration in runnable)
     parallel = [configuration for configuration in runnable if configuration.gpus > 1]
     repeats = range(1, study["communication"]["runs"] + 1)
+    taken_apart = [point for point in parallel if _is_taken_apart(study, point)]
     arm_obstacles = {name: _arm_obstacle(study, settings) for name, settings in study.arms.items()}
     seeds = {
         name: arm.get("seeds", study["training"]["seeds"])
@@ -94,7 +95,7 @@ def plan(study: Study, found: Found = MappingProxyType({})) -> Plan:
     return Plan(
         cells,
         tuple(not_run),
-        tuple(CommunicationCell(configuration, run) for run in repeats for configuration in parallel),
+        tuple(CommunicationCell(configuration, run) for run in repeats for configuration in taken_apart),
         tuple(
             CollectivesCell(gpus, run, study.nodes_of(gpus))
             for run in repeats
@@ -112,6 +113,12 @@ def plan(study: Study, found: Found = MappingProxyType({})) -> Plan:
             FitCell(point.strategy, point.gpus, FitSettings.of(study.values)) for point in runnable if point.is_largest
         ),
     )
+
+
+def _is_taken_apart(study: Study, configuration: Configuration) -> bool:
+    """Whether steps of this configuration are measured with and without parts of their communication."""
+    batches = study["communication"].get("batch_per_gpu")
+    return batches is None or configuration.batch_per_gpu in batches
 
 
 def _variant_cells(study: Study) -> Iterator[VariantCell]:

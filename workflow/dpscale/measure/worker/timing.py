@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import images_per_rank
-from dpscale.measure.ranks import gather, slowest
+from dpscale.measure.ranks import gather, gather_lists
 from dpscale.measure.watch.chip import chip_rates
 from dpscale.measure.watch.watcher import Watcher, seen_on_nodes
 from dpscale.measure.worker.captured_step import CapturedStep
@@ -231,11 +231,12 @@ class TimingWorker(StepWorker):
         energy_j = [epoch["energy_j"] for epoch in epochs]
         loads = scope == "end_to_end" and self.settings.images_on == "host"
         full = images_per_rank(self.settings.epoch_images, team.workers) // team.batch
+        medians, quartiles = full_steps([epoch["step_s"][:full] for epoch in epochs], team.workers)
         return {
             "epoch_s": [epoch["epoch_s"] for epoch in epochs],
             "rank_epoch_s": [epoch["rank_epoch_s"] for epoch in epochs],
-            # Of the slowest rank, without the partial last step.
-            "step_s_median": slowest([median(epoch["step_s"][:full]) for epoch in epochs], team.workers),
+            "step_s_median": medians,
+            "step_s_quartiles": quartiles,
             "full_steps_per_epoch": full,
             "steps_per_epoch": len(batches),
             "peak_memory_bytes": self._peak_memory(team),
@@ -271,6 +272,18 @@ class TimingWorker(StepWorker):
         gc.collect()
         if self.on_gpu:
             torch.cuda.empty_cache()
+
+
+def full_steps(epochs: Sequence[Sequence[float]], workers: int) -> tuple[list[float], list[list[float]]]:
+    """The median of an epoch's full steps, and their lower and upper quartile, in seconds: for every epoch those of the
+    rank with the largest median. `epochs` has the steps of this rank."""
+    medians, quartiles = [], []
+    for steps in epochs:
+        lower, middle, upper = np.quantile(steps, (0.25, 0.5, 0.75)).tolist()
+        slowest = max(gather_lists([middle, lower, upper], workers))
+        medians.append(slowest[0])
+        quartiles.append(slowest[1:])
+    return medians, quartiles
 
 
 WORKER = TimingWorker
