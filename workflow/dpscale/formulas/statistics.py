@@ -26,8 +26,8 @@ def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale =
     """The mean over servers with Student's 95 % interval over them; of logarithms where the scale is `log`.
 
     Blocks on one server are averaged first. Where all are on one server, the interval is over its blocks, and of kind
-    `one machine`; one block has none. Raises ValueError without a block, and, on the scale `log`, for a figure that is
-    not above zero.
+    `one machine`. Two servers, or two blocks of one, have no interval: their values are the ends. One block has none.
+    Raises ValueError without a block, and, on the scale `log`, for a figure that is not above zero.
     """
     values = np.array(list(values_by_block.values()), dtype=float)
     if not len(values):
@@ -39,12 +39,15 @@ def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale =
     there, back = _SCALES[scale]
     scaled = there(units)
     mean = float(scaled.mean())
+    is_one_server = len({block.server for block in blocks}) == 1
     if len(units) == 1:
         return Figure(float(units[0]), kind="one run", blocks=blocks)
-    free = len(units) - 1
+    if len(units) == 2:
+        kind: Kind = "two runs" if is_one_server else "two machines"
+        return Figure(float(back(mean)), float(units.min()), float(units.max()), kind, blocks)
     error = float(scaled.std(ddof=1)) / math.sqrt(len(units))
-    reach = error * float(scipy.special.stdtrit(free, INTERVAL[1]))
-    kind: Kind = "one machine" if len({block.server for block in blocks}) == 1 else "interval"
+    reach = error * float(scipy.special.stdtrit(len(units) - 1, INTERVAL[1]))
+    kind = "one machine" if is_one_server else "interval"
     with np.errstate(over="ignore"):
         return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks)
 

@@ -7,7 +7,7 @@ from dpscale.tables.quantities import (
     EFFICIENCY,
     EPOCH,
     IS_HEADLINE,
-    ONE_MACHINE,
+    RESTS_ON,
     SERVERS,
     SPEEDUP,
 )
@@ -67,7 +67,7 @@ class AnswerRow(Place):
     blocks: int | None = BLOCKS
     servers: int | None = SERVERS
     is_headline: bool | None = IS_HEADLINE
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH
     speedup: Figure = SPEEDUP
     efficiency: Figure = EFFICIENCY
@@ -75,16 +75,13 @@ class AnswerRow(Place):
         "{device}-seconds of an epoch over those on 1 {device}",
         "N·T(N,b) / T(1,b), which is one over the efficiency.",
         MULTIPLES,
-        over="blocks",
     )
     limit: float = column("Limit", "More devices are worth it above this speedup: N / 2.", MULTIPLES)
     worth: str = WORTH
-    end_to_end_speedup: Figure = column(
-        "Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES, over="blocks"
-    )
+    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES)
     end_to_end_worth: str = WORTH.but(definition="The same with the DataLoader in the clock.")
     faster_strategy: str = column("Faster strategy", "One whose speedup is surely above this.")
-    faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES, over="blocks")
+    faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES)
 
 
 class CountsRow(Row):

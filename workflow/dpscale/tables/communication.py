@@ -25,10 +25,10 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MESSAGE,
     NODES,
-    ONE_MACHINE,
     PROFILER,
     REASON,
     REPEATABILITY,
+    RESTS_ON,
     RUNS,
     SERVERS,
     STATUS,
@@ -51,7 +51,7 @@ class CommunicationRow(Place):
     blocks: int | None = BLOCKS
     drift: float = DRIFT
     drifted: int | None = DRIFTED
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: float = EPOCH.shown
     compute_s: float = column("Compute time", "Of an epoch: T(1,b)/N.", SECONDS).shown
     communication_s: Figure = COMMUNICATION.shown
@@ -80,7 +80,7 @@ class BandwidthRow(Place):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     parameters: int | None = column("Parameters", "K, trainable ones.")
     allreduce_bytes_per_step: float = column("Allreduce per step", "V = 2·(N−1)/N·K·s, a ring.", MB).shown
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
@@ -127,7 +127,7 @@ class LadderRow(EnvironmentPoint):
         definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
     ).shown
     runs: int | None = RUNS
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
 
 
 class StepsRow(EnvironmentPoint):
@@ -159,7 +159,7 @@ class CollectivesRow(Row):
     runs: int | None = RUNS
     servers: int | None = SERVERS
     n: int | None = N
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     time_s: Figure = column("Time", "Time of one call: mean over runs.", MICROSECONDS).shown
     repeatability: float = REPEATABILITY
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown

@@ -5,6 +5,7 @@ from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES,
 from dpscale.tables.quantities import (
     BATCH,
     BLOCKS,
+    BORROWED_FROM,
     COMMUNICATION,
     DRIFT,
     DRIFTED,
@@ -22,10 +23,10 @@ from dpscale.tables.quantities import (
     LOADER_PROCESSES,
     MFU,
     NODES,
-    ONE_MACHINE,
     PEAK_MEMORY,
     REASON,
     REPEATABILITY,
+    RESTS_ON,
     RUN,
     RUNS,
     SCOPE,
@@ -54,7 +55,7 @@ class TimesRow(Place):
     runs: int | None = RUNS.shown
     servers: int | None = SERVERS
     n: int | None = N.but(label="Timed epochs").shown
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH.shown
     measured_epoch_s: Figure = column(
         "Epoch time, as measured", "Mean over the runs of this configuration alone.", SECONDS
@@ -94,12 +95,13 @@ class SpeedupRow(Place):
     servers: int | None = SERVERS
     drift: float = DRIFT
     drifted: int | None = DRIFTED
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
+    borrowed_from: int | None = BORROWED_FROM
     epoch_s: Figure = EPOCH
     baseline_epoch_s: Figure = column("Epoch time on one", "T(1,b), or T(1,B), of all that timed it.", SECONDS)
     speedup: Figure = SPEEDUP.shown
     efficiency: Figure = EFFICIENCY.shown
-    speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES, over="blocks").shown
+    speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES).shown
     nodes: int | None = NODES
 
 
@@ -109,7 +111,7 @@ class ScopesRow(EnvironmentPoint):
     """
 
     is_headline: bool | None = IS_HEADLINE
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH.but(label="Epoch time, compute").shown
     end_to_end_epoch_s: Figure = column("Epoch time, end-to-end", "With the DataLoader in the clock.", SECONDS).shown
     loader_s: Figure = column("Longer by", "End-to-end less compute: the mean over runs.", SECONDS).shown
@@ -135,7 +137,7 @@ class StrategyPairsRow(Row):
     other_loader_processes: int | None = column(
         "Loader processes of the other", "DataLoader processes of all training processes together."
     )
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH
     other_epoch_s: Figure = column("Epoch time of the other", "T(N,b) of the other.", SECONDS)
     ratio: float = column("Times as fast", "Epoch time of the other over this one.", MULTIPLES)

@@ -20,9 +20,9 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MFU,
     MFU_MEASURED,
-    ONE_MACHINE,
     PEAK_MEMORY,
     REASON,
+    RESTS_ON,
     RUN_DEVIATION,
     RUNS,
     SPEEDUP,
@@ -52,7 +52,7 @@ class VariantsRow(Place, _Changed):
     status: str = STATUS
     reason: str = REASON
     runs: int | None = RUNS
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     full_steps_per_epoch: int | None = FULL_STEPS
     steps_per_epoch: int | None = STEPS_PER_EPOCH
     is_headline: bool | None = IS_HEADLINE
@@ -99,7 +99,7 @@ class OneGpuRow(Place, _OfVariant):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     other_variant: str = column("Variant on more", "The study's name for the settings; `base` are its own.")
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     units: int | None = UNITS
     epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").shown
     other_epoch_s: Figure = column("Epoch on more", "Of the other variant on N GPUs.", SECONDS).shown
