@@ -61,7 +61,8 @@ class Figure:
 
     @property
     def is_one_machine(self) -> bool:
-        return self.kind == "one machine"
+        """Whether it rests on several runs of one server alone."""
+        return self.kind in ("one machine", "two runs")
 
     @property
     def is_of_two(self) -> bool:

@@ -34,6 +34,8 @@ STATES: Mapping[str, tuple[str, str]] = {
     "unfinished": ("unfinished", "the measurement began, and its log has neither a result nor an error"),
     "not planned": ("not planned", "the study does not ask for it"),
     "one run": ("one run", "measured once, so there is no interval: not confirmed"),
+    "two runs": ("2 runs", "both were on one machine: their two values stand there, and no interval"),
+    "two machines": ("2 machines", "the values of the two stand there, and no interval"),
     "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
     "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
     "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
