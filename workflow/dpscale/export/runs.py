@@ -126,7 +126,7 @@ def _of_study(
     figures = {
         f"answer/{row.gpus}/{name}": value
         for row in answer
-        for name, value in row.flat().items()
+        for name, value in _numbers(row).items()
         if isinstance(value, float)
     }
     config = _flat(study.values)
@@ -198,9 +198,23 @@ def _figures(labels: Mapping[str, Any], tables: Mapping[str, Sequence[Row]]) -> 
         known = {label: value for label, value in labels.items() if table and label in table[0].columns()}
         for row in (row for row in table if all(getattr(row, label) == value for label, value in known.items())):
             place = [name, *(getattr(row, part) for part in _NAMING if part in row.columns())]
-            for column, value in row.flat().items():
-                if column not in labels and isinstance(value, int | float) and not isinstance(value, bool):
+            for column, value in _numbers(row).items():
+                if column not in labels:
                     yield "/".join([*place, column]), float(value)
+
+
+def _numbers(row: Row) -> dict[str, int | float]:
+    """The numbers of a row's file. Values of two servers or runs are left out: a tracker would show them as the ends of
+    an interval."""
+    of_two = [
+        column for name, column in row.columns().items() if column.kind == "figure" and getattr(row, name).is_of_two
+    ]
+    values = {end for column in of_two for end in column.names[1:]}
+    return {
+        name: number
+        for name, number in row.flat().items()
+        if isinstance(number, int | float) and not isinstance(number, bool) and name not in values
+    }
 
 
 def _seconds(time: str) -> float:

@@ -71,8 +71,9 @@ class Figure:
 
     @property
     def sure(self) -> "Figure":
-        """Of no block, with its 95 % interval if it has one."""
-        return Figure(self.value, self.low, self.high, self.kind) if self.has_interval else Figure(self.value)
+        """Of no block, with its 95 % interval, or the values of two, if it has them."""
+        has_ends = self.has_interval or self.is_of_two
+        return Figure(self.value, self.low, self.high, self.kind) if has_ends else Figure(self.value)
 
     def is_above(self, limit: float) -> bool:
         """Whether its whole interval is."""

@@ -80,6 +80,7 @@ def interval_of_two(speedup: Figure, uneven: bool | None, others: Sequence[Figur
     many others there are: they were measured on the same servers, and are not independent of each other. So the
     interval reaches at least 1.52 times as far as the two values are apart to each side.
 
+    Steps are uneven where those of any of its runs are (`is_uneven`): one server may be even and another not.
     `others` are the speedups of the other uneven configurations of the same environment and settings, with ten full
     steps in an epoch. Those of at least two units lend, over servers where this is of two servers, and over the runs of
     one server where this is of two runs. With fewer than three, or where it is not known whether steps are uneven

@@ -71,9 +71,7 @@ def _single_run(single: Outcome[TimesRow], terms: Terms) -> str:
 
 @where(ON_ONE_SERVER)
 def _on_one_server(alike: Outcome[TimesRow], terms: Terms) -> str:
-    return (
-        f"{_were(alike)} measured on one server. Their intervals are over its runs and say nothing of another server."
-    )
+    return f"{_were(alike)} measured on one server. Their numbers say nothing of another server."
 
 
 def _older_versions(environments: Iterable[EnvironmentsRow]) -> str:

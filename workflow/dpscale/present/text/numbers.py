@@ -76,14 +76,6 @@ def ends_of(figure: Figure, unit: Unit = PLAIN, digits: int = 4) -> str:
     return "" if figure.is_of_two else ", ".join(_parts(figure, unit, digits)[1:])
 
 
-def range_of(figure: Figure, unit: Unit = PLAIN, digits: int = 4) -> str:
-    """`1.31 to 1.60 in 2 runs`, `1.31 to 1.60 on 2 machines`: the values of two; "" of any other figure."""
-    if not figure.is_of_two:
-        return ""
-    low, high = _parts(figure, unit, digits)[1:]
-    return f"{low} to {high} {'in' if figure.kind == 'two runs' else 'on'} {STATES[figure.kind][0]}"
-
-
 def _parts(figure: Figure, unit: Unit, digits: int) -> list[str]:
     """The value; and its two ends, where they are known."""
     numbers = (figure.value, figure.low, figure.high)
