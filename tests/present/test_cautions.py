@@ -63,7 +63,7 @@ CASES = {
         "1 of 1 configuration was measured in one run.",
     ),
     "one server": (
-        tables(**{**SOUND, "times": [{**SOUND["times"][0], "one_machine": "epoch_s"}]}),
+        tables(**{**SOUND, "times": [{**SOUND["times"][0], "rests_on": "one machine: epoch_s"}]}),
         "1 of 1 configuration was measured on one server.",
     ),
     "drift": (

@@ -152,7 +152,7 @@ def test_runs_that_share_a_baseline_are_one_block() -> None:
 
 @pytest.mark.parametrize(
     ("runs", "kind", "reason"),
-    [(1, "one run", "one block"), (2, "interval", ""), (3, "interval", "")],
+    [(1, "one run", "no interval: one run"), (2, "two machines", "no interval: 2 machines"), (3, "interval", "")],
 )
 def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     study = Study({**VALUES, "runs": runs})
@@ -163,5 +163,5 @@ def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     bandwidth = one(tables.bandwidth, **DDP)
     assert bandwidth.status == ("ok" if kind == "interval" else "not resolvable")
     assert reason in bandwidth.reason
-    assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing"
+    assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing, nor do two"
     assert one(tables.counts, what="communication takes time").of == (kind == "interval")

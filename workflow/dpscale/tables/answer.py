@@ -32,6 +32,7 @@ class CausesRow(Place, _OfScaling):
     is_reason: bool | None = column(
         "Reason", "Whether it takes enough of the step, where more devices surely lose time."
     )
+    rests_on: str = RESTS_ON
     cost_s: Figure = column("Cost", "What it adds to a step.", MILLISECONDS).shown
     share: Figure = column("Share of the step", "The cost over the whole step.", PERCENT, digits=2).shown
     whole_s: Figure = column("Whole step", "N·b·T / D, with loading if measured.", MILLISECONDS).shown
@@ -54,6 +55,7 @@ class AdviceRow(Place):
     chosen_from: int | None = column("Chosen from", "So many were compared.")
     used_s: float = column("Time of what is used", "Of an epoch.", SECONDS)
     better_s: float = column("Time of the better one", "Of an epoch: that time, less the saving.", SECONDS)
+    rests_on: str = RESTS_ON
     saving: Figure = column("Saving", "1 less the better one's time over what is used.", PERCENT, digits=2)
     saving_gpu_s: Figure = column("Saving of {device}-seconds", "The same of time times devices.", PERCENT, digits=2)
 
