@@ -245,3 +245,8 @@ def test_bars_are_as_long_as_their_intervals_up_to_the_edge(linear: bool, second
     lengths = [float(length) for length in re.findall(r'y2="-?([\d.]+)" stroke="var\(--ddp\)"', chart.pictures[0].svg)]
     assert lengths == pytest.approx([axis.pixel(high) - axis.pixel(low) for low, high in ends], abs=0.2)
     assert min(lengths) > HEIGHT / 12, "one that goes far beyond does not flatten the others"
+
+
+def test_values_of_two_have_no_bar() -> None:
+    of = panel(Figure(10, 5, 20, "two machines"), Figure(20, 10, 80, "two runs"), linear_y=False)
+    assert not re.findall(r'y2="-?([\d.]+)" stroke="var\(--ddp\)"', chart_of_lines("bars", [of]).pictures[0].svg)
