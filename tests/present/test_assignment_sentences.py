@@ -68,6 +68,8 @@ def around(value: float) -> Figure:
 DATA = changed("speedup", {**WEAK, **FIRST}, h200(), speedup=around(3.07))
 DATA = changed("speedup", WEAK, DATA, speedup=around(3.86))
 DATA = changed("speedup", {**WEAK, "scope": "end_to_end"}, DATA, speedup=around(3.16))
+DATA = changed("communication", FIRST, DATA, communication_share=0.269)
+DATA = changed("communication", LAST, DATA, communication_share=0.0339)
 RESOLVED = changed("bandwidth", {}, DATA, status="ok", bandwidth_gb_s=around(5.0))
 
 
