@@ -53,9 +53,9 @@ class AdviceRow(Place):
     better: str = column("Better", "The one to use in its place.")
     on_gpus: int | None = column("{Devices} of the better one", "How many it runs on.")
     chosen_from: int | None = column("Chosen from", "So many were compared.")
-    rests_on: str = RESTS_ON
     used_s: float = column("Time of what is used", "Of an epoch.", SECONDS)
-    better_s: float = column("Time of the better one", "Of an epoch: that time, less the saving.", SECONDS)
+    better_s: float = column("Time of the better one", "Of an epoch.", SECONDS)
+    rests_on: str = RESTS_ON
     saving: Figure = column("Saving", "1 less the better one's time over what is used.", PERCENT, digits=2)
     saving_gpu_s: Figure = column("Saving of {device}-seconds", "The same of time times devices.", PERCENT, digits=2)
 
