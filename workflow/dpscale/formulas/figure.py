@@ -140,11 +140,6 @@ def multiplied(figure: Figure, factor: float) -> Figure:
     return figure.map(lambda value: value * factor)
 
 
-def moved(figure: Figure, value: float) -> Figure:
-    """A figure above zero at another value, which fits the numbers beside it, with the same relative interval."""
-    return multiplied(figure, value / figure.value)
-
-
 def share_of(cost: Figure, whole: Figure) -> Figure:
     """Of independent figures. A cost that may be nothing has no logarithm: the whole then counts as exact."""
     if cost.value <= 0 or cost.low <= 0:

@@ -25,6 +25,7 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MESSAGE,
     NODES,
+    OTHER_RUNS,
     PROFILER,
     REASON,
     REPEATABILITY,
@@ -52,11 +53,12 @@ class CommunicationRow(Place):
     drift: float = DRIFT
     drifted: int | None = DRIFTED
     rests_on: str = RESTS_ON
-    epoch_s: float = EPOCH.shown
+    other_runs: bool | None = OTHER_RUNS
+    epoch_s: float = EPOCH.but(definition="T(N,b) of the blocks of this row.").shown
     compute_s: float = column("Compute time", "Of an epoch: T(1,b)/N.", SECONDS).shown
     communication_s: Figure = COMMUNICATION.shown
     communication_share: float = column("Share of the epoch", "Communication time over the epoch time.", PERCENT).shown
-    step_s: float = STEP.but(label="Step, headline")
+    step_s: float = STEP.but(label="Step, headline", definition="t(N,b) of the blocks of this row.")
     communication_step_s: Figure = E1.shown
     ablation_step_s: Figure = E2
     no_sync_step_s: Figure = E2_NO_SYNC
@@ -81,6 +83,7 @@ class BandwidthRow(Place):
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
     rests_on: str = RESTS_ON
+    other_runs: bool | None = OTHER_RUNS
     parameters: int | None = column("Parameters", "K, trainable ones.")
     allreduce_bytes_per_step: float = column("Allreduce per step", "V = 2·(N−1)/N·K·s, a ring.", MB).shown
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown

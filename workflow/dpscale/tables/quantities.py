@@ -24,7 +24,11 @@ STATUS = column("Status", "`ok`, or the reason in a word why there is no figure.
 REASON = column("Reason", "What is to be said of the status, in a sentence.")
 RUNS = column("Runs", "Independent processes that measured it.")
 N = column("Timings", "Timings that the figure rests on.")
-BLOCKS = column("Blocks", "Runs beside the baseline of their own GPU, that the figure is the mean of.")
+BLOCKS = column("Blocks", "Runs beside one device on the same server, that the figure is the mean of.")
+OTHER_RUNS = column(
+    "Times of other runs",
+    "Whether the times in `times.csv`, of one device and of these, rest on other runs than the speedup.",
+)
 RESTS_ON = column(
     "Rests on",
     "Figures of this row that are less than a 95 % interval over servers. `one machine`: the interval is over the runs "
@@ -66,8 +70,8 @@ HOST = column("Host", "Where the cell ran.")
 COMMIT = column("Commit", "Of the code that measured.")
 DIRTY = column("Dirty", "Whether the code had changes beyond its commit.")
 DATASET_SOURCE = column("Images", "Where the images are from.")
-EPOCH = column("Epoch time", "Time of an epoch, T(N,b): mean over runs.", SECONDS)
-STEP = column("Step time", "Time of a full step, t(N,b): mean over runs.", MILLISECONDS)
+EPOCH = column("Epoch time", "Time of an epoch, T(N,b): mean over servers of their runs.", SECONDS)
+STEP = column("Step time", "Time of a full step, t(N,b): mean over servers of their runs.", MILLISECONDS)
 THROUGHPUT = column("Throughput", "Images of an epoch over its time, D / T.", IMAGES_PER_S)
 STEPS_PER_EPOCH = column("Steps per epoch", "⌈D / (N·b)⌉.")
 FULL_STEPS = column("Full steps per epoch", "⌊D / (N·b)⌋.")

@@ -20,6 +20,7 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MFU,
     MFU_MEASURED,
+    OTHER_RUNS,
     PEAK_MEMORY,
     REASON,
     RESTS_ON,
@@ -64,6 +65,9 @@ class VariantsRow(Place, _Changed):
     faster_units: int | None = UNITS
     is_fastest: bool | None = column("Fastest", "Whether its mean epoch is the shortest of all variants.")
     run_deviation: float = RUN_DEVIATION.shown
+    other_runs: bool | None = OTHER_RUNS.but(
+        definition="Whether the variant's times, of one device and of these, rest on other runs than its speedup."
+    )
     speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").shown
     base_speedup: Figure = column("Speedup of base", "Of `base` on as many GPUs.", MULTIPLES)
     alone_faster: Figure = column("Faster on 1 {device}", "Than `base` on one GPU.", MULTIPLES)

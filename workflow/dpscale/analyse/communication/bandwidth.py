@@ -38,6 +38,7 @@ def bandwidth_row(
         allreduce_bytes_per_step=bytes_per_step,
         steps_per_epoch=steps,
         communication_s=compared.communication,
+        other_runs=compared.is_of_other_runs,
         bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network["gradient_bytes"]),
         profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
         root_link_bytes_per_step=_root_link_bytes(row, facts, network["gradient_bytes"]),

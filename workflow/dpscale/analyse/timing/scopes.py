@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved, multiplied
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
+from dpscale.formulas.statistics import Scale, estimate_of_blocks
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 
@@ -27,23 +27,22 @@ def scopes_rows(
         if row.scope != "compute" or there not in timed:
             continue
         loaded = timed[there]
-        longer = moved(_loading(of_runs[there], of_runs[here]), loaded.epoch_s.value / row.epoch_s.value)
+        both = [(run, epoch_s, of_runs[here][run]) for run, epoch_s in of_runs[there].items() if run in of_runs[here]]
         yield ScopesRow(
             **row.point,
             is_headline=row.is_headline,
             epoch_s=row.epoch_s,
             end_to_end_epoch_s=loaded.epoch_s,
-            loader_s=multiplied(longer.map(lambda ratio: ratio - 1), row.epoch_s.value),
-            loading_ratio=longer,
+            loader_s=_over_runs({run: loaded_s - in_memory_s for run, loaded_s, in_memory_s in both}, "linear"),
+            loading_ratio=_over_runs({run: loaded_s / in_memory_s for run, loaded_s, in_memory_s in both}, "log"),
             speedup=gained.get(here, UNKNOWN),
             end_to_end_speedup=gained.get(there, UNKNOWN),
         )
 
 
-def _loading(loaded: Mapping[OnServer, float], in_memory: Mapping[OnServer, float]) -> Figure:
-    """How many times as long an epoch takes with the DataLoader in the clock, over the runs that timed both."""
-    both = {run: loaded[run] / in_memory[run] for run in loaded if run in in_memory}
-    return estimate_of_blocks(both) if both else UNKNOWN
+def _over_runs(values: Mapping[OnServer, float], scale: Scale) -> Figure:
+    """The mean over the runs that timed both; unknown where none did."""
+    return estimate_of_blocks(values, scale) if values else UNKNOWN
 
 
 def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:
