@@ -9,7 +9,7 @@ import yaml
 
 from clone import Clone
 from dpscale.analyse.communication.estimators import from_steps
-from dpscale.analyse.timing.times import HEADLINE_STEPS
+from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import OnServer
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from math import nan
 from statistics import geometric_mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
 from dpscale.formulas.statistics import estimate_of_blocks
@@ -87,18 +87,25 @@ class OneGpu:
     def _over_blocks(values: Mapping[OnServer, float]) -> Figure:
         return estimate_of_blocks(values) if values else UNKNOWN
 
-    def baseline_of(self, record: Record) -> OnServer | None:
-        """The block whose T(1,b) is the baseline of a record of several GPUs; None where its server has none.
+    def baseline_of(self, record: Record) -> "Baseline | None":
+        """What a speedup of a record of several GPUs is formed with; None where nothing timed one GPU on its server.
 
-        That is the record's own block: all jobs there that timed one GPU count, not the record's own job alone. Where
-        its block has no such job, it is the one on the same server that was timed nearest to it. This is the one place
-        that chooses what a speedup is formed with.
+        This is the one place that chooses it. It is T(1,b) of the record's own block: all jobs there that timed one GPU
+        count, not the record's own job alone. Where its block has no such job, as in records of version 1, it is T(1,b)
+        of the block on the same server with the job that was nearest in time.
         """
-        if record["block"] in self.by_block:
-            own: OnServer = record["block"]
-            return own
-        there = [job for job in self.jobs if job.block.server == record["block"].server]
-        return min(there, key=lambda job: _seconds_apart(job.record, record)).block if there else None
+        block: OnServer | None = record["block"]
+        if block not in self.by_block:
+            there = [job for job in self.jobs if job.block.server == record["block"].server]
+            block = min(there, key=lambda job: _seconds_apart(job.record, record)).block if there else None
+        return Baseline(block, self.by_block[block]) if block else None
+
+
+class Baseline(NamedTuple):
+    """One GPU, beside several, and the block that timed it."""
+
+    block: OnServer
+    timed: Timed
 
 
 def _seconds_apart(record: Record, other: Record) -> float:
@@ -148,7 +155,7 @@ def blocks_of(
     `one_gpu` is one GPU at `batch` in the same environment. Runs that share a baseline are one block: they are not
     independent.
     """
-    sharing: dict[OnServer, list[Record]] = {}
+    sharing: dict[Baseline, list[Record]] = {}
     without = {}
     for record in records:
         baseline = one_gpu.baseline_of(record)
@@ -156,7 +163,7 @@ def blocks_of(
             without[record["block"].block] = _why_alone(record, batch)
         else:
             sharing.setdefault(baseline, []).append(record)
-    return [_block(shared, one_gpu.by_block[key], key, scope, batch) for key, shared in sharing.items()], without
+    return [_block(shared, baseline, scope, batch) for baseline, shared in sharing.items()], without
 
 
 def _why_alone(record: Record, batch: int) -> str:
@@ -166,14 +173,14 @@ def _why_alone(record: Record, batch: int) -> str:
     return f"one device alone at batch {batch} was not measured on its server"
 
 
-def _block(records: Sequence[Record], baseline: Timed, key: OnServer, scope: str, batch: int) -> Block:
+def _block(records: Sequence[Record], baseline: Baseline, scope: str, batch: int) -> Block:
     runs = sorted(record["cell"]["run"] for record in records)
     drifts = [drift for record in records if (drift := _drift(record, scope, batch)) == drift]
     return Block(
-        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", key.server),
-        SAME_RUN if all(record["block"] == key for record in records) else NEAREST_RUN,
+        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", baseline.block.server),
+        SAME_RUN if all(record["block"] == baseline.block for record in records) else NEAREST_RUN,
         Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
-        baseline,
+        baseline.timed,
         max(drifts, key=abs, default=nan),
     )
 

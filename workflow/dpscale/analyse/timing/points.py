@@ -15,11 +15,12 @@ from dpscale.analyse.timing.blocks import Block, OneGpu, OneGpuJob, Timed, block
 from dpscale.analyse.timing.records import weightiest
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.statistics import estimate_of_blocks, interval_of_two, is_uneven
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
+from dpscale.records.timed import step_quartiles_s
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.row import PlaceFields, PointFields, grouped
 from dpscale.tables.study import MissingRow
@@ -36,6 +37,8 @@ def point_fields(configuration: Configuration, environment: str) -> PointFields:
     }
 
 
+# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
+HEADLINE_STEPS = 10
 # What equal means of the same numbers may differ by, as the computer adds them up.
 _LAST_DIGITS = 1e-9
 
@@ -81,6 +84,12 @@ class Point:
     def full_steps(self) -> int | None:
         """Full steps of an epoch, None where none was measured."""
         return next((result["full_steps_per_epoch"] for result in self.results), None)
+
+    @property
+    def has_uneven_steps(self) -> bool | None:
+        """Whether steps differ in length inside any of its runs; None where its records do not say."""
+        found = [is_uneven(lower, upper, middle) for one in self.results for lower, middle, upper in step_quartiles_s(one)]
+        return any(found) if found else None
 
     @property
     def place(self) -> PlaceFields:
@@ -268,15 +277,47 @@ class Comparison:
     @cached_property
     def speedup(self) -> Figure:
         """T(1,b) / T(N,b); in a strong series T(1,B) over the point's T(N,b)."""
-        return self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
+        return self._of_two(self.own_speedup, [other.own_speedup for other in self.lenders])
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
         """N·t(1,b) / t(N,b)."""
+        return self._of_two(self.own_speedup_from_steps, [other.own_speedup_from_steps for other in self.lenders])
+
+    @cached_property
+    def own_speedup(self) -> Figure:
+        """From its own blocks alone."""
+        return self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
+
+    @cached_property
+    def own_speedup_from_steps(self) -> Figure:
+        """From its own blocks alone."""
         gpus = self.point.configuration.gpus
         return self.over_blocks(
             lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s)
         )
+
+    def _of_two(self, speedup: Figure, others: Sequence[Figure]) -> Figure:
+        """With the interval that two servers have. Most speedups rest on more or fewer, and keep their own."""
+        return interval_of_two(speedup, self.point.has_uneven_steps, others) if speedup.is_of_two else speedup
+
+    @cached_property
+    def lenders(self) -> Sequence["Comparison"]:
+        """The other configurations whose spread a weak speedup of two servers borrows: weak ones on several GPUs with
+        uneven steps, ten of them full, in the same environment, of either scope. A strong speedup borrows nothing."""
+        if self is not self.point.weak:
+            return ()
+        configuration, environment = self.point.configuration, self.point.environment
+        return [
+            other.weak
+            for other in self.point.others.values()
+            if other.environment == environment
+            and other.configuration != configuration
+            and other.configuration.gpus > 1
+            and (other.full_steps or 0) >= HEADLINE_STEPS
+            and other.has_uneven_steps
+            and other.weak.blocks
+        ]
 
     @cached_property
     def communication(self) -> Figure:

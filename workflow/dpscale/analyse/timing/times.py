@@ -6,7 +6,7 @@ from math import nan
 from statistics import median
 from typing import TypeVar
 
-from dpscale.analyse.timing.points import Comparison, Point, Points
+from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.formulas.statistics import repeatability
@@ -23,8 +23,6 @@ from dpscale.vocabulary.chips import chip_named
 
 # More devices are worth it where at least half of what they could do is got from them.
 WORTH = 0.5
-# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
-HEADLINE_STEPS = 10
 
 Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
@@ -115,6 +113,7 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
         baseline_epoch_s=compared.baseline,
         other_runs=compared.is_of_other_runs,
         speedup=compared.speedup,
+        borrowed_from=compared.speedup.borrowed_from,
         efficiency=compared.speedup.map(lambda speedup: scaling.efficiency(speedup, gpus)),
     )
     return row if series == "strong" else replace(row, speedup_from_steps=compared.speedup_from_steps)

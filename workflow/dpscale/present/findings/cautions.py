@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from dpscale.analyse.answer.claims import (
+    BORROWED,
     DISTURBED,
     DRIFTED,
     FAILED,
@@ -16,13 +17,13 @@ from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent
-from dpscale.present.text.words import Terms, listed, plural
+from dpscale.present.text.words import Terms, listed, plural, span
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
 from dpscale.tables.communication import LadderRow
 from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import BlocksRow, TimesRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow, TimesRow
 
 
 def _synthetic(terms: Terms) -> str:
@@ -84,6 +85,15 @@ def _older_versions(environments: Iterable[EnvironmentsRow]) -> str:
     )
 
 
+@where(BORROWED)
+def _borrowed(borrowed: Outcome[SpeedupRow], terms: Terms) -> str:
+    others = span(row.borrowed_from for row in borrowed.holding)
+    units = "two runs" if all(row.speedup.is_one_machine for row in borrowed.holding) else "two servers"
+    return (
+        f"The intervals of {among(borrowed, 'speedup')} rest on {units}, and the spread of {others} other configurations."
+    )
+
+
 @where(DRIFTED)
 def _drifted(drifted: Outcome[BlocksRow], terms: Terms) -> str:
     most = largest(drifted.holding, lambda row: abs(row.drift))
@@ -128,6 +138,7 @@ def first_cautions(tables: Tables, terms: Terms) -> list[str]:
 def other_cautions(tables: Tables, terms: Terms) -> list[str]:
     found = (
         _older_versions(tables.environments),
+        _borrowed(tables.speedup, terms),
         _drifted(tables.blocks, terms),
         _slowed(tables.records, terms),
         _other_processes(tables.records, terms),
