@@ -7,6 +7,7 @@ from dpscale.tables.quantities import (
     EFFICIENCY,
     EPOCH,
     IS_HEADLINE,
+    OTHER_RUNS,
     RESTS_ON,
     SERVERS,
     SPEEDUP,
@@ -70,12 +71,13 @@ class AnswerRow(Place):
     servers: int | None = SERVERS
     is_headline: bool | None = IS_HEADLINE
     rests_on: str = RESTS_ON
+    other_runs: bool | None = OTHER_RUNS
     epoch_s: Figure = EPOCH
     speedup: Figure = SPEEDUP
     efficiency: Figure = EFFICIENCY
     gpu_s_over_one: Figure = column(
         "{device}-seconds of an epoch over those on 1 {device}",
-        "N·T(N,b) / T(1,b), which is one over the efficiency.",
+        "One over the efficiency: N·T(N,b) / T(1,b) in each run.",
         MULTIPLES,
     )
     limit: float = column("Limit", "More devices are worth it above this speedup: N / 2.", MULTIPLES)

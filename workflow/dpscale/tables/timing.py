@@ -1,7 +1,7 @@
 """Times, speedups, and what they rest on."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, UTC, column
+from dpscale.tables.column import GB, JOULES_PER_EPOCH, MULTIPLES, PERCENT, SECONDS, UTC, column
 from dpscale.tables.quantities import (
     BATCH,
     BLOCKS,

@@ -147,9 +147,7 @@ class Block:
         return abs(self.drift) > DRIFT_TOLERANCE
 
 
-def blocks_of(
-    records: Sequence[Record], one_gpu: OneGpu, scope: str, batch: int
-) -> tuple[list[Block], dict[str, str]]:
+def blocks_of(records: Sequence[Record], one_gpu: OneGpu, scope: str, batch: int) -> tuple[list[Block], dict[str, str]]:
     """The blocks of a configuration's records, and why the runs have none that are left out, by run.
 
     `one_gpu` is one GPU at `batch` in the same environment. Runs that share a baseline are one block: they are not

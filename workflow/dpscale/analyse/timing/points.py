@@ -88,7 +88,9 @@ class Point:
     @property
     def has_uneven_steps(self) -> bool | None:
         """Whether steps differ in length inside any of its runs; None where its records do not say."""
-        found = [is_uneven(lower, upper, middle) for one in self.results for lower, middle, upper in step_quartiles_s(one)]
+        found = [
+            is_uneven(lower, upper, middle) for one in self.results for lower, middle, upper in step_quartiles_s(one)
+        ]
         return any(found) if found else None
 
     @property
@@ -211,7 +213,7 @@ class Comparison:
     blocks: Sequence[Block]
     status: str
     reason: str
-    one_gpu: OneGpu = OneGpu()
+    one_gpu: OneGpu = field(default_factory=OneGpu)
     without: Mapping[str, str] = field(default_factory=dict)
 
     @property

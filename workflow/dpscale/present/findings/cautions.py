@@ -89,9 +89,8 @@ def _older_versions(environments: Iterable[EnvironmentsRow]) -> str:
 def _borrowed(borrowed: Outcome[SpeedupRow], terms: Terms) -> str:
     others = span(row.borrowed_from for row in borrowed.holding)
     units = "two runs" if all(row.speedup.is_one_machine for row in borrowed.holding) else "two servers"
-    return (
-        f"The intervals of {among(borrowed, 'speedup')} rest on {units}, and the spread of {others} other configurations."
-    )
+    rest = f"rest on {units}, and the spread of {others} other configurations"
+    return f"The intervals of {among(borrowed, 'speedup')} {rest}."
 
 
 @where(DRIFTED)

@@ -8,7 +8,7 @@ from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.present.text.numbers import ABSENT, MINUS, beside, decimals_at, decimals_of, fixed, in_unit
 from dpscale.present.text.words import state
 from dpscale.tables.column import Unit
-from dpscale.vocabulary.states import AT_LEAST, STATES
+from dpscale.vocabulary.states import AT_LEAST, MARK, OTHER_RUNS, STATES
 
 _DIGITS = 4
 
@@ -28,10 +28,12 @@ class PrintedCell:
 
     @property
     def text(self) -> str:
-        """`3.86 [3.71, 4.02]`, `1.45 (1.31 to 1.60, 2 runs)`, `≥ 13.2`, or a dash."""
+        """`3.86 [3.71, 4.02]`, `1.45 (1.31 to 1.60, 2 runs)`, `≥ 13.2`, or a dash; with a mark where
+        the printed times are of other runs."""
+        mark = MARK if OTHER_RUNS in self.states else ""
         if not self.value:
-            return f"{AT_LEAST} {self.low}" if self.low else ABSENT
-        return beside(self.value, [self.low, self.high] if self.low else [], self.figure)
+            return f"{AT_LEAST} {self.low}{mark}" if self.low else ABSENT
+        return beside(f"{self.value}{mark}", [self.low, self.high] if self.low else [], self.figure)
 
     @property
     def plain(self) -> list[str]:

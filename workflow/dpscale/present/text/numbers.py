@@ -46,15 +46,16 @@ def percent(value: float, digits: int = 3) -> str:
     return measured(abs(value), PERCENT, digits)
 
 
-def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
+def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4, mark: str = "") -> str:
     """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval; `1.45 (1.31 to 1.60, 2 runs)`: and
     the values of two servers or runs, which are no interval. Otherwise the value alone.
 
-    With the decimals that two significant digits of the width between the ends have, at most `digits` of the value.
+    With the decimals that two significant digits of the width between the ends have, at most `digits` of the value, and
+    with the `mark` behind it.
     """
     if not figure.is_known:
         return ABSENT
-    return beside(value_of(figure, unit, with_unit, digits), _parts(figure, unit, digits)[1:], figure)
+    return beside(f"{value_of(figure, unit, with_unit, digits)}{mark}", _parts(figure, unit, digits)[1:], figure)
 
 
 def beside(value: str, ends: Sequence[str], figure: Figure) -> str:
