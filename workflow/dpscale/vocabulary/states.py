@@ -41,8 +41,8 @@ STATES: Mapping[str, tuple[str, str]] = {
     "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
     OTHER_RUNS: (
         f"{MARK} other runs",
-        "the times of one {device} and of more are not all of the same runs, perhaps of other machines; this is formed in "
-        "each run, so it is not the quotient of these times",
+        "the times of one {device} and of more are not all of the same runs, perhaps of other machines; this is formed "
+        "in each run, so it is not the quotient of these times",
     ),
     "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
     "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
