@@ -143,7 +143,7 @@ def report(tables: Tables, results: Path, network: ShapedNetwork) -> None:
 def tell_of_step(scored: HeldOutRow, tables: Tables) -> None:
     """The error of the forecast twice: by the tables, where t(N) is t(1) of all cells over the speedup in N's own; and
     by the steps as they were measured. The two differ as one node's step does between cells, which is told too."""
-    step_s = {row.gpus: row.measured_step_s.value for row in tables.times}
+    step_s = {row.gpus: row.step_s.value for row in tables.times}
     alone_s = {
         row.gpus: row.speedup_from_steps.value * step_s[row.gpus] / row.gpus
         for row in tables.speedup
