@@ -62,8 +62,8 @@ def test_the_times_that_are_held_against_figures_without_their_mark_are_faults(r
     """The mark counts with its note alone; and where somebody takes it away, the audit sees that the numbers differ."""
     write(handin_of(root, "recorded-h200-4"), tmp_path)
     for mark in (MARK, "other runs: "):
-        changed = tmp_path / "changed.md"
-        changed.write_text((tmp_path / "report.md").read_text().replace(mark, ""))
+        changed = tmp_path / "changed.csv"
+        changed.write_text((tmp_path / "tables.csv").read_text().replace(mark, ""))
         assert any(is_faulty(audit(study)) for study in read_table(changed))
 
 
