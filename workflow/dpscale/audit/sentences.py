@@ -63,7 +63,8 @@ def remarks(reading: Reading) -> Iterator[tuple[str, str]]:
     if published.assumed:
         yield "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
     if count := sum(map(len, published.of_other_runs.values())):
-        yield "left out", f"Not held against the times: {count} figures of other runs than these, as the table says."
+        figures = f"{count} figure{'s' if count > 1 else ''} of other runs than these"
+        yield "left out", f"Not held against the times: {figures}, as the table says."
     for what in published.left_out:
         yield "left out", f"{what}."
     if published.gpu and not published.chip and not published.peak_tflop_s:
