@@ -84,3 +84,20 @@ def test_communication_is_resolved_where_each_server_is_its_own_baseline(
     figure = bandwidth.bandwidth_gb_s
     assert bandwidth.status == "ok"
     assert 0 < figure.low < figure.value < figure.high < 100
+
+
+def test_the_method_has_what_the_barrier_of_version_1_made_of_a_short_epoch(
+    root: Path, tables: Tables, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 2048, "scope": "compute"}
+    row, bandwidth = one(tables.communication, **place), one(tables.bandwidth, **place)
+    said = " ".join(method.split())
+    monkeypatch.setattr("dpscale.analyse.timing.blocks.epochs_s", lambda scope: scope["epoch_s"])
+    with_barrier = one(recorded_tables.__wrapped__(root, "recorded").communication, **place)
+    without_ms, with_ms = (1e3 * of.communication_s.value for of in (row, with_barrier))
+    assert (
+        f"communication time of an epoch is {without_ms:.2f} ms; with the barrier it would be {with_ms:.2f} ms" in said
+    )
+    by_step = bandwidth.allreduce_bytes_per_step / row.communication_step_s.value / 1e9
+    assert f"epoch implies {bandwidth.bandwidth_gb_s.value:.0f} GB/s, that of its step {by_step:.0f} GB/s" in said
+    assert f"has {row.full_steps_per_epoch} full steps in an epoch" in said
