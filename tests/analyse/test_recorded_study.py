@@ -101,3 +101,26 @@ def test_the_method_has_what_the_barrier_of_version_1_made_of_a_short_epoch(
     by_step = bandwidth.allreduce_bytes_per_step / row.communication_step_s.value / 1e9
     assert f"epoch implies {bandwidth.bandwidth_gb_s.value:.0f} GB/s, that of its step {by_step:.0f} GB/s" in said
     assert f"has {row.full_steps_per_epoch} full steps in an epoch" in said
+
+
+# Weak speedups without loading that rest on two servers; docs/method/statistics.md, "Two servers".
+OF_TWO = {
+    ("ddp", 2, 32): ("1.54 [1.04, 2.28]", 21), ("ddp", 2, 128): ("1.78 [1.33, 2.38]", 21),
+    ("ddp", 4, 32): ("2.92 [2.20, 3.88]", 21), ("dp", 2, 32): ("0.39 [0.26, 0.56]", 21),
+    ("dp", 2, 512): ("1.60 [0.95, 2.71]", 21), ("dp", 4, 128): ("0.81 [0.47, 1.38]", 21),
+    ("ddp", 4, 512): ("3.87 [3.79, 3.96]", 0), ("ddp", 4, 2048): ("3.94 [3.93, 3.94]", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", OF_TWO, ids=lambda place: "-".join(map(str, place)))
+def test_what_two_servers_say_with_the_spread_of_the_others(tables: Tables, place: tuple[str, int, int]) -> None:
+    names = dict(zip(("strategy", "gpus", "batch_per_gpu"), place, strict=True))
+    row = one(tables.speedup, scaling="weak", scope="compute", **names)
+    assert (in_documents(row.speedup, 2), row.borrowed_from, row.servers) == (*OF_TWO[place], 2)
+
+
+@pytest.mark.parametrize("study", ["recorded-h100-2", "recorded-h200-2"])
+def test_three_servers_and_more_borrow_nothing(root: Path, study: str) -> None:
+    rows = [row for row in recorded_tables(root, study).speedup if row.status == "ok"]
+    assert {row.borrowed_from for row in rows} == {0}
+    assert min(row.servers or 0 for row in rows) >= 3

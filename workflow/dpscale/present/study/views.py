@@ -117,7 +117,12 @@ _TABLES: Sequence[Shown[Any]] = (
         cells={"cause": lambda row: cause(row.cause).label},
         rows=lambda rows: [row for row in rows if row.scaling == "weak" and (row.order == 0 or row.is_reason)],
     ),
-    Shown(ScopesRow, "scopes", "With and without the DataLoader in the clock", links=False),
+    Shown(
+        ScopesRow,
+        "scopes",
+        "With and without the DataLoader in the clock. Longer by: the mean of what each run took longer",
+        links=False,
+    ),
     Shown(
         CommunicationRow,
         "communication",
