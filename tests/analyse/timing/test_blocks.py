@@ -203,6 +203,9 @@ def test_a_mark_says_that_the_printed_times_are_of_other_runs() -> None:
     assert (row.blocks, row.other_runs) == (2, True)
     assert row.speedup.value == pytest.approx(row.baseline_epoch_s.value / row.epoch_s.value, rel=1e-12)
     assert times.epoch_s.value == pytest.approx(DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)), "all of its runs"
+    alone, together = (one(elsewhere.answer, gpus=gpus) for gpus in (1, 2))
+    assert together.other_runs and together.epoch_s == times.epoch_s, "the answer has the times of the table"
+    assert alone.epoch_s == one(elsewhere.times, strategy="single", batch_per_gpu=64).epoch_s
     communication = one(elsewhere.communication, **DDP)
     assert communication.other_runs and one(elsewhere.bandwidth, **DDP).other_runs
     assert communication.compute_s == pytest.approx(row.baseline_epoch_s.value / 2)
