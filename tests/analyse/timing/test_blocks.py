@@ -105,22 +105,6 @@ def test_all_jobs_of_a_block_that_timed_one_gpu_are_its_baseline_and_each_counts
 GPUS = ("GPU-a", "GPU-b")
 
 
-@pytest.mark.parametrize("in_turns", [True, False])
-def test_one_gpu_is_timed_in_turns_or_before_and_after(in_turns: bool) -> None:
-    """Only what was timed before and after can drift."""
-    records = measured(in_jobs(drift=0.05), with_single=False)
-    for cell, record in records.items() if in_turns else ():
-        (own,) = record["alone"]
-        scope = own["scopes"]["compute"]["before"]
-        seconds = [ALONE_S * (1 + 0.01 * cell.run), 3.0, 1.0]
-        turns = {**scope, "epoch_s": seconds, "rank_epoch_s": [[each] for each in seconds]}
-        record["alone"] = [{**own, "scopes": {"compute": {"turns": turns}}}]
-    row = speedup(tables_of(records))
-    half = 0.0 if in_turns else 0.025
-    assert row.speedup.value == pytest.approx(ALONE_S * math.sqrt(1 - half**2) / DDP_S), "the median of whole epochs"
-    assert (row.blocks, row.drifted, isnan(row.drift)) == (3, 0 if in_turns else 3, in_turns)
-
-
 def test_a_strong_series_has_its_baseline_at_the_global_batch_in_the_block() -> None:
     """Three jobs of a run timed one GPU at the global batch: ddp at 64 and at 128, and one of one GPU."""
     study = Study({**VALUES, "batch_per_gpu": [64, 128]})

@@ -37,9 +37,9 @@ class Timed:
         return cls(median(epochs_s(scope)), median(scope["step_s_median"]))
 
     @classmethod
-    def alone(cls, scopes: Mapping[str, Any]) -> "Timed":
-        """One GPU in a job of several: in turns with them, or the geometric mean of before and after them."""
-        return cls.mean([cls.of(scope) for scope in scopes.values()])
+    def around(cls, scope: Mapping[str, Any]) -> "Timed":
+        """One GPU before and after the parallel epochs of its job: the mean, which takes out a steady drift."""
+        return cls.mean([cls.of(scope["before"]), cls.of(scope["after"])])
 
     @classmethod
     def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
@@ -119,7 +119,7 @@ def one_gpu_times(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
         yield record["cell"]["batch_per_gpu"], Timed.of(record["scopes"][scope])
     for baseline in record.get("alone") or ():
         if baseline["status"] == "ok" and scope in baseline["scopes"]:
-            yield baseline["batch_per_gpu"], Timed.alone(baseline["scopes"][scope])
+            yield baseline["batch_per_gpu"], Timed.around(baseline["scopes"][scope])
 
 
 @dataclass(frozen=True)
@@ -184,10 +184,9 @@ def _block(records: Sequence[Record], baseline: Baseline, scope: str, batch: int
 
 
 def _drift(record: Record, scope: str, batch: int) -> float:
-    """Of the baseline in the record's own job; NaN where it has none, and where it was timed in turns."""
+    """Of the baseline in the record's own job; NaN where it has none."""
     for own in record.get("alone") or ():
-        halves = own["scopes"].get(scope, {})
-        if own["batch_per_gpu"] == batch and own["status"] == "ok" and "after" in halves:
-            before_s, after_s = (Timed.of(halves[half]).epoch_s for half in ("before", "after"))
+        if own["batch_per_gpu"] == batch and own["status"] == "ok" and scope in own["scopes"]:
+            before_s, after_s = (Timed.of(own["scopes"][scope][half]).epoch_s for half in ("before", "after"))
             return 2 * (after_s - before_s) / (after_s + before_s)
     return nan
