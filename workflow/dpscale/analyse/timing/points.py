@@ -39,7 +39,7 @@ def point_fields(configuration: Configuration, environment: str) -> PointFields:
 
 # Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
 HEADLINE_STEPS = 10
-# What equal means of the same numbers may differ by, as the computer adds them up.
+# Means of the same numbers differ by less, in whatever order a computer adds them up.
 _LAST_DIGITS = 1e-9
 
 # Records by their configuration and environment.
