@@ -141,25 +141,15 @@ def report(tables: Tables, results: Path, network: ShapedNetwork) -> None:
 
 
 def tell_of_step(scored: HeldOutRow, tables: Tables) -> None:
-    """The error of the forecast twice: by the tables, where t(N) is t(1) of all cells over the speedup in N's own; and
-    by the steps as they were measured. The two differ as one node's step does between cells, which is told too."""
-    step_s = {row.gpus: row.measured_step_s.value for row in tables.times}
-    alone_s = {
-        row.gpus: row.speedup_from_steps.value * step_s[row.gpus] / row.gpus
-        for row in tables.speedup
-        if row.scaling == "weak"
-    }
-    for gpus, seconds in alone_s.items():
-        click.echo(f"a step of one node alone, in the cell of {gpus}: {seconds * 1e3:.1f} ms")
-    measured_s, fewer_s = step_s[scored.gpus], step_s[scored.fewer_gpus]
-    added_s = scored.step_s - (1 + scored.unchanged_relative_error) * scored.measured_step_s.value
-    told = {
-        "by the table held_out": (scored.relative_error, scored.unchanged_relative_error),
-        "by steps as measured": ((fewer_s + added_s) / measured_s - 1, fewer_s / measured_s - 1),
-    }
-    click.echo(f"a step on {scored.gpus} nodes: {measured_s:.3f} s")
-    for how, (forecast, unchanged) in told.items():
-        click.echo(f"forecast {how}: {forecast:+.1%} off, unchanged from {scored.fewer_gpus} {unchanged:+.1%}")
+    """The error of the forecast, and what one node's step differs by between cells."""
+    step_s = {row.gpus: row.step_s.value for row in tables.times}
+    for row in tables.speedup:
+        if row.scaling == "weak":
+            alone_s = row.speedup_from_steps.value * step_s[row.gpus] / row.gpus
+            click.echo(f"a step of one node alone, in the cell of {row.gpus}: {alone_s * 1e3:.1f} ms")
+    click.echo(f"a step on {scored.gpus} nodes: {scored.measured_step_s.value:.3f} s")
+    unchanged = f"unchanged from {scored.fewer_gpus} {scored.unchanged_relative_error:+.1%}"
+    click.echo(f"forecast: {scored.relative_error:+.1%} off, {unchanged}")
 
 
 def dpscale(*words: str) -> None:

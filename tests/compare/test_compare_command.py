@@ -61,7 +61,7 @@ def test_two_studies_give_a_page_and_tables(compare: Command, folder: Path) -> N
     assert done.stdout.endswith("\npage: page.html\n")
     assert (folder / "page.html").read_text().startswith("<!DOCTYPE html>")
     figures = pd.read_csv(folder / "csv/compared_figures.csv")
-    ddp = figures[(figures["strategy"] == "ddp") & (figures["quantity"] == "measured_epoch_s")]
+    ddp = figures[(figures["strategy"] == "ddp") & (figures["quantity"] == "epoch_s")]
     assert ddp["change"].tolist() == pytest.approx([-0.2] * 6)
     assert set(ddp["outcome"]) == {"faster"}
     assert set(figures[figures["table"] == "collectives"]["outcome"]) == {"no difference shown"}

@@ -109,7 +109,7 @@ def test_page_names_both_what_differs_and_what_one_alone_has() -> None:
     assert "torch 2.11.0 2.11.0 same" in text
     assert re.search(r"Cores \d+ \d+ same", text)
     assert not re.search(r"Hosts \S+ \S+ same", text), "machines of one name may be several"
-    assert "dp 4 512 Epoch time, as measured, s 0.7560 [0.7558, 0.7562] not planned" in text
+    assert "dp 4 512 Epoch time, s 0.7560 [0.7558, 0.7562] not planned" in text
 
 
 def test_what_is_the_same_and_what_neither_has_are_said_in_a_line() -> None:

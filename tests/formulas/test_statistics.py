@@ -35,11 +35,26 @@ def test_a_mean_of_logarithms_does_not_depend_on_the_unit(values: dict[OnServer,
 
 
 def test_runs_of_one_server_are_averaged_in_it() -> None:
-    """Geometric means 2 and 8 are the two units, whichever server has more runs."""
-    found = estimate_of_blocks({OnServer("a", 1): 1.0, OnServer("b", 1): 4.0, OnServer("c", 2): 8.0})
+    """Geometric means 2, 4 and 8 are the three units, whichever server has more runs."""
+    found = estimate_of_blocks(
+        {OnServer("a", 1): 1.0, OnServer("b", 1): 4.0, OnServer("c", 2): 8.0, OnServer("d", 3): 4.0}
+    )
     assert found.value == pytest.approx(4)
     assert found.kind == "interval"
-    assert found.interval == pytest.approx(estimate_of_blocks(apart({"a": 2.0, "b": 8.0})).interval)
+    assert found.interval == pytest.approx(estimate_of_blocks(apart({"a": 2.0, "b": 8.0, "c": 4.0})).interval)
+
+
+def test_two_servers_have_their_two_values_and_no_interval() -> None:
+    found = estimate_of_blocks({OnServer("a", 1): 9.0, OnServer("b", 1): 4.0, OnServer("c", 2): 1.5})
+    assert found.value == pytest.approx(3)
+    assert found.interval == pytest.approx((1.5, 6))
+    assert (found.kind, found.has_interval) == ("two machines", False)
+    assert not (found.is_above(1) or found.is_below(9) or found.holds(3))
+
+
+def test_two_runs_of_one_server_have_their_two_values_and_no_interval() -> None:
+    found = estimate_of_blocks(together({"a": 2.0, "b": 0.5}))
+    assert (found.interval, found.kind, found.has_interval) == ((0.5, 2.0), "two runs", False)
 
 
 def test_runs_of_one_machine_have_their_interval_and_it_is_called_so() -> None:

@@ -85,6 +85,7 @@ def slower(factor: float, *strategies: str) -> Change:
             for scope in record["scopes"].values():
                 for name in ("epoch_s", "step_s_median"):
                     scope[name] = [seconds * factor for seconds in scope[name]]
+                scope["rank_epoch_s"] = [[seconds * factor for seconds in ranks] for ranks in scope["rank_epoch_s"]]
 
     return change
 

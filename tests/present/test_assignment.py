@@ -1,5 +1,6 @@
 """The assignment's tables as a page shows them: what stands where."""
 
+from dataclasses import replace
 from typing import Any
 
 from page_tables import (
@@ -11,6 +12,7 @@ from page_tables import (
     times_row,
 )
 
+from dpscale.formulas.figure import Figure
 from dpscale.present.handin.assignment import sheets
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sheet import Sheet
@@ -35,15 +37,35 @@ def test_all_strategies_stand_in_one_table_and_time_and_speedup_side_by_side() -
     rows = rows_of(found["table-1"], "ddp")
     assert list(rows) == ["32", "128", "512", "2,048", "8,192", "32,768", "131,072"]
     assert rows["32"][0].startswith("8.338") and rows["32"][4].startswith("2.92")
-    assert rows_of(found["table-1"], "dp")["32"][4].startswith("0.606")
+    assert rows_of(found["table-1"], "dp")["32"][4].startswith("0.61 ")
 
 
 def test_a_word_stands_where_there_is_no_number() -> None:
     found = by_id()
     assert rows_of(found["table-1"], "ddp")["32,768"] == ["OOM", *["larger than the dataset"] * 4]
     assert rows_of(found["table-2"], "ddp")["128"][0] == "1.437"
-    rows = rows_of(found["table-3"], "ddp")
-    assert rows["128"][:2] == ["≥ 5.57", "not resolvable"]
+    bounded: dict[str, Any] = {
+        "status": "not resolvable", "bandwidth_gb_s": Figure(), "bandwidth_gb_s_at_least": 5.57,
+    }  # fmt: skip
+    data = h200()
+    data = replace(data, bandwidth=[replace(row, **bounded) for row in data.bandwidth])
+    table = next(sheet for sheet in sheets(AssignmentRows.of(data), GPU) if sheet.id == "table-3")
+    assert rows_of(table, "ddp")["128"][:2] == ["≥ 5.57", "not resolvable"]
+
+
+def test_two_machines_stand_with_their_values_and_what_they_are() -> None:
+    """Not in brackets: that would say a 95 % interval."""
+    two = Figure(1.45, 1.31, 1.6, "two machines")
+    data = replace(h200(), speedup=[replace(row, speedup=two) for row in h200().speedup])
+    table = sheets(AssignmentRows.of(data), GPU)[0]
+    assert rows_of(table, "ddp")["32"][2] == "1.45 (1.31 to 1.60, 2 machines)"
+    assert "2 machines: the values of the two stand there, and no interval." in table.notes
+
+
+def test_only_a_table_that_has_intervals_says_what_brackets_are() -> None:
+    assert {"In brackets" in sheet.caption for sheet in by_id().values()} == {True}
+    once = [{**times_row(2.0, strategy="ddp", gpus=2, batch=32), "rests_on": "two runs: epoch_s"}]
+    assert "In brackets" not in by_id(times=once)["table-1"].caption
 
 
 def test_environments_have_tables_of_their_own() -> None:

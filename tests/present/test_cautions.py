@@ -8,6 +8,7 @@ from page_tables import (
     environment_row,
     missing_row,
     record_row,
+    speedup_row,
     study,
     tables,
     times_row,
@@ -63,8 +64,18 @@ CASES = {
         "1 of 1 configuration was measured in one run.",
     ),
     "one server": (
-        tables(**{**SOUND, "times": [{**SOUND["times"][0], "one_machine": "epoch_s"}]}),
+        tables(**{**SOUND, "times": [{**SOUND["times"][0], "rests_on": "one machine: epoch_s"}]}),
         "1 of 1 configuration was measured on one server.",
+    ),
+    "borrowed": (
+        tables(
+            **SOUND,
+            speedup=[
+                {**speedup_row(1.8, 2.0, **{**AT, "batch": batch}), "borrowed_from": others}
+                for batch, others in ((32, 21), (128, 23), (512, 0))
+            ],
+        ),
+        "The intervals of 2 of 3 speedups rest on two servers, and the spread of 21 to 23 other configurations.",
     ),
     "drift": (
         tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),

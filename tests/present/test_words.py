@@ -6,10 +6,10 @@ from math import inf, nan
 import pytest
 from page_tables import GPU
 
-from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import estimate, measured, plain
+from dpscale.formulas.figure import Figure, Kind
+from dpscale.present.text.numbers import ends_of, estimate, measured, plain, value_of
 from dpscale.present.text.words import listed
-from dpscale.tables.column import MILLISECONDS, MULTIPLES
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, SECONDS
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
 
 
@@ -59,6 +59,15 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
 def test_multiples(figure: Figure, shown: str, short: str) -> None:
     assert estimate(figure, MULTIPLES, with_unit=True) == shown
     assert estimate(figure, MULTIPLES) == short
+
+
+@pytest.mark.parametrize(("kind", "named"), [("two runs", "2 runs"), ("two machines", "2 machines")])
+def test_values_of_two_are_not_written_as_an_interval(kind: Kind, named: str) -> None:
+    two = Figure(1.4478, 1.31, 1.6, kind)
+    assert estimate(two, MULTIPLES, with_unit=True) == f"1.45× (1.31 to 1.60, {named})"
+    assert estimate(two, SECONDS) == f"1.45 (1.31 to 1.60, {named})"
+    assert (value_of(two, MULTIPLES), ends_of(two, MULTIPLES)) == ("1.45", "")
+    assert ends_of(replace(two, kind="interval"), MULTIPLES) == "1.31, 1.60"
 
 
 def test_numbers_with_their_units() -> None:

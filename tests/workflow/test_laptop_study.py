@@ -9,7 +9,7 @@ import yaml
 
 from clone import Clone
 from dpscale.analyse.communication.estimators import from_steps
-from dpscale.analyse.timing.times import HEADLINE_STEPS
+from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import OnServer
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -121,7 +121,7 @@ def test_steps_take_turns_with_and_without_communication(steps: list[Record]) ->
                 assert 0.3 * mean_s < median_s < 1.5 * mean_s
         found = from_steps([{**record, "block": OnServer("run 1", 0)}]).flat()
         assert {name for name, value in found.items() if value is not None} == {
-            "training_step_s", "ablation_step_s", "no_sync_step_s", "logger_exposed_step_s",
+            "training_step_s", "ablation_step_s", "no_sync_step_s", "logger_exposed_step_s", "rests_on",
         }  # fmt: skip
 
 

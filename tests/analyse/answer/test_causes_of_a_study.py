@@ -183,7 +183,7 @@ def test_loading_is_told_by_the_runs_that_timed_both() -> None:
     found = first(*times, scopes=[{**place(), **told}])
     assert (found.cause, found.is_reason, ms(found.cost_s)) == ("slow_loader", True, 2.5)
     assert ends_ms(found.cost_s) == (2.25, 2.75)
-    assert [found.share.value, found.share.low] == pytest.approx([0.2, 1 - 1 / (1.25 * 0.98)])
+    assert [found.share.value, found.share.low] == pytest.approx([0.2, 2.25 / 12.5]), "of the step beside it"
     assert found.efficiency.value == pytest.approx(0.76)
     assert found.efficiency.low == pytest.approx(0.76 * (1 - math.hypot(0.01, 0.02)), rel=0.001), "as if independent"
     none_had_both = first(*times, scopes=[])

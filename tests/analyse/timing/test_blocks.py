@@ -1,5 +1,6 @@
 """Blocks: what is set against what, and what happens where there is nothing to set it against."""
 
+import math
 from collections.abc import Mapping
 from math import isnan
 from typing import Any
@@ -75,18 +76,44 @@ def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
     tables = tables_of(measured(in_jobs(drift=0.01), with_single=False))
     row = speedup(tables)
     assert (row.status, row.blocks, row.drifted) == ("ok", 3, 0)
-    assert row.speedup.value == pytest.approx(ALONE_S / DDP_S)
+    before_and_after = math.sqrt((1 - 0.005) * (1 + 0.005))
+    assert row.speedup.value == pytest.approx(ALONE_S * before_and_after / DDP_S), "their geometric mean"
     assert row.drift == pytest.approx(0.01)
     blocks = picked(tables.blocks, scaling="weak")
-    assert [(block.block, block.baseline) for block in blocks] == [(f"run {run}", "in job") for run in (1, 2, 3)]
+    assert [(block.block, block.baseline) for block in blocks] == [(f"run {run}", "same run") for run in (1, 2, 3)]
     assert [block.drift for block in blocks] == pytest.approx([0.01] * 3)
 
 
-def test_a_strong_series_has_its_baseline_at_the_global_batch() -> None:
+def test_all_jobs_of_a_block_that_timed_one_gpu_are_its_baseline_and_each_counts_once() -> None:
+    """A job of one GPU, and those of two strategies; one timed three epochs, the others two."""
+    study = Study({**VALUES, "strategies": ["single", "dp", "ddp"], "runs": 1})
+    records: Records = {}
+    for cell in cells(study):
+        alone = {"dp": {64: around(2.2, 2.2)}, "ddp": {64: around(2.4, 2.4)}}.get(cell.configuration.strategy)
+        epoch_s = [DDP_S] * 2 if alone else [1.8] * 3
+        records[cell] = on_gpus(timing_record(cell, study.settings, epoch_s, alone), *GPUS[: cell.configuration.gpus])
+    tables = tables_of(records, study)
+    expected_s = (1.8 * 2.2 * 2.4) ** (1 / 3)
+    for block in picked(tables.blocks, scaling="weak"):
+        assert block.baseline_epoch_s == pytest.approx(expected_s)
+    for row in picked(tables.speedup, scaling="weak"):
+        assert (row.blocks, row.other_runs) == (1, False)
+        assert row.speedup.value == pytest.approx(expected_s / DDP_S)
+    assert one(tables.times, strategy="single", batch_per_gpu=64).epoch_s.value == pytest.approx(expected_s)
+
+
+GPUS = ("GPU-a", "GPU-b")
+
+
+def test_a_strong_series_has_its_baseline_at_the_global_batch_in_the_block() -> None:
+    """Three jobs of a run timed one GPU at the global batch: ddp at 64 and at 128, and one of one GPU."""
+    study = Study({**VALUES, "batch_per_gpu": [64, 128]})
     own = {run: {**in_jobs()[run], 128: around(1.8, 1.8)} for run in (1, 2, 3)}
-    row = speedup(tables_of(measured(own)), "strong")
+    row = speedup(tables_of(measured(own, study), study), "strong")
     assert (row.status, row.blocks) == ("ok", 3)
-    assert row.baseline_epoch_s.value == pytest.approx(1.9162, rel=1e-4), "of all that timed one GPU at 128"
+    slower = [1 + 0.01 * run for run in (1, 2, 3)]
+    expected = [(1.8 * 1.8 * ALONE_S * factor) ** (1 / 3) / (DDP_S * factor) for factor in slower]
+    assert list(row.speedup.blocks.values()) == pytest.approx(expected)
     assert row.epoch_s.value * row.speedup.value == pytest.approx(row.baseline_epoch_s.value)
 
 
@@ -94,7 +121,6 @@ def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
     tables = tables_of(measured(in_jobs(drift=0.05)))
     row = speedup(tables)
     assert (row.status, row.blocks, row.drifted) == ("ok", 3, 3)
-    assert row.speedup.value == pytest.approx(ALONE_S / DDP_S), "the mean of before and after"
     assert "one device alone drifted in run 1 by +5.0 %, run 2 by +5.0 %, run 3 by +5.0 %" in row.reason
     drifted = one(tables.counts, what="a baseline drifted")
     assert (drifted.number, drifted.of) == (3, 3)
@@ -113,10 +139,26 @@ def test_runs_without_a_baseline_of_their_own_are_set_against_the_cell_on_their_
     assert row.speedup.value == pytest.approx(ALONE_S / DDP_S)
     assert row.speedup.low == pytest.approx(row.speedup.high), "servers drop out"
     assert isnan(row.drift)
-    assert {block.baseline for block in picked(tables.blocks, status="ok")} == {"own cells"}
+    assert {block.baseline for block in picked(tables.blocks, status="ok")} == {"same run"}
 
 
-ELSEWHERE = "none of its devices was measured alone at batch 64"
+def test_epochs_of_version_1_are_without_the_barrier_that_was_in_their_clock() -> None:
+    """Every process's own clock stopped before it: 0.1 s of each epoch was waiting for the others."""
+    records = measured()
+    for cell, record in records.items():
+        older = older_timing_record(cell, STUDY.settings, record["scopes"]["compute"]["epoch_s"])
+        scope = older["scopes"]["compute"]
+        scope["rank_epoch_s"] = [[seconds - 0.1, seconds - 0.2] for seconds in scope["epoch_s"]]
+        records[cell] = {**older, "hardware": record["hardware"]}
+    tables = tables_of(records)
+    for run in picked(tables.runs, **DDP):
+        assert run.epoch_s == pytest.approx(DDP_S * (1 + 0.01 * run.run) - 0.1)
+    times = one(tables.times, **DDP)
+    assert times.first_timed_epoch_s == pytest.approx(DDP_S * 1.02 - 0.1)
+    assert times.epoch_s.high < DDP_S
+
+
+ELSEWHERE = "one device alone at batch 64 was not measured on its server"
 
 
 def with_single_elsewhere(*runs: int) -> Tables:
@@ -137,8 +179,25 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_named() -> None:
     assert (left_out.block, left_out.reason) == ("run 2", ELSEWHERE)
 
 
+def test_a_mark_says_that_the_printed_times_are_of_other_runs() -> None:
+    """One GPU was timed in three runs, and one of them was on a server without ddp; so ddp has two blocks."""
+    everywhere, elsewhere = speedup(tables_of(measured())), with_single_elsewhere(2)
+    assert (everywhere.blocks, everywhere.other_runs) == (3, False)
+    row, times = speedup(elsewhere), one(elsewhere.times, **DDP)
+    assert (row.blocks, row.other_runs) == (2, True)
+    assert row.speedup.value == pytest.approx(row.baseline_epoch_s.value / row.epoch_s.value, rel=1e-12)
+    assert times.epoch_s.value == pytest.approx(DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)), "all of its runs"
+    alone, together = (one(elsewhere.answer, gpus=gpus) for gpus in (1, 2))
+    assert together.other_runs and together.epoch_s == times.epoch_s, "the answer has the times of the table"
+    assert alone.epoch_s == one(elsewhere.times, strategy="single", batch_per_gpu=64).epoch_s
+    communication = one(elsewhere.communication, **DDP)
+    assert communication.other_runs and one(elsewhere.bandwidth, **DDP).other_runs
+    assert communication.compute_s == pytest.approx(row.baseline_epoch_s.value / 2)
+    assert communication.compute_s + communication.communication_s.value == pytest.approx(communication.epoch_s)
+
+
 def test_runs_that_share_a_baseline_are_one_block() -> None:
-    """They are not independent: two runs on one server, and one GPU alone was timed there once."""
+    """They are not independent: three runs on one server, and one GPU alone was timed there once."""
     records = {
         cell: on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.configuration.gpus]])
         for cell, record in measured().items()
@@ -147,12 +206,13 @@ def test_runs_that_share_a_baseline_are_one_block() -> None:
     row = speedup(tables_of(records))
     assert (row.blocks, row.speedup.kind) == (1, "one run")
     assert row.baseline_epoch_s.value == pytest.approx(ALONE_S * 1.01)
-    assert row.epoch_s.value == pytest.approx(DDP_S * 1.02)
+    assert row.epoch_s.value == pytest.approx(DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3))
+    assert row.other_runs is False, "one server: the quotient of the printed times is the speedup"
 
 
 @pytest.mark.parametrize(
     ("runs", "kind", "reason"),
-    [(1, "one run", "one block"), (2, "interval", ""), (3, "interval", "")],
+    [(1, "one run", "no interval: one run"), (2, "two machines", "no interval: 2 machines"), (3, "interval", "")],
 )
 def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     study = Study({**VALUES, "runs": runs})
@@ -163,5 +223,5 @@ def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     bandwidth = one(tables.bandwidth, **DDP)
     assert bandwidth.status == ("ok" if kind == "interval" else "not resolvable")
     assert reason in bandwidth.reason
-    assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing"
+    assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing, nor do two"
     assert one(tables.counts, what="communication takes time").of == (kind == "interval")

@@ -3,8 +3,9 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,6 +14,9 @@ import numpy as np
 import pytest
 
 from dpscale.formulas.figure import Figure
+from dpscale.formulas.rounded import Rounded
+from dpscale.present.text.numbers import value_of
+from dpscale.tables.column import MULTIPLES
 from recorded import recorded_tables
 
 STUDIES = {
@@ -29,8 +33,9 @@ STUDENT = (
     12.7062047364, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818366, 2.4469118511, 2.3646242516, 2.3060041352,
     2.2621571628, 2.2281388520,
 )  # fmt: skip
+PLACE = ("strategy", "gpus", "batch_per_gpu")
 Record = dict[str, Any]
-Timed = list[tuple[str, float]]  # server, and a time or a ratio
+Block = tuple[str, int]  # a server, and a run on it
 
 
 class Recomputed:
@@ -47,47 +52,89 @@ class Recomputed:
                 self.server |= {known: min(joined) for known, of in self.server.items() if of in joined}
                 self.server |= dict.fromkeys((first, place), min(joined))
 
-    def at(self, record: Record) -> str:
+    def block(self, record: Record) -> Block:
         place = places(record)[0]
-        return self.server.get(place, place)
+        return self.server.get(place, place), record["cell"]["run"]
 
-    def steps(self, *place: str | int) -> int:
+    def at(self, *place: str | int, scope: str) -> list[Record]:
+        """The records of a configuration that have a scope."""
+        return [record for record in self.timing if is_at(record, *place) and scope in record["scopes"]]
+
+    def steps(self, *place: str | int, scope: str, full: bool = False) -> int:
         """Of an epoch."""
-        found = (one["scopes"]["compute"] for one in self.timing if is_at(one, *place) and "compute" in one["scopes"])
-        return int(next(found)["steps_per_epoch"])
+        found = self.at(*place, scope=scope)[0]["scopes"][scope]
+        return int(found["full_steps_per_epoch" if full else "steps_per_epoch"])
 
-    def one_gpu(self, batch: int, scope: str) -> Timed:
-        """Epochs of one GPU at a batch: cells of its own, and the means of before and after in the jobs of several."""
-        found = [
-            (self.at(record), epoch_s(record["scopes"][scope]))
-            for record in self.timing
-            if is_at(record, "single", 1, batch) and scope in record["scopes"]
-        ]
+    def jobs(self, batch: int, scope: str) -> list[tuple[Record, float]]:
+        """Epochs of one GPU at a batch, and the records that have them: of one GPU, and in the jobs of several."""
+        found = [(record, epoch_s(record["scopes"][scope])) for record in self.at("single", 1, batch, scope=scope)]
         for record in self.timing:
             for around in record.get("alone") or ():
                 if around["batch_per_gpu"] == batch and around["status"] == "ok" and scope in around["scopes"]:
-                    found.append((self.at(record), alone_s(around, scope)))
+                    found.append((record, mean([epoch_s(half) for half in around["scopes"][scope].values()])))
         return found
 
-    def ratios(self, strategy: str, gpus: int, batch: int, scope: str) -> Timed:
-        """T(1,b) / T(N,b) of every block."""
-        found, shared = [], defaultdict(list)
-        singles = [one for one in self.timing if is_at(one, "single", 1, batch) and scope in one["scopes"]]
-        for record in self.timing:
-            if not is_at(record, strategy, gpus, batch) or scope not in record["scopes"]:
-                continue
-            own = [around for around in record.get("alone") or () if around["batch_per_gpu"] == batch]
-            if own and own[0]["status"] == "ok" and scope in own[0]["scopes"]:
-                found.append((self.at(record), alone_s(own[0], scope) / epoch_s(record["scopes"][scope])))
-                continue
-            on_its_gpus = [one for place in places(record) for one in singles if places(one)[0] == place]
-            here = [one for one in on_its_gpus if places(one)[0] == places(on_its_gpus[0])[0]]
-            if here:
-                nearest = min(here, key=lambda one: (one["cell"]["run"] != record["cell"]["run"], apart(one, record)))
-                shared[singles.index(nearest)].append(epoch_s(record["scopes"][scope]))
-        for number, epochs in shared.items():
-            found.append((self.at(singles[number]), epoch_s(singles[number]["scopes"][scope]) / float(np.mean(epochs))))
+    def one_gpu(self, batch: int, scope: str) -> dict[Block, float]:
+        """T(1,b) of every run on a server that timed it."""
+        seconds = defaultdict(list)
+        for record, epoch in self.jobs(batch, scope):
+            seconds[self.block(record)].append(epoch)
+        return {block: mean(of) for block, of in seconds.items()}
+
+    def epochs(self, *place: str | int, scope: str) -> dict[Block, float]:
+        """T(N,b) of every run."""
+        return {self.block(record): epoch_s(record["scopes"][scope]) for record in self.at(*place, scope=scope)}
+
+    def pairs(self, *place: str | int, scope: str, batch: int) -> dict[Block, tuple[float, float]]:
+        """T(1,batch) and T(N,b) by the block of the first."""
+        alone, jobs, sharing = self.one_gpu(batch, scope), self.jobs(batch, scope), defaultdict(list)
+        for record in self.at(*place, scope=scope):
+            server, run = self.block(record)
+            there = [job for job, _ in jobs if self.block(job)[0] == server]
+            if (server, run) in alone or there:
+                own = (server, run)
+                nearest = own if own in alone else self.block(min(there, key=lambda job: apart(job, record)))
+                sharing[nearest].append(epoch_s(record["scopes"][scope]))
+        return {block: (alone[block], mean(epochs)) for block, epochs in sharing.items()}
+
+    def ratios(self, *place: str | int, scope: str, batch: int) -> dict[Block, float]:
+        return {block: one / more for block, (one, more) in self.pairs(*place, scope=scope, batch=batch).items()}
+
+    def is_uneven(self, *place: str | int, scope: str) -> bool:
+        """Whether half of the steps of a run lie further apart than 2 % of their median."""
+        steps = [record["scopes"][scope]["step_s_quantiles"] for record in self.at(*place, scope=scope)]
+        return any(step["p75"] - step["p25"] > 0.02 * step["median"] for step in steps)
+
+    def lent(self, strategy: str, gpus: int, batch: int) -> list[list[float]]:
+        """Logarithms of the speedups of the other configurations whose spread two servers borrow."""
+        found = []
+        for other in {tuple(record["cell"][name] for name in PLACE) for record in self.timing} - {
+            (strategy, gpus, batch)
+        }:
+            for scope in ("compute", "end_to_end") if other[1] > 1 else ():
+                ratios = self.ratios(*other, scope=scope, batch=other[2])
+                if len({server for server, _ in ratios}) < 2 or not self.is_uneven(*other, scope=scope):
+                    continue
+                if self.steps(*other, scope=scope, full=True) >= 10:
+                    found.append(units_of(ratios))
         return found
+
+    def speedup(self, *place: Any, scope: str, batch: int) -> Sequence[float]:
+        """Value, low and high; of two servers with the spread of others, where steps are uneven."""
+        ratios = self.ratios(*place, scope=scope, batch=batch)
+        units = units_of(ratios)
+        if len({server for server, _ in ratios}) != 2:
+            return over_servers(ratios)
+        variance, freedom = float(np.var(units, ddof=1)), 1
+        if self.is_uneven(*place, scope=scope):
+            lent = self.lent(*place) if batch == place[2] else []
+            if len(lent) < 3:
+                return over_servers(ratios)
+            others = sum((len(of) - 1) * np.var(of, ddof=1) for of in lent) / sum(len(of) - 1 for of in lent)
+            variance, freedom = (variance + float(others)) / 2, 2
+        reach = STUDENT[freedom - 1] * math.sqrt(variance / 2)
+        centre = float(np.mean(units))
+        return math.exp(centre), math.exp(centre - reach), math.exp(centre + reach)
 
 
 def places(record: Record) -> list[str]:
@@ -99,11 +146,13 @@ def is_at(record: Record, *place: str | int) -> bool:
 
 
 def epoch_s(scope: Record) -> float:
-    return float(median(scope["epoch_s"]))
+    """Every rank's own clock, of which the slowest counts: `epoch_s` of version 1 holds a barrier too."""
+    return float(median(max(ranks) for ranks in scope["rank_epoch_s"]))
 
 
-def alone_s(around: Record, scope: str) -> float:
-    return (epoch_s(around["scopes"][scope]["before"]) + epoch_s(around["scopes"][scope]["after"])) / 2
+def mean(seconds: Sequence[float]) -> float:
+    """Of logarithms."""
+    return math.exp(sum(map(math.log, seconds)) / len(seconds))
 
 
 def apart(one: Record, other: Record) -> float:
@@ -111,17 +160,24 @@ def apart(one: Record, other: Record) -> float:
     return abs((starts[0] - starts[1]).total_seconds())
 
 
-def over_servers(timed: Iterable[tuple[str, float]]) -> Sequence[float]:
-    """Value, low and high: of logarithms, over the means of servers, or over the runs of the only one."""
+def units_of(blocks: Mapping[Block, float]) -> list[float]:
+    """Logarithms: of every server the mean, or those of the runs of the only one."""
     by_server = defaultdict(list)
-    for server, value in timed:
+    for (server, _), value in blocks.items():
         by_server[server].append(math.log(value))
-    units = [float(np.mean(of)) for of in by_server.values()] if len(by_server) > 1 else next(iter(by_server.values()))
+    return [float(np.mean(of)) for of in by_server.values()] if len(by_server) > 1 else next(iter(by_server.values()))
+
+
+def over_servers(blocks: Mapping[Block, float]) -> Sequence[float]:
+    """Value, low and high: of three units or more Student's interval, of two their own values."""
+    units = units_of(blocks)
     if len(units) == 1:
         return math.exp(units[0]), math.nan, math.nan
-    mean = float(np.mean(units))
+    centre = float(np.mean(units))
+    if len(units) == 2:
+        return math.exp(centre), math.exp(min(units)), math.exp(max(units))
     reach = STUDENT[len(units) - 2] * np.std(units, ddof=1) / math.sqrt(len(units))
-    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
+    return math.exp(centre), math.exp(centre - reach), math.exp(centre + reach)
 
 
 def is_figure(found: Figure, expected: Sequence[float]) -> bool:
@@ -129,26 +185,86 @@ def is_figure(found: Figure, expected: Sequence[float]) -> bool:
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_tables_1_to_3_are_what_the_records_give(root: Path, study: str) -> None:
+def test_speedups_and_what_follows_are_what_the_records_give(root: Path, study: str) -> None:
     tables, records = recorded_tables(root, study, STUDIES[study]), Recomputed(root / "results" / study)
     bandwidths = {tuple(row.point.values()): row for row in tables.bandwidth if row.scope == "compute"}
     communication = {tuple(row.point.values()): row for row in tables.communication if row.scope == "compute"}
-    weak = [row for row in tables.speedup if (row.scaling, row.scope, row.status) == ("weak", "compute", "ok")]
-    assert weak
-    for row in weak:
+    compared = [row for row in tables.speedup if row.status == "ok"]
+    assert compared
+    for row in compared:
         place = row.strategy, row.gpus, row.batch_per_gpu
-        speedup, low, high = over_servers(records.ratios(*place, row.scope))
-        alone = over_servers(records.one_gpu(row.batch_per_gpu, row.scope))
-        epochs = [alone[0] / ratio for ratio in (speedup, high, low)]
-        e1 = [epoch - alone[0] / row.gpus for epoch in epochs]
-        assert is_figure(row.speedup, (speedup, low, high)), place
+        batch = row.global_batch if row.scaling == "strong" else row.batch_per_gpu
+        pairs = records.pairs(*place, scope=row.scope, batch=batch)
+        alone, epochs = (over_servers({block: pair[of] for block, pair in pairs.items()}) for of in (0, 1))
+        speedup = records.speedup(*place, scope=row.scope, batch=batch)
+        assert is_figure(row.speedup, speedup), place
         assert is_figure(row.baseline_epoch_s, alone), place
         assert is_figure(row.epoch_s, epochs), place
-        assert is_figure(communication[tuple(row.point.values())].communication_s, e1), place
-        bandwidth = bandwidths[tuple(row.point.values())]
-        assert bandwidth.bandwidth_gb_s.is_known == (e1[1] > 0), place
-        if e1[1] > 0:
-            sent = 2 * (row.gpus - 1) / row.gpus * bandwidth.gradient_bytes
-            steps = records.steps(*place)
-            found = bandwidth.bandwidth_gb_s
-            assert is_figure(found, [sent * steps / seconds / 1e9 for seconds in (e1[0], e1[2], e1[1])]), place
+        assert row.speedup.value == pytest.approx(alone[0] / epochs[0], rel=1e-9), place
+        if row.scaling == "weak" and row.scope == "compute":
+            e1 = [alone[0] * (1 / ratio - 1 / row.gpus) for ratio in (speedup[0], speedup[2], speedup[1])]
+            found = communication[tuple(row.point.values())]
+            assert is_figure(found.communication_s, e1), place
+            assert found.compute_s + found.communication_s.value == pytest.approx(row.epoch_s.value), place
+            bandwidth = bandwidths[tuple(row.point.values())]
+            is_sure = found.communication_s.has_interval and e1[1] > 0
+            assert bandwidth.bandwidth_gb_s.is_known == is_sure, place
+            if is_sure:
+                sent = 2 * (row.gpus - 1) / row.gpus * bandwidth.gradient_bytes
+                sent *= records.steps(*place, scope="compute") / 1e9
+                assert is_figure(bandwidth.bandwidth_gb_s, [sent / seconds for seconds in (e1[0], e1[2], e1[1])]), place
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_printed_times_were_measured(root: Path, study: str) -> None:
+    """Each is the mean over servers of its own runs, and lies within their range."""
+    tables, records = recorded_tables(root, study, STUDIES[study]), Recomputed(root / "results" / study)
+    timed = [row for row in tables.times if row.epoch_s.is_known]
+    assert timed
+    for row in timed:
+        place = row.strategy, row.gpus, row.batch_per_gpu
+        is_single = row.strategy == "single"
+        runs = records.one_gpu(row.batch_per_gpu, row.scope) if is_single else records.epochs(*place, scope=row.scope)
+        assert is_figure(row.epoch_s, over_servers(runs)), place
+        assert min(runs.values()) <= row.epoch_s.value * (1 + 1e-12), place
+        assert row.epoch_s.value <= max(runs.values()) * (1 + 1e-12), place
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_quotient_of_printed_times_is_the_printed_speedup_or_the_row_has_a_mark(root: Path, study: str) -> None:
+    tables = recorded_tables(root, study, STUDIES[study])
+    times = {(row.strategy, row.gpus, row.batch_per_gpu, row.scope): row.epoch_s for row in tables.times}
+    for row in (row for row in tables.speedup if row.status == "ok"):
+        batch = row.global_batch if row.scaling == "strong" else row.batch_per_gpu
+        one, more = times["single", 1, batch, row.scope], times[row.strategy, row.gpus, row.batch_per_gpu, row.scope]
+        assert row.other_runs == (row.speedup.value != pytest.approx(one.value / more.value, rel=1e-9))
+        if not row.other_runs:
+            printed = Rounded.of(Decimal(value_of(row.speedup, MULTIPLES)))
+            assert printed.meets(Rounded.of(Decimal(value_of(one))) / Rounded.of(Decimal(value_of(more))))
+
+
+def test_of_which_studies_every_run_measured_everything(root: Path) -> None:
+    """The others have marks: jobs of a cluster, which land anywhere."""
+    marked = {
+        study: [row.other_runs for row in recorded_tables(root, study, config).speedup if row.status == "ok"]
+        for study, config in STUDIES.items()
+    }
+    without = {study for study, marks in marked.items() if not any(marks)}
+    assert without == {"recorded-gpt", "recorded-resnet50", "recorded-wide-mlp"}
+
+
+@pytest.mark.parametrize("study", ["recorded", "recorded-h200-4", "recorded-gpt"])
+def test_what_loading_costs_is_the_mean_of_what_it_costs_in_each_run(root: Path, study: str) -> None:
+    tables, records = recorded_tables(root, study, STUDIES[study]), Recomputed(root / "results" / study)
+    assert tables.scopes
+    for row in tables.scopes:
+        place = row.strategy, row.gpus, row.batch_per_gpu
+        compute, loaded = (
+            records.one_gpu(row.batch_per_gpu, scope) if row.gpus == 1 else records.epochs(*place, scope=scope)
+            for scope in ("compute", "end_to_end")
+        )
+        by_server = defaultdict(list)
+        for block in loaded.keys() & compute.keys():
+            by_server[block[0]].append(loaded[block] - compute[block])
+        expected_s = np.mean([np.mean(differences) for differences in by_server.values()])
+        assert row.loader_s.value == pytest.approx(expected_s, abs=1e-9), place

@@ -5,8 +5,10 @@ from pathlib import Path
 import openpyxl
 import pytest
 
+from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.reading.own_table import read_table
-from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published
+from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published, Spot
+from dpscale.audit.verdicts import OF_OTHER_RUNS
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -162,3 +164,30 @@ def test_a_workbook_is_read_as_it_shows_its_numbers(tmp_path: Path) -> None:
     book.save(tmp_path / "t.xlsx")
     (study,) = read_table(tmp_path / "t.xlsx")
     assert shown(study) == "\nepoch_s: 32x1 9.00, 32x2 5\nefficiency: 32x2 90.0 %\n"
+
+
+NOTE = "# † other runs: the times are of other machines\n"
+ROWS = "batch,gpus,time (s),speedup\n32,1,9.0,\n32,2,5.0,1.20† [1.1; 1.3]\n128,1,8.0,\n128,2,5.0,1.60\n"
+
+
+def test_figures_with_this_projects_mark_are_not_held_against_the_times(tmp_path: Path) -> None:
+    (study,) = read_table(written(tmp_path, NOTE + ROWS))
+    assert shown(study) == "\nepoch_s: 32x1 9.0, 32x2 5.0, 128x1 8.0, 128x2 5.0\nspeedup: 128x2 1.60\n"
+    assert {name: [*table] for name, table in study.of_other_runs.items()} == {"speedup": [Spot(32, 2)]}
+    record = audit(study)
+    assert not is_faulty(record)
+    (cell,) = (cell for cell in record["cells"] if cell["verdict"] == "not checkable")
+    assert (cell["published"], cell["why"], cell["corrected"]) == ("1.20", OF_OTHER_RUNS, None)
+    assert any("1 figure of other runs" in row["sentence"] for row in record["findings"])
+
+
+def test_the_mark_may_stand_in_the_column_of_states(tmp_path: Path) -> None:
+    rows = "batch,gpus,time (s),time state,speedup,speedup state\n32,1,9.0,,,\n32,2,5.0,,1.20,† other runs\n"
+    (study,) = read_table(written(tmp_path, NOTE + rows))
+    assert study.of_other_runs and not study.quantities
+
+
+def test_the_same_sign_without_the_note_is_a_footnote_like_any_other(tmp_path: Path) -> None:
+    (study,) = read_table(written(tmp_path, ROWS))
+    assert not study.of_other_runs
+    assert is_faulty(audit(study)), "9.0 / 5.0 is not 1.20"

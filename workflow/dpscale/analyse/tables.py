@@ -113,7 +113,7 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
     )
     tables = replace(
         tables,
-        scopes=list(scopes_rows(tables.times, tables.speedup, tables.runs)),
+        scopes=list(scopes_rows(tables.times, tables.speedup)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
         origins=list(origins_rows(tables.records)),

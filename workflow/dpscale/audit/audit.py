@@ -68,9 +68,10 @@ def _cells(reading: Reading) -> Iterator[AuditRow]:
     published = reading.published
     defined = corrected(reading)
     printed = {(name, place): (str(time), "s") for name, place, time in published.times}
-    for name in reading.found:
+    for name in (*reading.found, *published.of_other_runs):
         unit = (published.bandwidth_unit if name == "bandwidth" else None) or _UNITS.get(name, "")
-        printed |= {(name, place): (str(number), unit) for place, number in published.quantities[name].items()}
+        figures = {**published.quantities.get(name, {}), **published.of_other_runs.get(name, {})}
+        printed |= {(name, place): (str(number), unit) for place, number in figures.items()}
     for name, place in {**printed, **defined}:
         shown, unit = printed.get((name, place), ("", ""))
         verdict = reading.verdicts.get((name, place), FigureVerdict(""))

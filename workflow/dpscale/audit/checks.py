@@ -64,12 +64,14 @@ def _table(reading: Reading, quantity: str) -> Printed:
 def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
     """Cells that the convention of their column does not give, or whose column has none."""
     for (quantity, place), verdict in reading.verdicts.items():
+        if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
+            continue
         printed, factor = reading.published.quantities[quantity][place], reading.found[quantity].factor
         given = f"; the times give {given_like(printed, verdict.given)}" if verdict.given else ""
         detail = f"{NAMES[quantity]} {printed}{given}{f': {verdict.why}' if verdict.why else ''}"
         if verdict.state == ANOTHER_RUN:
             yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
-        elif verdict.state == UNEXPLAINED:
+        else:
             detail += f"; all cells are {number(factor.value)} times what the times give" if factor else ""
             is_wrong = quantity not in _MAY_BE_MEASURED or reading.found[quantity].best
             yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
@@ -232,6 +234,8 @@ def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
 def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
     """N GPUs more than N times as fast as one: something else must have changed too."""
     for place in several(reading.published.places):
+        if reading.published.is_of_other_runs(place):
+            continue
         efficiency = corrected.figure("efficiency", reading.published, clocks(reading.published)[0], place)
         if not isinstance(efficiency, str) and efficiency.low > 1:
             share = f"{efficiency.value * 100:.1f} % of {gpus_words(place.gpus)}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dpscale.audit.conventions import Clock, clocks
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found, several
-from dpscale.audit.verdicts import Cell, Reading
+from dpscale.audit.verdicts import OF_OTHER_RUNS, Cell, Reading
 from dpscale.formulas import scaling
 from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.rounded import Rounded
@@ -27,8 +27,17 @@ def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
     for quantity in _FIGURES:
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
         times = clock_of(published, reading.found.get("speedup" if of_speedup else "communication_s"))
-        found |= {(quantity, at): figure(quantity, published, times, at) for at in several(published.places)}
+        found |= {
+            (quantity, at): _figure_of_its_runs(quantity, published, times, at) for at in several(published.places)
+        }
     return found
+
+
+def _figure_of_its_runs(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded | str:
+    """A figure under the definitions; or that its table has no times of the runs that it is formed in."""
+    if published.is_of_other_runs(place) and quantity != "images_per_s":
+        return OF_OTHER_RUNS
+    return figure(quantity, published, times, place)
 
 
 def figure(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded | str:

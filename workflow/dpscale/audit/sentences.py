@@ -62,6 +62,9 @@ def remarks(reading: Reading) -> Iterator[tuple[str, str]]:
     published = reading.published
     if published.assumed:
         yield "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
+    if count := sum(map(len, published.of_other_runs.values())):
+        figures = f"{count} figure{'s' if count > 1 else ''} of other runs than these"
+        yield "left out", f"Not held against the times: {figures}, as the table says."
     for what in published.left_out:
         yield "left out", f"{what}."
     if published.gpu and not published.chip and not published.peak_tflop_s:

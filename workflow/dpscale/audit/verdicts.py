@@ -11,6 +11,7 @@ from dpscale.formulas.rounded import Number, Rounded
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
 
+OF_OTHER_RUNS = "the table says that it is formed in other runs than its times are of"
 # A figure this near to what the times give may be of another run of the same.
 _NEAR = 0.02
 
@@ -62,6 +63,8 @@ def _read(published: Published) -> Reading:
             published = replace(published, quantities={**published.quantities, name: cut})
         for place in published.quantities[name]:
             verdicts[name, place] = _verdict(published, outcome, place, verdicts)
+    for name, table in published.of_other_runs.items():
+        verdicts |= dict.fromkeys([(name, place) for place in table], FigureVerdict(UNKNOWN, None, OF_OTHER_RUNS))
     return Reading(published, found, verdicts)
 
 

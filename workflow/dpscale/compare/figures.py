@@ -53,9 +53,9 @@ def change(first: Figure, second: Figure) -> Figure:
 SUBJECTS = (
     Subject(
         "Epoch time",
-        "Epoch and step time of the runs of each study",
+        "Epoch and step time",
         "times",
-        ("measured_epoch_s", "measured_step_s"),
+        ("epoch_s", "step_s"),
         above="slower",
         below="faster",
     ),

@@ -74,7 +74,7 @@ def _forests(pair: Pair, terms: Terms) -> Iterator[Forest]:
 
 
 def _group(group: ComparedGroupsRow, pair: Pair, terms: Terms) -> ForestGroup:
-    epochs = [row for row in pair.figures if row.quantity == "measured_epoch_s" and row.outcome]
+    epochs = [row for row in pair.figures if (row.table, row.quantity) == ("times", "epoch_s") and row.outcome]
     here = in_order(row for row in epochs if _group_of(row) == _group_of(group))
     changes = {POOLED: group.change, **{whole(row.batch_per_gpu): row.change for row in here}}
     marks = {label: change.map(PERCENT.of) for label, change in changes.items()}

@@ -14,6 +14,7 @@ from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
+from dpscale.records.timed import epochs_s
 from dpscale.schemas.settings import SETTINGS
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import Row
@@ -30,8 +31,8 @@ _TABLES_OF: Mapping[type[AnyCell], Sequence[str]] = {
 }
 # Columns that tell rows of one configuration apart: they become part of a figure's name.
 _NAMING = ("scope", "scaling")
-# What a timing record has of every epoch of a scope, and what the tables call it.
-_OF_TIMED_EPOCHS = {"epoch_s": "epoch_s", "step_s_median": "step_s", "energy_j": "energy_j"}
+# What a timing record has of every epoch of a scope beside its time, and what the tables call it.
+_OF_TIMED_EPOCHS = {"step_s_median": "step_s", "energy_j": "energy_j"}
 _OF_TRAINED_EPOCHS = (
     "training_loss", "training_accuracy", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy",
     "learning_rate", "epoch_s", "images_per_s", "gpu_s", "energy_j",
@@ -126,7 +127,7 @@ def _of_study(
     figures = {
         f"answer/{row.gpus}/{name}": value
         for row in answer
-        for name, value in row.flat().items()
+        for name, value in _numbers(row).items()
         if isinstance(value, float)
     }
     config = _flat(study.values)
@@ -164,7 +165,9 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
 def _timing_curves(record: Record) -> Iterator[Curve]:
     """What was timed of every epoch, by scope."""
     for scope, timed in record["scopes"].items():
-        clock_s = [_seconds(record["started_at"]) + elapsed_s for elapsed_s in accumulate(timed["epoch_s"])]
+        seconds = epochs_s(timed)
+        clock_s = [_seconds(record["started_at"]) + elapsed_s for elapsed_s in accumulate(seconds)]
+        yield from _curve(f"{scope}/epoch_s", "epoch", clock_s, seconds)
         for name, column in _OF_TIMED_EPOCHS.items():
             yield from _curve(f"{scope}/{column}", "epoch", clock_s, timed.get(name) or ())
 
@@ -198,9 +201,23 @@ def _figures(labels: Mapping[str, Any], tables: Mapping[str, Sequence[Row]]) -> 
         known = {label: value for label, value in labels.items() if table and label in table[0].columns()}
         for row in (row for row in table if all(getattr(row, label) == value for label, value in known.items())):
             place = [name, *(getattr(row, part) for part in _NAMING if part in row.columns())]
-            for column, value in row.flat().items():
-                if column not in labels and isinstance(value, int | float) and not isinstance(value, bool):
+            for column, value in _numbers(row).items():
+                if column not in labels:
                     yield "/".join([*place, column]), float(value)
+
+
+def _numbers(row: Row) -> dict[str, int | float]:
+    """The numbers of a row's file. Values of two servers or runs are left out: a tracker would show them as the ends of
+    an interval."""
+    of_two = [
+        column for name, column in row.columns().items() if column.kind == "figure" and getattr(row, name).is_of_two
+    ]
+    values = {end for column in of_two for end in column.names[1:]}
+    return {
+        name: number
+        for name, number in row.flat().items()
+        if isinstance(number, int | float) and not isinstance(number, bool) and name not in values
+    }
 
 
 def _seconds(time: str) -> float:

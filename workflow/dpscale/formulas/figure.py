@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,8 +12,9 @@ Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)
 
 # What `low` and `high` are: a 95 % interval over servers; the same over the runs of one server, which says nothing of
-# another one; or nothing, of one run or for another reason.
-Kind = Literal["interval", "one machine", "one run", "none"]
+# another one; the lower and the higher value of two servers, or of two runs of one; or nothing, of one run or for
+# another reason.
+Kind = Literal["interval", "one machine", "two machines", "two runs", "one run", "none"]
 
 
 class OnServer(NamedTuple):
@@ -36,6 +37,8 @@ class Figure:
     kind: Kind = "none"
     blocks: Mapping[OnServer, float] = field(default_factory=dict, repr=False, compare=False)
     """The figure of every block that it is the mean of, if it is one."""
+    borrowed_from: int = 0
+    """Other configurations whose spread is part of its interval, where it rests on two servers or runs."""
 
     @classmethod
     def of(cls, value: float, low: float = math.nan, high: float = math.nan) -> "Figure":
@@ -58,12 +61,19 @@ class Figure:
 
     @property
     def is_one_machine(self) -> bool:
-        return self.kind == "one machine"
+        """Whether it rests on several runs of one server alone."""
+        return self.kind in ("one machine", "two runs")
+
+    @property
+    def is_of_two(self) -> bool:
+        """Whether its ends are the values of two servers or runs, and no interval."""
+        return self.kind in ("two machines", "two runs")
 
     @property
     def sure(self) -> "Figure":
-        """Of no block, with its 95 % interval if it has one."""
-        return Figure(self.value, self.low, self.high, self.kind) if self.has_interval else Figure(self.value)
+        """Of no block, with its 95 % interval, or the values of two, if it has them."""
+        has_ends = self.has_interval or self.is_of_two
+        return Figure(self.value, self.low, self.high, self.kind) if has_ends else Figure(self.value)
 
     def is_above(self, limit: float) -> bool:
         """Whether its whole interval is."""
@@ -84,8 +94,9 @@ class Figure:
     def map(self, function: Callable[[float], float]) -> "Figure":
         """A monotone function of all that is known of it, block by block too."""
         low, high = function(self.low), function(self.high)
+        low, high = (high, low) if low > high else (low, high)
         blocks = {block: function(value) for block, value in self.blocks.items()}
-        return Figure(function(self.value), *((high, low) if low > high else (low, high)), self.kind, blocks)
+        return replace(self, value=function(self.value), low=low, high=high, blocks=blocks)
 
 
 UNKNOWN = Figure()
@@ -127,11 +138,6 @@ def plus(figure: Figure, other: Figure) -> Figure:
 def multiplied(figure: Figure, factor: float) -> Figure:
     """`factor` is above zero."""
     return figure.map(lambda value: value * factor)
-
-
-def moved(figure: Figure, value: float) -> Figure:
-    """A figure above zero at another value, which fits the numbers beside it, with the same relative interval."""
-    return multiplied(figure, value / figure.value)
 
 
 def share_of(cost: Figure, whole: Figure) -> Figure:

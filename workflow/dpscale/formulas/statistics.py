@@ -1,13 +1,13 @@
 """Figures over blocks with their 95 % intervals, figures derived from them, and what a single process repeats.
 
 A block is what shares processes, GPUs and minutes: a run, or a run and its baseline. Blocks on one server share its
-effect, so servers are the unit of every interval (docs/method.md, "Statistics").
+effect, so servers are the unit of every interval (docs/method/statistics.md).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
@@ -21,13 +21,20 @@ _SCALES: Mapping[Scale, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "linear": (np.asarray, np.asarray),
 }
 
+# Where a speedup rests on two servers (docs/method/statistics.md, "Two servers"): quartiles of a run's steps are uneven
+# that lie further apart than this share of the median; so many other configurations lend their spread, no fewer; and
+# all of them together count as so many servers.
+UNEVEN = 0.02
+LENDERS = 3
+COUNTS_AS = 1
+
 
 def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> Figure:
     """The mean over servers with Student's 95 % interval over them; of logarithms where the scale is `log`.
 
     Blocks on one server are averaged first. Where all are on one server, the interval is over its blocks, and of kind
-    `one machine`; one block has none. Raises ValueError without a block, and, on the scale `log`, for a figure that is
-    not above zero.
+    `one machine`. Two servers, or two blocks of one, have no interval: their values are the ends. One block has none.
+    Raises ValueError without a block, and, on the scale `log`, for a figure that is not above zero.
     """
     values = np.array(list(values_by_block.values()), dtype=float)
     if not len(values):
@@ -39,14 +46,84 @@ def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale =
     there, back = _SCALES[scale]
     scaled = there(units)
     mean = float(scaled.mean())
+    is_one_server = len({block.server for block in blocks}) == 1
     if len(units) == 1:
         return Figure(float(units[0]), kind="one run", blocks=blocks)
-    free = len(units) - 1
+    if len(units) == 2:
+        kind: Kind = "two runs" if is_one_server else "two machines"
+        return Figure(float(back(mean)), float(units.min()), float(units.max()), kind, blocks)
     error = float(scaled.std(ddof=1)) / math.sqrt(len(units))
-    reach = error * float(scipy.special.stdtrit(free, INTERVAL[1]))
-    kind: Kind = "one machine" if len({block.server for block in blocks}) == 1 else "interval"
+    reach = error * float(scipy.special.stdtrit(len(units) - 1, INTERVAL[1]))
+    kind = "one machine" if is_one_server else "interval"
     with np.errstate(over="ignore"):
         return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks)
+
+
+def is_uneven(lower_s: float, upper_s: float, median_s: float) -> bool:
+    """Whether the steps of a run differ in length by more than 2 % of their median, from quartile to quartile.
+
+    Such steps wait for the host, and speedups of them differ between servers by several per cent; those of even steps
+    differ by some tenths of a per cent (recorded studies).
+    """
+    return upper_s - lower_s > UNEVEN * median_s
+
+
+def interval_of_two(speedup: Figure, uneven: bool | None, others: Sequence[Figure]) -> Figure:
+    """A speedup with the 95 % interval that two servers allow; any other figure is returned as it is.
+
+    Where steps are not `uneven`, it is Student's with one degree of freedom, of the two logarithms alone.
+
+    Where they are, two values say little of how much servers differ, and other configurations stand in for a third
+    server. With s^2 the variance of the two logarithms and s0^2 the pooled variance of the others, the variance is
+    (s^2 + s0^2) / 2 with two degrees of freedom. It is the posterior variance under a scaled inverse chi-square prior
+    (Gelman et al., "Bayesian Data Analysis", 3.2) with s0^2 as its scale. The prior has one degree of freedom however
+    many others there are: they were measured on the same servers, and are not independent of each other. So the
+    interval reaches at least 1.52 times as far as the two values are apart to each side.
+
+    Steps are uneven where those of any of its runs are (`is_uneven`): one server may be even and another not.
+    `others` are the speedups of the other uneven configurations of the same environment and settings, with ten full
+    steps in an epoch. Those of at least two units lend, over servers where this is of two servers, and over the runs of
+    one server where this is of two runs. With fewer than three, or where it is not known whether steps are uneven
+    (None), there is no interval.
+    """
+    if not speedup.is_of_two:
+        return speedup
+    own = _Spread.of(speedup)
+    if uneven is False:
+        return _with_interval(speedup, own, borrowed_from=0)
+    spreads = [_Spread.of(other) for other in others if other.is_one_machine == speedup.is_one_machine]
+    lenders = [spread for spread in spreads if spread.freedom > 0]
+    if not uneven or len(lenders) < LENDERS:
+        return speedup
+    pooled = sum(spread.variance * spread.freedom for spread in lenders) / sum(spread.freedom for spread in lenders)
+    freedom = own.freedom + COUNTS_AS
+    variance = (own.variance * own.freedom + pooled * COUNTS_AS) / freedom
+    return _with_interval(speedup, _Spread(variance, freedom), borrowed_from=len(lenders))
+
+
+class _Spread(NamedTuple):
+    """A variance of logarithms between the units of a figure, and its degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+    @classmethod
+    def of(cls, figure: Figure) -> Self:
+        """One unit has no spread, and no degree of freedom."""
+        logarithms = np.log(units_of(figure.blocks))
+        return cls(float(logarithms.var(ddof=1)), len(logarithms) - 1) if len(logarithms) > 1 else cls(math.nan, 0)
+
+
+def _with_interval(figure: Figure, spread: _Spread, borrowed_from: int) -> Figure:
+    """A figure of two units with Student's 95 % interval of logarithms of this spread."""
+    reach = math.sqrt(spread.variance / 2) * float(scipy.special.stdtrit(spread.freedom, INTERVAL[1]))
+    return replace(
+        figure,
+        low=figure.value * _exp(-reach),
+        high=figure.value * _exp(reach),
+        kind="one machine" if figure.is_one_machine else "interval",
+        borrowed_from=borrowed_from,
+    )
 
 
 def best_of(chosen: Figure, of: int, units: int | None = None) -> Figure:

@@ -15,6 +15,7 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, FAILED, CellState, states_of
 from dpscale.records.cost import Costs, gpu_seconds, seconds_of
 from dpscale.records.files import Record
+from dpscale.records.timed import epochs_s
 
 RUNNING, QUEUED = "running", "queued"
 # To estimate the time left may take at most this part of a run's own time: a study may have ten thousand cells.
@@ -177,7 +178,7 @@ def outcome(record: Record) -> str:
 def _figures(record: Record) -> Iterator[str]:
     if record["kind"] == "timing":
         for scope, timed in record["scopes"].items():
-            yield f"{median(timed['epoch_s']):.3g} s {_WITH_WHAT[scope]}"
+            yield f"{median(epochs_s(timed)):.3g} s {_WITH_WHAT[scope]}"
     elif record["kind"] == "training":
         yield f"{median(epoch['epoch_s'] for epoch in record['epochs']):.3g} s per epoch"
         accuracy = record["epochs"][-1]["test_accuracy"]

@@ -292,7 +292,7 @@ class TimingSettings(WholeStepSettings):
     baseline: str = setting(
         "baseline",
         "Where the one-GPU time of a speedup comes from. in_job: every dp and ddp cell also times the plain module on "
-        "its first GPU, before and after. own_cells: from cells of single that share a GPU with it, which costs less "
+        "its first GPU, before and after. own_cells: from cells of single on its server alone, which costs less "
         "and compares hours and servers.",
         "in_job",
         enum=["in_job", "own_cells"],

@@ -7,7 +7,8 @@ from dpscale.tables.quantities import (
     EFFICIENCY,
     EPOCH,
     IS_HEADLINE,
-    ONE_MACHINE,
+    OTHER_RUNS,
+    RESTS_ON,
     SERVERS,
     SPEEDUP,
 )
@@ -32,6 +33,7 @@ class CausesRow(Place, _OfScaling):
     is_reason: bool | None = column(
         "Reason", "Whether it takes enough of the step, where more devices surely lose time."
     )
+    rests_on: str = RESTS_ON
     cost_s: Figure = column("Cost", "What it adds to a step.", MILLISECONDS).shown
     share: Figure = column("Share of the step", "The cost over the whole step.", PERCENT, digits=2).shown
     whole_s: Figure = column("Whole step", "N·b·T / D, with loading if measured.", MILLISECONDS).shown
@@ -53,7 +55,8 @@ class AdviceRow(Place):
     on_gpus: int | None = column("{Devices} of the better one", "How many it runs on.")
     chosen_from: int | None = column("Chosen from", "So many were compared.")
     used_s: float = column("Time of what is used", "Of an epoch.", SECONDS)
-    better_s: float = column("Time of the better one", "Of an epoch: that time, less the saving.", SECONDS)
+    better_s: float = column("Time of the better one", "Of an epoch.", SECONDS)
+    rests_on: str = RESTS_ON
     saving: Figure = column("Saving", "1 less the better one's time over what is used.", PERCENT, digits=2)
     saving_gpu_s: Figure = column("Saving of {device}-seconds", "The same of time times devices.", PERCENT, digits=2)
 
@@ -67,24 +70,22 @@ class AnswerRow(Place):
     blocks: int | None = BLOCKS
     servers: int | None = SERVERS
     is_headline: bool | None = IS_HEADLINE
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
+    other_runs: bool | None = OTHER_RUNS
     epoch_s: Figure = EPOCH
     speedup: Figure = SPEEDUP
     efficiency: Figure = EFFICIENCY
     gpu_s_over_one: Figure = column(
         "{device}-seconds of an epoch over those on 1 {device}",
-        "N·T(N,b) / T(1,b), which is one over the efficiency.",
+        "One over the efficiency: N·T(N,b) / T(1,b) in each run.",
         MULTIPLES,
-        over="blocks",
     )
     limit: float = column("Limit", "More devices are worth it above this speedup: N / 2.", MULTIPLES)
     worth: str = WORTH
-    end_to_end_speedup: Figure = column(
-        "Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES, over="blocks"
-    )
+    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES)
     end_to_end_worth: str = WORTH.but(definition="The same with the DataLoader in the clock.")
     faster_strategy: str = column("Faster strategy", "One whose speedup is surely above this.")
-    faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES, over="blocks")
+    faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES)
 
 
 class CountsRow(Row):

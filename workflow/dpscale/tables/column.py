@@ -50,16 +50,14 @@ Kind = Literal["figure", "number", "count", "text", "flag"]
 class Column:
     """A field of a row class. Labels name devices as `{device}` or `{devices}`: a study has GPUs or workers.
 
-    `digits` are the significant ones that are shown where there is no interval to tell how many make sense. `over` is
-    what a figure is the mean of: `runs`, or `blocks` (runs beside their baselines). `is_shown` is whether the page's
-    table of the class has it. `name` and `kind` are those of the field.
+    `digits` are the significant ones that are shown where there is no interval to tell how many make sense. `is_shown`
+    is whether the page's table of the class has it. `name` and `kind` are those of the field.
     """
 
     label: str
     definition: str
     unit: Unit
     digits: int = 4
-    over: str = "runs"
     is_shown: bool = False
     name: str = ""
     kind: Kind = "text"

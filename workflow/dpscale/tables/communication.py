@@ -25,10 +25,11 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MESSAGE,
     NODES,
-    ONE_MACHINE,
+    OTHER_RUNS,
     PROFILER,
     REASON,
     REPEATABILITY,
+    RESTS_ON,
     RUNS,
     SERVERS,
     STATUS,
@@ -51,12 +52,13 @@ class CommunicationRow(Place):
     blocks: int | None = BLOCKS
     drift: float = DRIFT
     drifted: int | None = DRIFTED
-    one_machine: str = ONE_MACHINE
-    epoch_s: float = EPOCH.shown
+    rests_on: str = RESTS_ON
+    other_runs: bool | None = OTHER_RUNS
+    epoch_s: float = EPOCH.but(definition="T(N,b) of the blocks of this row.").shown
     compute_s: float = column("Compute time", "Of an epoch: T(1,b)/N.", SECONDS).shown
     communication_s: Figure = COMMUNICATION.shown
     communication_share: float = column("Share of the epoch", "Communication time over the epoch time.", PERCENT).shown
-    step_s: float = STEP.but(label="Step, headline")
+    step_s: float = STEP.but(label="Step, headline", definition="t(N,b) of the blocks of this row.")
     communication_step_s: Figure = E1.shown
     ablation_step_s: Figure = E2
     no_sync_step_s: Figure = E2_NO_SYNC
@@ -80,7 +82,8 @@ class BandwidthRow(Place):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
+    other_runs: bool | None = OTHER_RUNS
     parameters: int | None = column("Parameters", "K, trainable ones.")
     allreduce_bytes_per_step: float = column("Allreduce per step", "V = 2·(N−1)/N·K·s, a ring.", MB).shown
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
@@ -127,7 +130,7 @@ class LadderRow(EnvironmentPoint):
         definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
     ).shown
     runs: int | None = RUNS
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
 
 
 class StepsRow(EnvironmentPoint):
@@ -159,7 +162,7 @@ class CollectivesRow(Row):
     runs: int | None = RUNS
     servers: int | None = SERVERS
     n: int | None = N
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     time_s: Figure = column("Time", "Time of one call: mean over runs.", MICROSECONDS).shown
     repeatability: float = REPEATABILITY
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown

@@ -9,6 +9,7 @@ from dpscale.tables.quantities import (
     GLOBAL_BATCH,
     GPUS,
     REASON,
+    RESTS_ON,
     SPEEDUP,
     STATUS,
     STEP,
@@ -25,6 +26,7 @@ class HeldOutRow(Row):
     fewer_gpus: int = column("Predicted from", "The next smaller number of devices.").shown
     batch_per_gpu: int = BATCH.shown
     step_s: float = STEP.but(label="Predicted step", definition="By the model.").shown
+    rests_on: str = RESTS_ON
     measured_step_s: Figure = STEP.but(label="Measured step").shown
     relative_error: float = column("Error", "Predicted over measured step, less 1.", PERCENT, digits=2).shown
     unchanged_relative_error: float = column(

@@ -24,8 +24,20 @@ STATUS = column("Status", "`ok`, or the reason in a word why there is no figure.
 REASON = column("Reason", "What is to be said of the status, in a sentence.")
 RUNS = column("Runs", "Independent processes that measured it.")
 N = column("Timings", "Timings that the figure rests on.")
-BLOCKS = column("Blocks", "Runs beside the baseline of their own GPU, that the figure is the mean of.")
-ONE_MACHINE = column("One machine", "Figures of this row whose 95 % interval is over the runs of one machine.")
+BLOCKS = column("Blocks", "Runs beside one device on the same server, that the figure is the mean of.")
+OTHER_RUNS = column(
+    "Times of other runs",
+    "Whether the times in `times.csv`, of one device and of these, rest on other runs than the speedup.",
+)
+RESTS_ON = column(
+    "Rests on",
+    "Figures of this row that are less than a 95 % interval over servers. `one machine`: the interval is over the runs "
+    "of one. `two machines`, `two runs`: low and high are the two values, and no interval. `one run`: one value.",
+)
+BORROWED_FROM = column(
+    "Borrowed from",
+    "Other configurations whose spread is part of the speedup's interval, which rests on two servers or runs.",
+)
 REPEATABILITY = column(
     "Repeatability",
     "Standard deviation of the timings inside a process, over their mean. It says nothing of another process.",
@@ -58,22 +70,19 @@ HOST = column("Host", "Where the cell ran.")
 COMMIT = column("Commit", "Of the code that measured.")
 DIRTY = column("Dirty", "Whether the code had changes beyond its commit.")
 DATASET_SOURCE = column("Images", "Where the images are from.")
-EPOCH = column("Epoch time", "Time of an epoch, T(N,b): mean over runs.", SECONDS)
-STEP = column("Step time", "Time of a full step, t(N,b): mean over runs.", MILLISECONDS)
+EPOCH = column("Epoch time", "Time of an epoch, T(N,b): mean over servers of their runs.", SECONDS)
+STEP = column("Step time", "Time of a full step, t(N,b): mean over servers of their runs.", MILLISECONDS)
 THROUGHPUT = column("Throughput", "Images of an epoch over its time, D / T.", IMAGES_PER_S)
 STEPS_PER_EPOCH = column("Steps per epoch", "⌈D / (N·b)⌉.")
 FULL_STEPS = column("Full steps per epoch", "⌊D / (N·b)⌋.")
 IS_HEADLINE = column("In findings and verdict", "Whether an epoch has ten full steps; others are in tables alone.")
 ENERGY = column("Energy", "Energy of all GPUs, by their own counters.", JOULES)
-SPEEDUP = column(
-    "Speedup", "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).", MULTIPLES, over="blocks"
-)
-EFFICIENCY = column("Efficiency", "Speedup over the number of devices, S / N.", PERCENT, over="blocks")
+SPEEDUP = column("Speedup", "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).", MULTIPLES)
+EFFICIENCY = column("Efficiency", "Speedup over the number of devices, S / N.", PERCENT)
 COMMUNICATION = column(
     "Communication time",
     "Of an epoch, by subtraction (E1): T(N,b) − T(1,b)/N, every overhead included.",
     SECONDS,
-    over="blocks",
 )
 BANDWIDTH = column("Bandwidth", "Bytes of a ring allreduce over the communication time (E1).", GB_PER_S)
 BANDWIDTH_AT_LEAST = column(
@@ -108,7 +117,6 @@ E1 = column(
     "E1 subtraction",
     "The step less that on one device: t(N,b) − t(1,b).",
     MILLISECONDS,
-    over="blocks",
 )
 E2 = column(
     "E2 ablation",

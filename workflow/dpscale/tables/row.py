@@ -18,7 +18,7 @@ _KINDS: Mapping[Any, Kind] = {
     Figure: "figure", float: "number", int: "count", int | None: "count", str: "text", bool | None: "flag",
 }  # fmt: skip
 _NOT_KNOWN: Mapping[Kind, Any] = {"figure": UNKNOWN, "number": nan, "count": None, "text": "", "flag": None}
-_ONE_MACHINE = "one_machine"
+_RESTS_ON = "rests_on"
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
@@ -54,8 +54,8 @@ class Row:
     @classmethod
     def read(cls, entries: Mapping[str, Any]) -> Self:
         """The row with these entries of a file: text, or numbers already. A missing entry is empty, None or NaN."""
-        one_machine = str(entries.get(_ONE_MACHINE) or "").split("; ")
-        found = {name: _read(described, entries, one_machine) for name, described in cls.columns().items()}
+        kinds = _kinds_by_name(entries.get(_RESTS_ON))
+        found = {name: _read(described, entries, kinds) for name, described in cls.columns().items()}
         return cls(**{name: value for name, value in found.items() if value is not None})
 
     def flat(self) -> dict[str, Any]:
@@ -63,32 +63,44 @@ class Row:
         found: dict[str, Any] = {}
         for name, described in self.columns().items():
             value = getattr(self, name)
-            if name == _ONE_MACHINE:
-                value = self._of_one_machine()
+            if name == _RESTS_ON:
+                value = self._rests_on()
             ends = (value.value, value.low, value.high) if described.kind == "figure" else (value,)
             found |= dict(zip(described.names, map(_written, ends), strict=True))
         return found
 
-    def _of_one_machine(self) -> str:
-        """The names of the figures whose interval is over the runs of one machine: a file has them in a column."""
-        return "; ".join(
-            name for name, described in self.columns().items()
-            if described.kind == "figure" and getattr(self, name).is_one_machine
-        )  # fmt: skip
+    def _rests_on(self) -> str:
+        """The names of the figures that are less than an interval over servers, by their kind."""
+        names_by_kind: dict[str, list[str]] = {}
+        for name, described in self.columns().items():
+            if described.kind == "figure" and getattr(self, name).kind not in ("interval", "none"):
+                names_by_kind.setdefault(getattr(self, name).kind, []).append(name)
+        return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in names_by_kind.items())
+
+
+def _kinds_by_name(rests_on: Any) -> dict[str, Any]:
+    """The kinds of figures that the column says: `one machine: speedup, efficiency; two runs: epoch_s`."""
+    groups = [] if _is_nothing(rests_on) else str(rests_on).split("; ")
+    kinds: dict[str, Any] = {}
+    for group in groups:
+        kind, names = group.split(": ")
+        kinds |= dict.fromkeys(names.split(", "), kind)
+    return kinds
 
 
 def _written(value: Any) -> Any:
     return None if value == "" or (isinstance(value, float) and value != value) else value
 
 
-def _read(described: Column, entries: Mapping[str, Any], one_machine: list[str]) -> Any:
+def _read(described: Column, entries: Mapping[str, Any], kinds: Mapping[str, Any]) -> Any:
     """The value of a column; None where there is nothing."""
     if described.kind == "figure":
         value, low, high = (_number(entries.get(name)) for name in described.names)
         if value is None:
             return None
         ends = (nan if low is None else low, nan if high is None else high)
-        return Figure(value, *ends, _kind_of(described, ends, entries, one_machine))
+        has_both = all(map(isfinite, ends))
+        return Figure(value, *ends, kinds.get(described.name, "interval" if has_both else "none"))
     entry = entries.get(described.name)
     if described.kind == "text":
         return None if _is_nothing(entry) else str(entry)
@@ -96,14 +108,6 @@ def _read(described: Column, entries: Mapping[str, Any], one_machine: list[str])
         return None if _is_nothing(entry) else str(entry).lower() == "true"
     number = _number(entry)
     return number if number is None or described.kind == "number" else int(number)
-
-
-def _kind_of(described: Column, ends: tuple[float, float], entries: Mapping[str, Any], one_machine: list[str]) -> Any:
-    if described.name in one_machine:
-        return "one machine"
-    if all(map(isfinite, ends)):
-        return "interval"
-    return "one run" if _number(entries.get(described.over)) == 1 else "none"
 
 
 def _is_nothing(entry: Any) -> bool:

@@ -1,10 +1,11 @@
 """Times, speedups, and what they rest on."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, UTC, column
+from dpscale.tables.column import GB, JOULES_PER_EPOCH, MULTIPLES, PERCENT, SECONDS, UTC, column
 from dpscale.tables.quantities import (
     BATCH,
     BLOCKS,
+    BORROWED_FROM,
     COMMUNICATION,
     DRIFT,
     DRIFTED,
@@ -22,10 +23,11 @@ from dpscale.tables.quantities import (
     LOADER_PROCESSES,
     MFU,
     NODES,
-    ONE_MACHINE,
+    OTHER_RUNS,
     PEAK_MEMORY,
     REASON,
     REPEATABILITY,
+    RESTS_ON,
     RUN,
     RUNS,
     SCOPE,
@@ -46,7 +48,7 @@ class TimesRow(Place):
     """Epoch time, step time and throughput of every configuration, with 95 % intervals, memory and energy; one
     without a number says in ``status`` and ``reason`` why.
 
-    Times of several devices are T(1,b) over the speedup. What their runs had by themselves is beside them.
+    Those of several devices are over their own runs, those of one device over every run that timed one alone.
     """
 
     status: str = STATUS
@@ -54,14 +56,8 @@ class TimesRow(Place):
     runs: int | None = RUNS.shown
     servers: int | None = SERVERS
     n: int | None = N.but(label="Timed epochs").shown
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH.shown
-    measured_epoch_s: Figure = column(
-        "Epoch time, as measured", "Mean over the runs of this configuration alone.", SECONDS
-    )
-    measured_step_s: Figure = column(
-        "Step time, as measured", "Mean over the runs of this configuration alone.", MILLISECONDS
-    )
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").shown
     repeatability: float = REPEATABILITY
     loader_processes: int | None = LOADER_PROCESSES
@@ -94,12 +90,14 @@ class SpeedupRow(Place):
     servers: int | None = SERVERS
     drift: float = DRIFT
     drifted: int | None = DRIFTED
-    one_machine: str = ONE_MACHINE
-    epoch_s: Figure = EPOCH
-    baseline_epoch_s: Figure = column("Epoch time on one", "T(1,b), or T(1,B), of all that timed it.", SECONDS)
+    rests_on: str = RESTS_ON
+    borrowed_from: int | None = BORROWED_FROM
+    other_runs: bool | None = OTHER_RUNS
+    epoch_s: Figure = EPOCH.but(definition="T(N,b) of the blocks of this row.")
+    baseline_epoch_s: Figure = column("Epoch time on one", "T(1,b), or T(1,B), of the blocks of this row.", SECONDS)
     speedup: Figure = SPEEDUP.shown
     efficiency: Figure = EFFICIENCY.shown
-    speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES, over="blocks").shown
+    speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES).shown
     nodes: int | None = NODES
 
 
@@ -109,11 +107,15 @@ class ScopesRow(EnvironmentPoint):
     """
 
     is_headline: bool | None = IS_HEADLINE
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH.but(label="Epoch time, compute").shown
     end_to_end_epoch_s: Figure = column("Epoch time, end-to-end", "With the DataLoader in the clock.", SECONDS).shown
-    loader_s: Figure = column("Longer by", "End-to-end less compute: the mean over runs.", SECONDS).shown
-    loading_ratio: Figure = column("Longer", "End-to-end over compute, over runs.", MULTIPLES)
+    loader_s: Figure = column(
+        "Longer by", "End-to-end less compute in each run that timed both: the mean of these differences.", SECONDS
+    ).shown
+    loading_ratio: Figure = column(
+        "Longer", "End-to-end over compute in each run that timed both: the mean of these ratios.", MULTIPLES
+    )
     speedup: Figure = SPEEDUP.but(label="Speedup, compute").shown
     end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).shown
 
@@ -135,7 +137,7 @@ class StrategyPairsRow(Row):
     other_loader_processes: int | None = column(
         "Loader processes of the other", "DataLoader processes of all training processes together."
     )
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH
     other_epoch_s: Figure = column("Epoch time of the other", "T(N,b) of the other.", SECONDS)
     ratio: float = column("Times as fast", "Epoch time of the other over this one.", MULTIPLES)
@@ -157,7 +159,7 @@ class RunsRow(Place):
 
 
 class BlocksRow(Place):
-    """Every block: a run beside the baseline that shares its GPU, with the drift of that baseline, speedup and
+    """Every block: a run on a server beside one GPU there, with the drift of the baseline in its job, speedup and
     communication time; and every run that has no baseline, with the reason.
     """
 
@@ -165,7 +167,9 @@ class BlocksRow(Place):
     block: str = column("Block", "The run, or runs that share a baseline.")
     status: str = STATUS
     reason: str = REASON
-    baseline: str = column("Baseline", "`in job`: timed around the run. `own cells`: of its GPU.")
+    baseline: str = column(
+        "Baseline", "`same run`: one device was timed in this run. `nearest run`: in another one on its server."
+    )
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
     baseline_epoch_s: float = column("Epoch time on one", "T(1,b) of the block.", SECONDS)
     drift: float = DRIFT

@@ -20,9 +20,10 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MFU,
     MFU_MEASURED,
-    ONE_MACHINE,
+    OTHER_RUNS,
     PEAK_MEMORY,
     REASON,
+    RESTS_ON,
     RUN_DEVIATION,
     RUNS,
     SPEEDUP,
@@ -52,7 +53,7 @@ class VariantsRow(Place, _Changed):
     status: str = STATUS
     reason: str = REASON
     runs: int | None = RUNS
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     full_steps_per_epoch: int | None = FULL_STEPS
     steps_per_epoch: int | None = STEPS_PER_EPOCH
     is_headline: bool | None = IS_HEADLINE
@@ -64,6 +65,9 @@ class VariantsRow(Place, _Changed):
     faster_units: int | None = UNITS
     is_fastest: bool | None = column("Fastest", "Whether its mean epoch is the shortest of all variants.")
     run_deviation: float = RUN_DEVIATION.shown
+    other_runs: bool | None = OTHER_RUNS.but(
+        definition="Whether the variant's times, of one device and of these, rest on other runs than its speedup."
+    )
     speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").shown
     base_speedup: Figure = column("Speedup of base", "Of `base` on as many GPUs.", MULTIPLES)
     alone_faster: Figure = column("Faster on 1 {device}", "Than `base` on one GPU.", MULTIPLES)
@@ -99,7 +103,7 @@ class OneGpuRow(Place, _OfVariant):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     other_variant: str = column("Variant on more", "The study's name for the settings; `base` are its own.")
-    one_machine: str = ONE_MACHINE
+    rests_on: str = RESTS_ON
     units: int | None = UNITS
     epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").shown
     other_epoch_s: Figure = column("Epoch on more", "Of the other variant on N GPUs.", SECONDS).shown

@@ -17,6 +17,8 @@ NOT_PLANNED = "not planned"
 WORTH_IT, NOT_WORTH_IT, UNDECIDED, NOT_CONFIRMED = "worth it", "not", "undecided", "not confirmed"
 # Of a figure of which no more is known.
 AT_LEAST = "≥"
+# Behind a figure that is formed in other runs than the times printed beside it rest on, and in place of a status.
+MARK, OTHER_RUNS = "†", "other runs"
 
 # By status or kind of a figure: the word in a table, and what it means.
 STATES: Mapping[str, tuple[str, str]] = {
@@ -34,7 +36,14 @@ STATES: Mapping[str, tuple[str, str]] = {
     "unfinished": ("unfinished", "the measurement began, and its log has neither a result nor an error"),
     "not planned": ("not planned", "the study does not ask for it"),
     "one run": ("one run", "measured once, so there is no interval: not confirmed"),
+    "two runs": ("2 runs", "both were on one machine: their two values stand there, and no interval"),
+    "two machines": ("2 machines", "the values of the two stand there, and no interval"),
     "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
+    OTHER_RUNS: (
+        f"{MARK} other runs",
+        "the times of one {device} and of more are not all of the same runs, perhaps of other machines; this is formed "
+        "in each run, so it is not the quotient of these times",
+    ),
     "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
     "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
     "diverged": ("diverged", "the loss was no finite number any more"),

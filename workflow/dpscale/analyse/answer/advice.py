@@ -32,22 +32,22 @@ def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
     found = [
         *_strategies(here, tables), *_larger_batch(here, tables), *_variants(here, tables), *_one_device(here, tables),
     ]  # fmt: skip
-    if is_none_faster(row.speedup for row in several):
+    one = next((row for row in answer if row.gpus == 1), None)
+    if one and is_none_faster(row.speedup for row in several):
         fewer = replace(here, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
-        found.append(_saving(fewer, most.epoch_s, most.speedup, 1 / most.gpus))
+        found.append(_saving(fewer, most.epoch_s, one.epoch_s, most.speedup, 1 / most.gpus))
     worth = [row for row in found if row.saving.is_above(0) or not row.saving.has_interval]
     worth = [row for row in worth if row.problem == FEWER or row.saving.value >= LEAST_SAVING]
     return sorted(worth, key=lambda row: (row.problem != FEWER, not row.saving.has_interval, -row.saving.value))
 
 
-def _saving(row: AdviceRow, used_s: Figure, over: Figure, devices: float = 1) -> AdviceRow:
-    """`over` is the better one's time over what is used: the better time follows from it, so that the three fit. It
-    takes so many times the `devices` that are used."""
+def _saving(row: AdviceRow, used_s: Figure, better_s: Figure, over: Figure, devices: float = 1) -> AdviceRow:
+    """`over` is the better one's time over what is used. It takes so many times the `devices` that are used."""
     share = over.sure
     return replace(
         row,
         used_s=used_s.value,
-        better_s=used_s.value * share.value,
+        better_s=better_s.value,
         saving=share.map(lambda value: 1 - value),
         saving_gpu_s=share.map(lambda value: 1 - value * devices),
     )
@@ -62,9 +62,8 @@ def _strategies(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
             (fast_s, fast), (slow_s, slow) = sorted(
                 zip((row.epoch_s, row.other_epoch_s), names, strict=True), key=lambda timed: timed[0].value
             )
-            yield _saving(
-                replace(here, problem=STRATEGY, used=slow, better=fast), slow_s, ratio(fast_s.sure, slow_s.sure)
-            )
+            named = replace(here, problem=STRATEGY, used=slow, better=fast)
+            yield _saving(named, slow_s, fast_s, ratio(fast_s.sure, slow_s.sure))
 
 
 def _larger_batch(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
@@ -73,9 +72,9 @@ def _larger_batch(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     by_batch = {row.batch_per_gpu: row.epoch_s for row in timed if row.status == "ok"}
     largest = max(by_batch, default=0)
     if here.batch_per_gpu in by_batch and largest > here.batch_per_gpu:
-        used_s = by_batch[here.batch_per_gpu]
-        better = replace(here, problem=BATCH, used=str(here.batch_per_gpu), better=str(largest))
-        yield _saving(better, used_s, ratio(by_batch[largest].sure, used_s.sure))
+        used_s, better_s = by_batch[here.batch_per_gpu], by_batch[largest]
+        named = replace(here, problem=BATCH, used=str(here.batch_per_gpu), better=str(largest))
+        yield _saving(named, used_s, better_s, ratio(better_s.sure, used_s.sure))
 
 
 def _variants(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
@@ -90,7 +89,7 @@ def _variants(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
             named = replace(
                 here, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus, chosen_from=len(others)
             )
-            yield _saving(named, base[0].epoch_s, faster.map(lambda value: 1 / value))
+            yield _saving(named, base[0].epoch_s, best.epoch_s, faster.map(lambda value: 1 / value))
             return
 
 
@@ -106,4 +105,4 @@ def _one_device(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
         if _is_at(row, here) and row.other_variant == BASE and row.ratio.value >= 1:
             times = best_of(row.ratio, max(1, chosen_from), row.units)
             named = replace(here, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1, chosen_from=chosen_from)
-            yield _saving(named, row.other_epoch_s, times.map(lambda value: 1 / value), 1 / here.gpus)
+            yield _saving(named, row.other_epoch_s, row.epoch_s, times.map(lambda value: 1 / value), 1 / here.gpus)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, of_configuration
 from dpscale.analyse.timing.times import WORTH
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -87,7 +87,7 @@ def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:
     here = _of_one_environment(row for row in weak if row.scope == scope)
     common = _nearest(here, batch)
     if common is not None:
-        yield _alone(common, batch)
+        yield _alone(common, tables, batch)
     for gpus in sorted({row.gpus for row in (*tables.times, *here) if row.gpus > 1}):
         gain = _nearest((row for row in here if row.gpus == gpus), common.batch_per_gpu if common else batch)
         yield _row(gain, tables, batch) if gain else AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=batch)
@@ -110,8 +110,8 @@ def _nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
     return min(rows, key=distance, default=None)
 
 
-def _alone(gain: SpeedupRow, batch: int) -> AnswerRow:
-    """One device alone, with the time that speedups are over."""
+def _alone(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
+    """One device alone, at the batch of the speedups."""
     return AnswerRow(
         strategy=BASELINE,
         gpus=1,
@@ -120,11 +120,19 @@ def _alone(gain: SpeedupRow, batch: int) -> AnswerRow:
         scope=gain.scope,
         environment=gain.environment,
         asked_batch_per_gpu=batch,
-        epoch_s=gain.baseline_epoch_s,
+        epoch_s=_epoch_s(tables, gain, BASELINE, 1) or gain.baseline_epoch_s,
         speedup=_ALONE,
         efficiency=_ALONE,
         gpu_s_over_one=_ALONE,
     )
+
+
+def _epoch_s(tables: Tables, gain: SpeedupRow, name: str, gpus: int) -> Figure | None:
+    """The epoch time of a strategy on so many devices beside a speedup, as the table of times has it; None where that
+    has none: one device may have been timed in the jobs of several alone."""
+    place = name, gpus, gain.batch_per_gpu, gain.environment
+    timed = (row for row in tables.times if configuration_of(row) == place and row.scope == gain.scope)
+    return next((row.epoch_s for row in timed if row.epoch_s.is_known), None)
 
 
 def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
@@ -139,7 +147,8 @@ def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
         blocks=gain.blocks,
         servers=gain.servers,
         is_headline=gain.is_headline,
-        epoch_s=gain.epoch_s,
+        other_runs=gain.other_runs,
+        epoch_s=_epoch_s(tables, gain, gain.strategy, gain.gpus) or gain.epoch_s,
         speedup=gain.speedup,
         efficiency=gain.efficiency,
         gpu_s_over_one=gain.efficiency.map(lambda efficiency: 1 / efficiency),

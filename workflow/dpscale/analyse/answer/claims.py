@@ -180,6 +180,12 @@ def _of_configuration(what: str, holds: Callable[[TimesRow], bool]) -> Claim[Tim
 
 SINGLE_RUN = _of_configuration("a single run", lambda row: (row.runs or 0) < 2)
 ON_ONE_SERVER = _of_configuration("one server", lambda row: row.epoch_s.is_one_machine)
+BORROWED = Claim(
+    "a speedup of two servers borrows the spread of others",
+    SpeedupRow,
+    lambda row: bool(row.borrowed_from),
+    lambda row: row.speedup.has_interval,
+)
 DRIFTED = Claim(
     "a baseline drifted", BlocksRow, lambda row: bool(row.has_drifted), lambda row: row.has_drifted is not None
 )

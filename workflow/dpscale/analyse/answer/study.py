@@ -144,8 +144,10 @@ class StudyPlace:
         if self.loading:
             row = self.times[configuration_of(self.gain), COMPUTE]
             per_epoch = self.gain.global_batch / (row.images_per_s.value * row.epoch_s.value)
-            share = self.loading.loading_ratio.sure.map(lambda value: 1 - 1 / value)
-            yield ("end_to_end", self.in_memory), ProbeCost(multiplied(self.loading.loader_s.sure, per_epoch), share)
+            cost = multiplied(self.loading.loader_s.sure, per_epoch)
+            # Of the step as it is printed: its own spread is part of the differences already.
+            share = multiplied(cost, 1 / self.steps["end_to_end"].value)
+            yield ("end_to_end", self.in_memory), ProbeCost(cost, share)
         if self.in_memory == "training":
             rungs = {row.rung: row for row in self.of(self.tables.ladder)}
             ablation = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)

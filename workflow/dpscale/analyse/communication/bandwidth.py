@@ -13,7 +13,7 @@ from dpscale.plan.study import Study
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import Facts
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow
-from dpscale.vocabulary.states import NOT_RESOLVABLE
+from dpscale.vocabulary.states import NOT_RESOLVABLE, STATES
 
 
 def bandwidth_row(
@@ -38,6 +38,7 @@ def bandwidth_row(
         allreduce_bytes_per_step=bytes_per_step,
         steps_per_epoch=steps,
         communication_s=compared.communication,
+        other_runs=compared.is_of_other_runs,
         bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network["gradient_bytes"]),
         profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
         root_link_bytes_per_step=_root_link_bytes(row, facts, network["gradient_bytes"]),
@@ -83,6 +84,6 @@ def _root_link_bytes(row: BandwidthRow, facts: Facts | None, gradient_bytes: int
 def _why_not_resolvable(inferred: Figure) -> str:
     low, high = inferred.interval
     if not inferred.has_interval:
-        return "the communication time has no interval: one block"
+        return f"the communication time has no interval: {STATES[inferred.kind][0]}"
     where = "below zero" if high < 0 else "not above zero for certain"
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"

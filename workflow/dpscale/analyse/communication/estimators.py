@@ -50,7 +50,8 @@ def communication_row(
         communication_s=compared.communication,
         communication_step_s=compared.communication_step,
         epoch_s=compared.epoch.value,
-        compute_s=scaling.compute_s(compared.scale.epoch.value, row.gpus),
+        other_runs=compared.is_of_other_runs,
+        compute_s=scaling.compute_s(compared.baseline.value, row.gpus),
         communication_share=compared.communication.value / compared.epoch.value,
         step_s=compared.step.value,
     )

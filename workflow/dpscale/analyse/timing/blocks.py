@@ -1,28 +1,32 @@
-"""Blocks: a run beside the one-GPU baseline that shares its GPU. Differences and ratios are formed inside blocks alone.
+"""Blocks: a run on a server, with all that one GPU and several took there. Differences and ratios are formed inside
+blocks alone.
 
 Servers, GPUs and hours differ by more than the effects looked for (docs/method.md, "Blocks").
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from math import nan
-from statistics import fmean, median
-from typing import Any
+from statistics import geometric_mean, median
+from typing import Any, NamedTuple
 
-from dpscale.analyse.timing.environments import places
-from dpscale.formulas.figure import OnServer
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
+from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.records.files import Record
+from dpscale.records.timed import epochs_s
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.row import grouped
 
 # What before and after may differ by, relative to their mean: more is drift, and said.
 DRIFT_TOLERANCE = 0.02
-IN_JOB, OWN_CELLS = "in job", "own cells"
+SAME_RUN, NEAREST_RUN = "same run", "nearest run"
 
 
 @dataclass(frozen=True)
 class Timed:
-    """An epoch and a full step of a run, in seconds: medians over its timed epochs."""
+    """Seconds of an epoch and of a full step. Of a job: medians over its timed epochs."""
 
     epoch_s: float
     step_s: float
@@ -30,7 +34,7 @@ class Timed:
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> "Timed":
         """What a record holds of a scope."""
-        return cls(median(scope["epoch_s"]), median(scope["step_s_median"]))
+        return cls(median(epochs_s(scope)), median(scope["step_s_median"]))
 
     @classmethod
     def around(cls, scope: Mapping[str, Any]) -> "Timed":
@@ -38,17 +42,92 @@ class Timed:
         return cls.mean([cls.of(scope["before"]), cls.of(scope["after"])])
 
     @classmethod
-    def mean(cls, runs: Sequence["Timed"]) -> "Timed":
-        """Of the runs of one block."""
-        return cls(fmean(run.epoch_s for run in runs), fmean(run.step_s for run in runs))
+    def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
+        """The geometric means over jobs, each of which counts once, however many epochs it timed."""
+        return cls(geometric_mean(job.epoch_s for job in jobs), geometric_mean(job.step_s for job in jobs))
+
+
+@dataclass(frozen=True)
+class OneGpuJob:
+    """A job that timed one GPU alone, at a batch and in a scope: one of `single`, or one of several GPUs with its own
+    baseline."""
+
+    record: Record
+    timed: Timed
+
+    @property
+    def block(self) -> OnServer:
+        """The run that it is of, on its server."""
+        key: OnServer = self.record["block"]
+        return key
+
+
+@dataclass(frozen=True)
+class OneGpu:
+    """One GPU alone at a batch, in a scope and an environment: every job that timed it, and T(1,b) and t(1,b) of these
+    in seconds, over servers."""
+
+    jobs: Sequence[OneGpuJob] = ()
+
+    @cached_property
+    def by_block(self) -> Mapping[OnServer, Timed]:
+        """T(1,b) and t(1,b) of every block."""
+        jobs = grouped(self.jobs, lambda job: job.block)
+        return {block: Timed.mean([job.timed for job in of_block]) for block, of_block in jobs.items()}
+
+    @cached_property
+    def epoch(self) -> Figure:
+        return self._over_blocks({block: timed.epoch_s for block, timed in self.by_block.items()})
+
+    @cached_property
+    def step(self) -> Figure:
+        return self._over_blocks({block: timed.step_s for block, timed in self.by_block.items()})
+
+    @staticmethod
+    def _over_blocks(values: Mapping[OnServer, float]) -> Figure:
+        return estimate_of_blocks(values) if values else UNKNOWN
+
+    def baseline_of(self, record: Record) -> "Baseline | None":
+        """What a speedup of a record of several GPUs is formed with; None where nothing timed one GPU on its server.
+
+        This is the one place that chooses it. It is T(1,b) of the record's own block: all jobs there that timed one GPU
+        count, not the record's own job alone. Where its block has no such job, as in records of version 1, it is T(1,b)
+        of the block on the same server with the job that was nearest in time.
+        """
+        block: OnServer | None = record["block"]
+        if block not in self.by_block:
+            there = [job for job in self.jobs if job.block.server == record["block"].server]
+            block = min(there, key=lambda job: _seconds_apart(job.record, record)).block if there else None
+        return Baseline(block, self.by_block[block]) if block else None
+
+
+class Baseline(NamedTuple):
+    """One GPU, beside several, and the block that timed it."""
+
+    block: OnServer
+    timed: Timed
+
+
+def _seconds_apart(record: Record, other: Record) -> float:
+    starts = [datetime.fromisoformat(job["started_at"]) for job in (record, other)]
+    return abs((starts[0] - starts[1]).total_seconds())
+
+
+def one_gpu_times(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
+    """What a record says of one GPU alone in a scope, by batch."""
+    if record["cell"]["strategy"] == BASELINE and scope in record["scopes"]:
+        yield record["cell"]["batch_per_gpu"], Timed.of(record["scopes"][scope])
+    for baseline in record.get("alone") or ():
+        if baseline["status"] == "ok" and scope in baseline["scopes"]:
+            yield baseline["batch_per_gpu"], Timed.around(baseline["scopes"][scope])
 
 
 @dataclass(frozen=True)
 class Block:
     """N GPUs and one of them alone, at a batch and in a scope.
 
-    `origin` says where the baseline is from: timed in the same job `before` and after the parallel epochs, or a cell
-    of its own on the same GPU. `drift` is the epoch after less the one before, over their mean; NaN without these.
+    `origin` says whether one GPU was timed in the same run, or in another one there, the nearest in time. `drift` is
+    the epoch of one GPU after the parallel ones of its job less the one before, over their mean; NaN without these.
     """
 
     key: OnServer
@@ -68,70 +147,46 @@ class Block:
         return abs(self.drift) > DRIFT_TOLERANCE
 
 
-def blocks_of(
-    records: Sequence[Record], singles: Sequence[Record], scope: str, batch: int
-) -> tuple[list[Block], dict[str, str]]:
+def blocks_of(records: Sequence[Record], one_gpu: OneGpu, scope: str, batch: int) -> tuple[list[Block], dict[str, str]]:
     """The blocks of a configuration's records, and why the runs have none that are left out, by run.
 
-    `singles` are the one-GPU records at `batch` in the same environment. A record that has a baseline of its own at
-    this batch is a block. Any other is set against the single one of the same run on one of its GPUs, or, where there
-    is none, against the one nearest in time there. Runs that share a baseline are one block: they are not independent.
+    `one_gpu` is one GPU at `batch` in the same environment. Runs that share a baseline are one block: they are not
+    independent.
     """
-    blocks, without, unpaired = [], {}, []
+    sharing: dict[Baseline, list[Record]] = {}
+    without = {}
     for record in records:
-        own = next((baseline for baseline in record.get("alone") or () if baseline["batch_per_gpu"] == batch), None)
-        if own is None or (own["status"] == "ok" and scope not in own["scopes"]):
-            unpaired.append(record)
-        elif own["status"] != "ok":
-            without[record["block"].block] = f"one device alone at batch {batch} ran out of memory in its job"
+        baseline = one_gpu.baseline_of(record)
+        if baseline is None:
+            without[record["block"].block] = _why_alone(record, batch)
         else:
-            blocks.append(_block_in_job(record, own["scopes"][scope], scope))
-    paired, alone = pair(unpaired, singles, scope)
-    reason = f"none of its devices was measured alone at batch {batch}"
-    return [*blocks, *paired], {**without, **{record["block"].block: reason for record in alone}}
+            sharing.setdefault(baseline, []).append(record)
+    return [_block(shared, baseline, scope, batch) for baseline, shared in sharing.items()], without
 
 
-def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
-    baseline = Timed.around(around)
-    drift_s = Timed.of(around["after"]).epoch_s - Timed.of(around["before"]).epoch_s
-    return Block(record["block"], IN_JOB, Timed.of(record["scopes"][scope]), baseline, drift_s / baseline.epoch_s)
+def _why_alone(record: Record, batch: int) -> str:
+    """Why a record has no baseline."""
+    if any(own["batch_per_gpu"] == batch and own["status"] != "ok" for own in record.get("alone") or ()):
+        return f"one device alone at batch {batch} ran out of memory in its job"
+    return f"one device alone at batch {batch} was not measured on its server"
 
 
-def pair(records: Sequence[Record], others: Sequence[Record], scope: str) -> tuple[list[Block], list[Record]]:
-    """The blocks of two sets of records, whatever settings each has: `others` stand as their baseline. A record is set
-    against the other one of the same run on one of its GPUs, or, where there is none, against the one nearest in time
-    there. The second are the records that share no GPU with any."""
-    on_place: dict[str, list[Record]] = defaultdict(list)
-    for other in others:
-        if scope in other["scopes"]:
-            on_place[places(other)[0]].append(other)
-    shared: dict[int, tuple[Record, list[Record]]] = {}
-    alone = []
-    for record in records:
-        place = next((place for place in places(record) if place in on_place), None)
-        if place is None:
-            alone.append(record)
-        else:
-            nearest = _nearest(record, on_place[place])
-            shared.setdefault(id(nearest), (nearest, []))[1].append(record)
-    return [_block_of_cells(other, sharing, scope) for other, sharing in shared.values()], alone
-
-
-def _nearest(record: Record, others: Sequence[Record]) -> Record:
-    """The one of the same run, otherwise the one that started nearest in time."""
-
-    def distance(other: Record) -> tuple[bool, float]:
-        apart = datetime.fromisoformat(other["started_at"]) - datetime.fromisoformat(record["started_at"])
-        return other["cell"]["run"] != record["cell"]["run"], abs(apart.total_seconds())
-
-    return min(others, key=distance)
-
-
-def _block_of_cells(other: Record, records: Sequence[Record], scope: str) -> Block:
+def _block(records: Sequence[Record], baseline: Baseline, scope: str, batch: int) -> Block:
     runs = sorted(record["cell"]["run"] for record in records)
+    drifts = [drift for record in records if (drift := _drift(record, scope, batch)) == drift]
     return Block(
-        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", other["block"].server),
-        OWN_CELLS,
+        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", baseline.block.server),
+        SAME_RUN if all(record["block"] == baseline.block for record in records) else NEAREST_RUN,
         Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
-        Timed.of(other["scopes"][scope]),
+        baseline.timed,
+        max(drifts, key=abs, default=nan),
     )
+
+
+def _drift(record: Record, scope: str, batch: int) -> float:
+    """Of the baseline in the record's own job; NaN where it has none."""
+    for own in record.get("alone") or ():
+        if own["batch_per_gpu"] == batch and own["status"] == "ok" and scope in own["scopes"]:
+            before_s, after_s = (Timed.of(own["scopes"][scope][half]).epoch_s for half in ("before", "after"))
+            return 2 * (after_s - before_s) / (after_s + before_s)
+    return nan

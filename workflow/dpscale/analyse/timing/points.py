@@ -1,25 +1,26 @@
 """The points of a study: what its timing records say of every configuration, and what they can be compared with.
 
-Numbers that stand together fit together: a point has one estimated quantity, its speedup S, formed in blocks, and a
-batch one scale, T(1,b), of all that timed one GPU at it. T(N,b) is T(1,b)/S (docs/method.md, "Times that fit").
+Times are those that runs took. A speedup is formed in blocks: over the blocks of a row, it is the quotient of their
+T(1,b) and T(N,b) (docs/method.md, "Times that fit").
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import nan
+from math import isclose, nan
 from typing import Any
 
-from dpscale.analyse.timing.blocks import Block, Timed, blocks_of
+from dpscale.analyse.timing.blocks import Block, OneGpu, OneGpuJob, Timed, blocks_of, one_gpu_times
 from dpscale.analyse.timing.records import weightiest
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.statistics import estimate_of_blocks, interval_of_two, is_uneven
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
+from dpscale.records.timed import step_quartiles_s
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.row import PlaceFields, PointFields, grouped
 from dpscale.tables.study import MissingRow
@@ -36,17 +37,14 @@ def point_fields(configuration: Configuration, environment: str) -> PointFields:
     }
 
 
-@dataclass(frozen=True)
-class OneGpu:
-    """T(1,b) and t(1,b), in seconds: the scale of all times at a batch."""
-
-    epoch: Figure = UNKNOWN
-    step: Figure = UNKNOWN
-
+# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
+HEADLINE_STEPS = 10
+# Means of the same numbers differ by less, in whatever order a computer adds them up.
+_LAST_DIGITS = 1e-9
 
 # Records by their configuration and environment.
 ByConfiguration = Mapping[tuple[Configuration, str], Sequence[Record]]
-ScaleKey = tuple[int, str, str]  # batch, scope and environment
+OneGpuKey = tuple[int, str, str]  # batch, scope and environment
 PointKey = tuple[Configuration, str, str]
 
 
@@ -55,8 +53,8 @@ class Point:
     """A configuration, in one scope and one environment (empty where it was measured in none), and what its records
     say.
 
-    A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are on the scale of one GPU at
-    this batch: on one GPU they are that scale, on several it over the speedup. Without a baseline they are as measured.
+    A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are means over servers, of
+    logarithms: on several GPUs over its own runs, on one GPU over every block that timed one GPU at this batch.
     """
 
     configuration: Configuration
@@ -66,11 +64,11 @@ class Point:
     reason: str
     records: Sequence[Record]
     others: "Points" = field(repr=False)
-    scales: Mapping[ScaleKey, OneGpu] = field(repr=False)
+    alone: Mapping[OneGpuKey, OneGpu] = field(repr=False)
 
     def one_gpu(self, batch: int) -> OneGpu:
-        """The scale of this scope and environment at a batch; unknown where nothing timed one GPU there."""
-        return self.scales.get((batch, self.scope, self.environment), OneGpu())
+        """One GPU at a batch, in this scope and environment; of no job where nothing timed it."""
+        return self.alone.get((batch, self.scope, self.environment), OneGpu())
 
     @property
     def measured(self) -> Sequence[Record]:
@@ -88,6 +86,14 @@ class Point:
         return next((result["full_steps_per_epoch"] for result in self.results), None)
 
     @property
+    def has_uneven_steps(self) -> bool | None:
+        """Whether steps differ in length inside any of its runs; None where its records do not say."""
+        found = [
+            is_uneven(lower, upper, middle) for one in self.results for lower, middle, upper in step_quartiles_s(one)
+        ]
+        return any(found) if found else None
+
+    @property
     def place(self) -> PlaceFields:
         return {**point_fields(self.configuration, self.environment), "scope": self.scope}
 
@@ -98,26 +104,16 @@ class Point:
 
     @cached_property
     def epoch(self) -> Figure:
-        alone = self.one_gpu(self.configuration.batch_per_gpu).epoch
+        """T(N,b); unknown where no record holds something of this scope."""
         if self.configuration.strategy == BASELINE and self.measured:
-            return alone
-        blocks = self.weak.blocks
-        return self.weak.in_blocks.map(lambda times: alone.value / times) if blocks else self.measured_epoch
-
-    @cached_property
-    def step(self) -> Figure:
-        if self.configuration.strategy == BASELINE and self.measured:
-            return self.one_gpu(self.configuration.batch_per_gpu).step
-        return self.weak.step if self.weak.blocks else self.measured_step
-
-    @cached_property
-    def measured_epoch(self) -> Figure:
-        """Over its own runs; unknown where none holds something of this scope."""
+            return self.one_gpu(self.configuration.batch_per_gpu).epoch
         return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).epoch_s)
 
     @cached_property
-    def measured_step(self) -> Figure:
-        """The same of a full step."""
+    def step(self) -> Figure:
+        """t(N,b), alike."""
+        if self.configuration.strategy == BASELINE and self.measured:
+            return self.one_gpu(self.configuration.batch_per_gpu).step
         return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).step_s)
 
     def over_runs(self, figure: Callable[[Record], float | None]) -> Figure:
@@ -135,9 +131,10 @@ class Point:
         single = Configuration(BASELINE, 1, batch)
         found = (self.others.get((single, self.scope, environment)) for environment in (self.environment, ""))
         baseline = next(filter(None, found), None)
-        blocks, without = blocks_of(self.measured, baseline.records if baseline else (), self.scope, batch)
+        one_gpu = self.one_gpu(batch)
+        blocks, without = blocks_of(self.measured, one_gpu, self.scope, batch)
         if blocks:
-            return Comparison(self, blocks, "ok", self.reason, self.one_gpu(batch), without)
+            return Comparison(self, blocks, "ok", self.reason, one_gpu, without)
         return Comparison(self, (), "no baseline", self._why_alone(baseline, batch, without), without=without)
 
     def _why_alone(self, baseline: "Point | None", batch: int, without: Mapping[str, str]) -> str:
@@ -158,7 +155,7 @@ def points_of(study: Study, planned: Plan, found: ByConfiguration, missing: Iter
     letters = sorted({letter for _, letter in found})
     without = grouped(missing, lambda row: (row.strategy, row.gpus, row.batch_per_gpu))
     points: dict[PointKey, Point] = {}
-    scales: dict[ScaleKey, OneGpu] = {}
+    alone: dict[OneGpuKey, OneGpu] = {}
     for configuration in sorted({*planned.configurations, *not_run}):
         if not configuration.batch_per_gpu:
             continue  # the largest that fits, which is not found yet
@@ -168,8 +165,8 @@ def points_of(study: Study, planned: Plan, found: ByConfiguration, missing: Iter
                 measured = found.get((configuration, environment), [])
                 told = _state(scope, measured, gone) if measured else not_run.get(configuration)
                 key = configuration, scope, environment
-                points[key] = Point(*key, *(told or weightiest(gone)), measured, points, scales)
-    scales |= _scales(points.values())
+                points[key] = Point(*key, *(told or weightiest(gone)), measured, points, alone)
+    alone |= _one_gpu(points.values())
     return points
 
 
@@ -184,32 +181,14 @@ def _state(scope: str, records: Sequence[Record], missing: Sequence[MissingRow])
     return "ok", "; ".join(reasons)
 
 
-def _scales(points: Iterable[Point]) -> dict[ScaleKey, OneGpu]:
-    """The geometric mean over all that timed one GPU at a batch: cells of one GPU, and the baselines in the jobs of
-    several."""
-    timed: dict[ScaleKey, dict[OnServer, Timed]] = defaultdict(dict)
+def _one_gpu(points: Iterable[Point]) -> dict[OneGpuKey, OneGpu]:
+    """One GPU at every batch, in every scope and environment, of all jobs that timed it."""
+    jobs: dict[OneGpuKey, list[OneGpuJob]] = defaultdict(list)
     for point in points:
         for record in point.records:
-            run, server = record["block"]
-            key = OnServer(f"{point.configuration} {run}", server)
-            for batch, alone in _alone(record, point.scope):
-                timed[batch, point.scope, point.environment][key] = alone
-    return {
-        place: OneGpu(
-            estimate_of_blocks({key: alone.epoch_s for key, alone in of.items()}),
-            estimate_of_blocks({key: alone.step_s for key, alone in of.items()}),
-        )
-        for place, of in timed.items()
-    }
-
-
-def _alone(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
-    """What a record says of the plain module on one GPU, by batch."""
-    if record["cell"]["strategy"] == BASELINE and scope in record["scopes"]:
-        yield record["cell"]["batch_per_gpu"], Timed.of(record["scopes"][scope])
-    for around in record.get("alone") or ():
-        if around["status"] == "ok" and scope in around["scopes"]:
-            yield around["batch_per_gpu"], Timed.around(around["scopes"][scope])
+            for batch, timed in one_gpu_times(record, point.scope):
+                jobs[batch, point.scope, point.environment].append(OneGpuJob(record, timed))
+    return {key: OneGpu(of_batch) for key, of_batch in jobs.items()}
 
 
 class ComparedFields(PlaceFields):
@@ -225,14 +204,16 @@ class ComparedFields(PlaceFields):
 class Comparison:
     """A point beside the plain module on one GPU, block by block; without a block the two cannot be compared.
 
-    `without` says of the runs that are left out, by name, why they have no baseline.
+    All of its figures are over its own blocks, so they fit each other: S is T(1,b) over T(N,b). `one_gpu` has T(1,b) as
+    it is printed for one GPU, which other blocks may have timed too. `without` says of the runs that are left out, by
+    name, why they have no baseline.
     """
 
     point: Point
     blocks: Sequence[Block]
     status: str
     reason: str
-    scale: OneGpu = OneGpu()
+    one_gpu: OneGpu = field(default_factory=OneGpu)
     without: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -269,41 +250,87 @@ class Comparison:
         return estimate_of_blocks({block.key: figure(block) for block in self.blocks})
 
     @cached_property
-    def in_blocks(self) -> Figure:
-        """Speedup of the epoch, of every block and over them."""
-        return self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
+    def baseline(self) -> Figure:
+        """T(1,b)."""
+        return self.over_blocks(lambda block: block.baseline.epoch_s)
+
+    @cached_property
+    def baseline_step(self) -> Figure:
+        """t(1,b)."""
+        return self.over_blocks(lambda block: block.baseline.step_s)
+
+    @cached_property
+    def epoch(self) -> Figure:
+        """T(N,b)."""
+        return self.over_blocks(lambda block: block.parallel.epoch_s)
+
+    @cached_property
+    def step(self) -> Figure:
+        """t(N,b)."""
+        return self.over_blocks(lambda block: block.parallel.step_s)
+
+    @property
+    def is_of_other_runs(self) -> bool:
+        """Whether the times as they are printed, of one GPU and of this point, rest on other runs than the speedup: the
+        quotient of these times is another number then."""
+        printed = (self.one_gpu.epoch, self.baseline), (self.point.epoch, self.epoch)
+        return not all(isclose(time.value, own.value, rel_tol=_LAST_DIGITS) for time, own in printed)
 
     @cached_property
     def speedup(self) -> Figure:
-        """The same at the times that are shown: in a strong series T(1,B) over the point's T(N,b)."""
-        return moved(self.in_blocks, scaling.speedup(self.scale.epoch.value, self.point.epoch.value))
+        """T(1,b) / T(N,b); in a strong series T(1,B) over the point's T(N,b)."""
+        return self._of_two(self.own_speedup, [other.own_speedup for other in self.lenders])
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
         """N·t(1,b) / t(N,b)."""
+        return self._of_two(self.own_speedup_from_steps, [other.own_speedup_from_steps for other in self.lenders])
+
+    @cached_property
+    def own_speedup(self) -> Figure:
+        """From its own blocks alone."""
+        return self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
+
+    @cached_property
+    def own_speedup_from_steps(self) -> Figure:
+        """From its own blocks alone."""
         gpus = self.point.configuration.gpus
         return self.over_blocks(
             lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s)
         )
 
-    @cached_property
-    def epoch(self) -> Figure:
-        """T(N,b), at this T(1,b)."""
-        return self.speedup.map(lambda speedup: self.scale.epoch.value / speedup)
+    def _of_two(self, speedup: Figure, others: Sequence[Figure]) -> Figure:
+        """With the interval that two servers have. Most speedups rest on more or fewer, and keep their own."""
+        return interval_of_two(speedup, self.point.has_uneven_steps, others) if speedup.is_of_two else speedup
 
     @cached_property
-    def step(self) -> Figure:
-        """t(N,b), at this t(1,b)."""
-        gpus = self.point.configuration.gpus
-        return self.speedup_from_steps.map(lambda speedup: gpus * self.scale.step.value / speedup)
+    def lenders(self) -> Sequence["Comparison"]:
+        """The other configurations whose spread a weak speedup of two servers borrows: weak ones on several GPUs with
+        uneven steps, ten of them full, in the same environment, of either scope. A strong speedup borrows nothing."""
+        if self is not self.point.weak:
+            return ()
+        configuration, environment = self.point.configuration, self.point.environment
+        return [
+            other.weak
+            for other in self.point.others.values()
+            if other.environment == environment
+            and other.configuration != configuration
+            and other.configuration.gpus > 1
+            and (other.full_steps or 0) >= HEADLINE_STEPS
+            and other.has_uneven_steps
+            and other.weak.blocks
+        ]
 
     @cached_property
     def communication(self) -> Figure:
-        """Communication time of an epoch by subtraction (E1), in seconds: T(1,b)(1/S - 1/N)."""
-        alone_s, gpus = self.scale.epoch.value, self.point.configuration.gpus
-        return self.epoch.map(lambda epoch_s: scaling.communication_s(alone_s, epoch_s, gpus))
+        """Communication time of an epoch by subtraction (E1), in seconds: T(1,b)(1/S - 1/N), at this T(1,b)."""
+        alone_s, gpus = self.baseline.value, self.point.configuration.gpus
+        return self.speedup.map(lambda speedup: scaling.communication_s(alone_s, alone_s / speedup, gpus))
 
     @cached_property
     def communication_step(self) -> Figure:
-        """The same of a full step: t(N,b) - t(1,b)."""
-        return self.step.map(lambda step_s: scaling.communication_step_s(self.scale.step.value, step_s))
+        """The same of a full step, from full steps alone: t(N,b) - t(1,b), at this t(1,b)."""
+        alone_s, gpus = self.baseline_step.value, self.point.configuration.gpus
+        return self.speedup_from_steps.map(
+            lambda speedup: scaling.communication_step_s(alone_s, gpus * alone_s / speedup)
+        )

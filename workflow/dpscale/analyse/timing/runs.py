@@ -8,6 +8,7 @@ from dpscale.analyse.timing.blocks import Block, Timed
 from dpscale.analyse.timing.points import Comparison, Point
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import repeatability
+from dpscale.records.timed import epochs_s
 from dpscale.tables.timing import BlocksRow, RunsRow
 
 
@@ -15,17 +16,17 @@ def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
     """A row for every run of every configuration in every scope."""
     for point in points:
         for record in point.measured:
-            scope, timed = record["scopes"][point.scope], Timed.of(record["scopes"][point.scope])
+            epochs, timed = epochs_s(record["scopes"][point.scope]), Timed.of(record["scopes"][point.scope])
             yield RunsRow(
                 **point.place,
                 run=record["cell"]["run"],
                 server=record["block"].server,
                 host=record["hardware"]["host"],
                 started_at=record["started_at"],
-                n=len(scope["epoch_s"]),
+                n=len(epochs),
                 epoch_s=timed.epoch_s,
                 step_s=timed.step_s,
-                repeatability=repeatability([scope["epoch_s"]]),
+                repeatability=repeatability([epochs]),
             )
 
 

@@ -1,49 +1,43 @@
 """Epoch times side by side: with and without the DataLoader in the clock, and of two strategies."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import sub, truediv
 
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved, multiplied
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.statistics import Scale, derive_in_blocks
 from dpscale.strategies.known import BASELINE, STRATEGIES
-from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 
 
-def scopes_rows(
-    times: Sequence[TimesRow], speedups: Sequence[SpeedupRow], runs: Sequence[RunsRow]
-) -> Iterator[ScopesRow]:
+def scopes_rows(times: Sequence[TimesRow], speedups: Sequence[SpeedupRow]) -> Iterator[ScopesRow]:
     """The configurations that were measured with and without the DataLoader in the clock."""
     gained = {
         (*row.point.values(), row.scope): row.speedup
         for row in speedups
         if row.status == "ok" and row.scaling == "weak"
     }
-    of_runs: dict[tuple[object, ...], dict[OnServer, float]] = defaultdict(dict)
-    for run in runs:
-        of_runs[*run.point.values(), run.scope][OnServer(f"run {run.run}", run.server or 0)] = run.epoch_s
     timed = {(*row.point.values(), row.scope): row for row in times if row.status == "ok"}
     for here, row in timed.items():
         there = (*row.point.values(), "end_to_end")
         if row.scope != "compute" or there not in timed:
             continue
         loaded = timed[there]
-        longer = moved(_loading(of_runs[there], of_runs[here]), loaded.epoch_s.value / row.epoch_s.value)
         yield ScopesRow(
             **row.point,
             is_headline=row.is_headline,
             epoch_s=row.epoch_s,
             end_to_end_epoch_s=loaded.epoch_s,
-            loader_s=multiplied(longer.map(lambda ratio: ratio - 1), row.epoch_s.value),
-            loading_ratio=longer,
+            loader_s=_in_blocks(sub, loaded.epoch_s, row.epoch_s, "linear"),
+            loading_ratio=_in_blocks(truediv, loaded.epoch_s, row.epoch_s, "log"),
             speedup=gained.get(here, UNKNOWN),
             end_to_end_speedup=gained.get(there, UNKNOWN),
         )
 
 
-def _loading(loaded: Mapping[OnServer, float], in_memory: Mapping[OnServer, float]) -> Figure:
-    """How many times as long an epoch takes with the DataLoader in the clock, over the runs that timed both."""
-    both = {run: loaded[run] / in_memory[run] for run in loaded if run in in_memory}
-    return estimate_of_blocks(both) if both else UNKNOWN
+def _in_blocks(formula: Callable[[float, float], float], loaded: Figure, in_memory: Figure, scale: Scale) -> Figure:
+    """The mean of what the formula gives in each run that timed both; unknown where none did."""
+    both = loaded.blocks.keys() & in_memory.blocks.keys()
+    return derive_in_blocks(formula, loaded, in_memory, scale=scale) if both else UNKNOWN
 
 
 def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:

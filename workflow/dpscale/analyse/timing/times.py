@@ -6,13 +6,14 @@ from math import nan
 from statistics import median
 from typing import TypeVar
 
-from dpscale.analyse.timing.points import Comparison, Point, Points
+from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
+from dpscale.records.timed import epochs_s
 from dpscale.strategies.known import strategy
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
@@ -22,8 +23,6 @@ from dpscale.vocabulary.chips import chip_named
 
 # More devices are worth it where at least half of what they could do is got from them.
 WORTH = 0.5
-# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
-HEADLINE_STEPS = 10
 
 Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
@@ -38,21 +37,19 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         runs=len(point.records),
         n=sum(len(result["epoch_s"]) for result in point.results),
     )
-    if not point.measured_epoch.is_known:
+    if not point.epoch.is_known:
         return row
     results = point.results
     row = replace(
         row,
-        servers=len({record["block"].server for record in point.measured}),
+        servers=len({block.server for block in point.epoch.blocks}),
         epoch_s=point.epoch,
         step_s=point.step,
-        measured_epoch_s=point.measured_epoch,
-        measured_step_s=point.measured_step,
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
         energy_j=point.over_runs(lambda record: median(record["scopes"][point.scope]["energy_j"] or [0])),
-        repeatability=repeatability([result["epoch_s"] for result in results]),
-        first_timed_epoch_s=median(result["epoch_s"][0] for result in results),
+        repeatability=repeatability(list(map(epochs_s, results))),
+        first_timed_epoch_s=median(epochs_s(result)[0] for result in results),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0]["steps_per_epoch"],
         full_steps_per_epoch=point.full_steps,
@@ -113,8 +110,10 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
         row,
         servers=len({block.key.server for block in compared.blocks}),
         epoch_s=compared.epoch,
-        baseline_epoch_s=compared.scale.epoch,
+        baseline_epoch_s=compared.baseline,
+        other_runs=compared.is_of_other_runs,
         speedup=compared.speedup,
+        borrowed_from=compared.speedup.borrowed_from,
         efficiency=compared.speedup.map(lambda speedup: scaling.efficiency(speedup, gpus)),
     )
     return row if series == "strong" else replace(row, speedup_from_steps=compared.speedup_from_steps)

@@ -1,9 +1,8 @@
 """The points of a study under its own settings and under those of each of its variants.
 
-Every variant has times of its own: T(1,b) over all that timed one GPU with it, and on more GPUs that over its speedup.
-Two times that are set against each other have the quotient of these as they are shown. They count as independent: a
-step in a graph is as long on every server, an eager one is not, so a ratio inside servers would give the first the
-spread of the second.
+Every variant has times of its own: T(1,b) over all that timed one GPU with it. Two times that are set against each
+other have the quotient of these as they are shown. They count as independent: a step in a graph is as long on every
+server, an eager one is not, so a ratio inside servers would give the first the spread of the second.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
-from dpscale.formulas.figure import Figure, moved, ratio
+from dpscale.formulas.figure import Figure, ratio
 from dpscale.formulas.statistics import units_of
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
@@ -47,16 +46,10 @@ def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow], b
 
 
 def times_as_fast(point: Point, other: Point) -> tuple[Figure, int]:
-    """How many times as fast the epochs of `point` are as those of `other`: the quotient of both as they are shown,
-    with the interval of both over servers. And the units that the one with fewer rests on."""
-    own, others = _over_servers(point), _over_servers(other)
-    units = min(len(units_of(figure.blocks)) for figure in (own, others))
-    return moved(ratio(others, own), other.epoch.value / point.epoch.value), units
-
-
-def _over_servers(point: Point) -> Figure:
-    """An epoch with what servers differ by: on several GPUs the one that is shown holds at its T(1,b)."""
-    return point.epoch if point.configuration.gpus == 1 else point.measured_epoch
+    """How many times as fast the epochs of `point` are as those of `other`, as independent times; and the units that
+    the one with fewer rests on."""
+    units = min(len(units_of(timed.epoch.blocks)) for timed in (point, other))
+    return ratio(other.epoch, point.epoch), units
 
 
 def _place(point: Point) -> tuple[Configuration, str]:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import truediv
 from statistics import stdev
 
 from dpscale.analyse.timing.points import Point
 from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.measured import Variant, fastest_of, times_as_fast
-from dpscale.formulas import limits
-from dpscale.formulas.figure import UNKNOWN, Figure, moved, ratio
+from dpscale.formulas import limits, scaling
+from dpscale.formulas.figure import UNKNOWN, Figure, ratio
 from dpscale.formulas.statistics import derive_in_blocks
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
@@ -48,11 +49,12 @@ def _changes(variant: Variant, base: Variant) -> str:
 
 def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record | None) -> VariantsRow:
     """With what a point's own records say, and its speedup over one GPU of the same variant."""
-    own_runs = point.measured_epoch.blocks
+    own_runs = point.epoch.blocks
     row = replace(
         row,
         preparation_s=point.over_runs(lambda record: record.get("preparation_s")),
         speedup=_speedup(point),
+        other_runs=point.weak.is_of_other_runs if point.configuration.gpus > 1 and point.weak.blocks else None,
         run_deviation=stdev(map(math.log, own_runs.values())) if len(own_runs) > 1 else math.nan,
     )
     return _beside_the_chip(row, variant.study, point, network)
@@ -68,19 +70,14 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Reco
     if network["flop_per_image"] is None:
         return row
     gpus, flop = row.gpus, network["flop_per_image"]["forward_backward"]
+    images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
 
-    def limit(images_per_s: Callable[..., float], *rates: Figure) -> Figure:
+    def limit(of_one_gpu: Callable[..., float], *rates: Figure) -> Figure:
         """In images/s of all GPUs, by a formula of one GPU's rates."""
-        return derive_in_blocks(lambda *of_run: gpus * images_per_s(*of_run), *rates)
+        return derive_in_blocks(lambda *of_run: gpus * of_one_gpu(*of_run), *rates)
 
-    def reached(limit: Figure) -> Figure:
-        """Throughput over a limit, both as they are shown, with the interval of the runs moved there."""
-        in_runs = derive_in_blocks(
-            lambda epoch_s, rate: study.epoch_images / epoch_s / rate, point.measured_epoch, limit
-        )
-        return moved(in_runs, row.images_per_s.value / limit.value)
-
-    row = replace(row, mfu_measured=reached(limit(lambda flop_per_s: flop_per_s / flop, product)))
+    by_product = limit(lambda flop_per_s: flop_per_s / flop, product)
+    row = replace(row, mfu_measured=_reached(images_per_s, by_product))
     elements = network.get("traffic_elements_per_image")
     if elements is None:
         return row
@@ -93,7 +90,14 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Reco
         )
 
     both = limit(together, product, copy)
-    return replace(row, limit_images_per_s=both, limit_share=reached(both))
+    return replace(row, limit_images_per_s=both, limit_share=_reached(images_per_s, both))
+
+
+def _reached(images_per_s: Figure, limit: Figure) -> Figure:
+    """Throughput over a limit: in each run, where the same runs have both; otherwise of independent figures."""
+    if images_per_s.blocks.keys() == limit.blocks.keys():
+        return derive_in_blocks(truediv, images_per_s, limit)
+    return ratio(images_per_s, limit)
 
 
 def _rate(point: Point, name: str) -> Figure:

@@ -146,7 +146,8 @@ def _without_commands(cell: str) -> str:
     """Text without LaTeX: what commands are about stays, and so do signs."""
     for pattern, sign in (
         (r"\\(,|;|:|!|quad|qquad)|~", " "), (r"\\times", "×"), (r"\\geq?", "≥"), (r"\\leq?", "≤"), (r"\\pm", "±"),
-        (r"\\cdot", "·"), (r"\{,\}", ","), (r"\\([%&#_{$])", r"\1"), (r"\\(textbar|textless|textgreater)\{\}", ""),
+        (r"\\cdot", "·"), (r"\\dagger", "†"),
+        (r"\{,\}", ","), (r"\\([%&#_{$])", r"\1"), (r"\\(textbar|textless|textgreater)\{\}", ""),
         (r"(?<!\\)\$", ""), (r"\\[a-zA-Z]+\*?(\[[^\]]*\])?", ""), (r"[{}]", ""), (r"--+", "–"),
     ):  # fmt: skip
         cell = re.sub(pattern, sign, cell)

@@ -14,8 +14,8 @@ _OUT_OF_MEMORY = r"(cuda\s*)?(oom|out[ -]of[ -]memory)( error)?"
 _BOUND = r"(≥|≤|[<>]=?|at (least|most)\b)\s*\d"
 # Words of this project's own tables where it has no number.
 _STATES = (NOT_RESOLVABLE, "not measured", "not run", "not planned", "not available", "one run", "capped", "failed")
-# What may stand behind a number: its interval, its deviation, a footnote.
-_BEHIND = r"\s*(\[[^\]]*\]|\([^)]*\)|±.*|[a-d*†‡]|[¹²³⁴⁵⁶⁷⁸⁹])$"
+# What may stand behind a number: its interval, its deviation, a footnote; or a footnote and one of the others.
+_BEHIND = r"(\s*[a-d*†‡]|\s*[¹²³⁴⁵⁶⁷⁸⁹])?(\s*(\[[^\]]*\]|\([^)]*\)|±.*))?$"
 _UNITS = r"s|ms|min|h|sec|[kmgt]i?b(?:it)?/s|[kmgt]bps|images/s|img/s"
 _SUFFIX = rf"\s*(?:x|×|%|{_UNITS})?"
 

@@ -34,6 +34,7 @@ from dpscale.formulas.rounded import Number
 from dpscale.vocabulary.chips import PRECISIONS
 from dpscale.vocabulary.networks import networks
 from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary.states import MARK, OTHER_RUNS, STATES
 
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
@@ -44,6 +45,9 @@ _NO_FIGURES = ("batch", "global batch", "gpus", "group", "beside", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
 _COUNTS = ("dataset_images", "parameters_trained")
+_BESIDE = next(pattern for pattern, name in _WORDS["heads"].items() if name == "beside")
+# What this project's own tables say of a figure that is formed in other runs than the times beside it, by its note.
+_OF_OTHER_RUNS, _ = STATES[OTHER_RUNS]
 _PER_STEP = r"\bsteps?\b|iteration|\biter\b|(/|per)\s*batch\b"
 
 # The values of its columns of strategies, runs and clocks.
@@ -53,13 +57,14 @@ _Tables = dict[str, dict[Spot, Number]]
 
 class Head(NamedTuple):
     """What a column holds: a quantity, its unit, the number of GPUs where the head says that, and whether it is of a
-    step."""
+    step. `beside` is the quantity that it says something of, such as `speedup` of `Speedup state`."""
 
     text: str
     quantity: str
     unit: str
     gpus: int | None
     is_per_step: bool = False
+    beside: str = ""
 
     @property
     def is_figure(self) -> bool:
@@ -115,7 +120,7 @@ def _head(text: str) -> Head:
     plain = " ".join(text.lower().split())
     gpus = re.search(r"(?<![\w.])(\d+)\s*(?:x\s*)?(?:gpu|worker)s?\b|\bn\s*=\s*(\d+)|gpus?\s*=\s*(\d+)", plain)
     words = (plain.replace(gpus.group(), " ") if gpus else plain).replace("_", " ").strip()
-    quantity = next((name for pattern, name in _WORDS["heads"].items() if re.search(pattern, words)), "ignored")
+    quantity = _quantity(words)
     if gpus and not words.strip(" ,;:()[]"):
         quantity = "epoch_s"
     if quantity in ("batch", "global batch"):
@@ -123,7 +128,13 @@ def _head(text: str) -> Head:
     unit, per = re.subn(r"\s*(/|per)\s*(steps?|iter\w*|batch)$", "", _unit(plain))
     number = int(next(filter(None, gpus.groups()))) if gpus else None
     is_per_step = quantity in _TIMES and bool(per or re.search(_PER_STEP, plain))
-    return Head(text, quantity, unit, number, is_per_step)
+    beside = _quantity(re.sub(_BESIDE, " ", words)) if quantity == "beside" else ""
+    return Head(text, quantity, unit, number, is_per_step, beside)
+
+
+def _quantity(words: str) -> str:
+    """What the words of a head mean."""
+    return next((name for pattern, name in _WORDS["heads"].items() if re.search(pattern, words)), "ignored")
 
 
 def _unit(head: str) -> str:
@@ -167,6 +178,9 @@ class _Reader:
         self.tables: defaultdict[_Group, defaultdict[str, dict[Spot, Number]]] = defaultdict(lambda: defaultdict(dict))
         self.assumed: dict[str, str] = {}
         self.left_out: dict[str, None] = {}
+        self.of_other_runs: set[tuple[_Group, str, Spot]] = set()
+        lines = list(lines)
+        self.has_mark = any(f"{_OF_OTHER_RUNS}: " in line for line in lines)
         given = {**said, **self._given(lines)}
         self.study = Published(**{"id": "", "title": path.name, "sha256": sha256, **self._values(given)})
 
@@ -235,7 +249,11 @@ class _Reader:
             for head, cell in cells:
                 if head.is_figure and not is_missing(cell):
                     place = Spot(counts["batch"], head.gpus or counts.get("gpus", 1))
-                    self._figure(head, cell, f"row {number}, column {head.text}", place, style, tuple(of.values()))
+                    group = tuple(of.values())
+                    self._figure(head, cell, f"row {number}, column {head.text}", place, style, group)
+                    states = [said for other, said in cells if other.beside == head.quantity]
+                    if self.has_mark and (MARK in cell or any(_OF_OTHER_RUNS in said for said in states)):
+                        self.of_other_runs.add((group, head.quantity, place))
 
     def _count(self, cell: str, row: int, head: Head) -> int:
         """A batch or a number of GPUs: whole, perhaps with groups of three digits."""
@@ -292,13 +310,15 @@ class _Reader:
         for group in several or [*self.tables] or [()]:
             named = [*group] if len(several) > 1 else []
             quantities = self._with_one_gpu(group)
+            of_other_runs = self._taken_out(quantities, group)
             yield replace(
                 self.study,
                 id=slug(" ".join([self.path.stem, *named])),
                 title=": ".join(filter(None, [self.study.title, ", ".join(named)])),
                 left_out=[*self.left_out],
                 epoch_s=self._times(quantities),
-                quantities={name: quantities[name] for name in QUANTITIES if name in quantities},
+                quantities={name: quantities[name] for name in QUANTITIES if quantities.get(name)},
+                of_other_runs=of_other_runs,
             )
 
     def _with_one_gpu(self, group: _Group) -> _Tables:
@@ -309,6 +329,14 @@ class _Reader:
             for name, table in self.tables[other].items():
                 whole[name] |= table
         return {name: dict(sorted(table.items())) for name, table in whole.items()}
+
+    def _taken_out(self, quantities: _Tables, group: _Group) -> _Tables:
+        """The figures of a group, taken out of what was read, that are formed in other runs than its times are of."""
+        found: _Tables = defaultdict(dict)
+        for of, name, place in sorted(self.of_other_runs):
+            if of == group and name in QUANTITIES:
+                found[name][place] = quantities[name].pop(place)
+        return dict(found)
 
     def _times(self, quantities: _Tables) -> Printed:
         """Taken out of what was read. Where there are no times, from throughputs."""

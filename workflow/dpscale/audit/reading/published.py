@@ -55,9 +55,10 @@ class Published:
     """A study as published. Numbers have the digits that were printed; times are seconds.
 
     `sha256` is the checksum of its file: an audit names what it is of. `batch` says what the batches of its tables are:
-    of one GPU, or of all GPUs together, or unstated. `other_clocks` are further sets of epoch times, by name. `assumed`
-    says in words what was not given, by what it is; `left_out` what of the file was not understood. `peak_tflop_s` is
-    that of one GPU where its model is not known; `bus_gb_s` are measured bus bandwidths by the number of GPUs.
+    of one GPU, or of all GPUs together, or unstated. `of_other_runs` are figures that the table says are formed in
+    other runs than its times are of. `other_clocks` are further sets of epoch times, by name. `assumed` says in words
+    what was not given, by what it is; `left_out` what of the file was not understood. `peak_tflop_s` is that of one GPU
+    where its model is not known; `bus_gb_s` are measured bus bandwidths by the number of GPUs.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Published:
     dataset_images: int
     epoch_s: Printed = field(default_factory=dict)
     quantities: Mapping[str, Printed] = field(default_factory=dict)
+    of_other_runs: Mapping[str, Printed] = field(default_factory=dict)
     parameters_trained: int | None = None
     batch_sweep_s: Printed = field(default_factory=dict)
     bandwidth_unit: str | None = None
@@ -150,6 +152,10 @@ class Published:
     def several_gpus(self, quantity: str) -> list[tuple[Spot, Number]]:
         """The figures of a quantity on several GPUs."""
         return [(place, number) for place, number in self.quantities.get(quantity, {}).items() if place.gpus > 1]
+
+    def is_of_other_runs(self, place: Spot) -> bool:
+        """Whether a cell's times say nothing of its figures."""
+        return any(place in table for table in self.of_other_runs.values())
 
     @property
     def places(self) -> list[Spot]:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from dpscale.analyse.answer.series import of_configuration
-from dpscale.analyse.timing.times import HEADLINE_STEPS, WORTH
+from dpscale.analyse.timing.points import HEADLINE_STEPS
+from dpscale.analyse.timing.times import WORTH
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, chart_of_lines
 from dpscale.present.charts.panel import DrawnSeries, Guide, Panel, level, markers

@@ -11,7 +11,7 @@ from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
 from dpscale.present.text.numbers import ends_of, estimate, percent, plain, value_of
-from dpscale.present.text.words import Terms, capitalised, joined, plural
+from dpscale.present.text.words import Terms, capitalised, joined, mark, plural
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.row import grouped
@@ -167,6 +167,7 @@ def notes(answer: Answer, terms: Terms) -> Iterator[str]:
     few = [row for row in rows if not row.is_headline]
     if few:
         yield f"An epoch on {_who(few, terms)} has fewer than ten full steps, so these times say little."
+    yield from terms.notes_of([map(mark, rows)])
     if answer.rejected:
         yield f"{plural(answer.rejected, 'record')} could not be used: Provenance says why."
 
@@ -198,9 +199,9 @@ def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> 
         [
             f"{row.gpus:,}",
             _figure(row.epoch_s, SECONDS),
-            estimate(row.speedup, MULTIPLES),
+            estimate(row.speedup, MULTIPLES, mark=mark(row)),
             _figure(row.efficiency, PERCENT),
-            estimate(row.gpu_s_over_one, MULTIPLES),
+            estimate(row.gpu_s_over_one, MULTIPLES, mark=mark(row)),
             row.worth or "–",
         ]
         for row in rows

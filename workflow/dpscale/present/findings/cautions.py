@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from dpscale.analyse.answer.claims import (
+    BORROWED,
     DISTURBED,
     DRIFTED,
     FAILED,
@@ -16,13 +17,13 @@ from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent
-from dpscale.present.text.words import Terms, listed, plural
+from dpscale.present.text.words import Terms, listed, plural, span
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
 from dpscale.tables.communication import LadderRow
 from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import BlocksRow, TimesRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow, TimesRow
 
 
 def _synthetic(terms: Terms) -> str:
@@ -71,9 +72,7 @@ def _single_run(single: Outcome[TimesRow], terms: Terms) -> str:
 
 @where(ON_ONE_SERVER)
 def _on_one_server(alike: Outcome[TimesRow], terms: Terms) -> str:
-    return (
-        f"{_were(alike)} measured on one server. Their intervals are over its runs and say nothing of another server."
-    )
+    return f"{_were(alike)} measured on one server. Their numbers say nothing of another server."
 
 
 def _older_versions(environments: Iterable[EnvironmentsRow]) -> str:
@@ -84,6 +83,14 @@ def _older_versions(environments: Iterable[EnvironmentsRow]) -> str:
         if older
         else ""
     )
+
+
+@where(BORROWED)
+def _borrowed(borrowed: Outcome[SpeedupRow], terms: Terms) -> str:
+    others = span(row.borrowed_from for row in borrowed.holding)
+    units = "two runs" if all(row.speedup.is_one_machine for row in borrowed.holding) else "two servers"
+    rest = f"rest on {units}, and the spread of {others} other configurations"
+    return f"The intervals of {among(borrowed, 'speedup')} {rest}."
 
 
 @where(DRIFTED)
@@ -130,6 +137,7 @@ def first_cautions(tables: Tables, terms: Terms) -> list[str]:
 def other_cautions(tables: Tables, terms: Terms) -> list[str]:
     found = (
         _older_versions(tables.environments),
+        _borrowed(tables.speedup, terms),
         _drifted(tables.blocks, terms),
         _slowed(tables.records, terms),
         _other_processes(tables.records, terms),

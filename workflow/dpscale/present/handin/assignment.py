@@ -19,6 +19,7 @@ from dpscale.present.text.words import Terms, ok, scope
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.timing import SpeedupRow, TimesRow
+from dpscale.vocabulary.states import OTHER_RUNS
 
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
 _WITHOUT_ALLREDUCE = "dp"
@@ -96,4 +97,5 @@ def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
 
 def _states(row: Timed) -> tuple[str, ...]:
     drifted = ("drift",) if getattr(row, "drifted", None) else ()
-    return drifted if row.status == "ok" else (row.status, *drifted)
+    other_runs = (OTHER_RUNS,) if getattr(row, "other_runs", None) else ()
+    return (*(() if row.status == "ok" else (row.status,)), *drifted, *other_runs)

@@ -12,7 +12,7 @@ from dpscale.present.text.numbers import ABSENT, MINUS
 from dpscale.present.text.words import capitalised
 from dpscale.records.files import write_text
 from dpscale.tables.tables import csv_text
-from dpscale.vocabulary.states import AT_LEAST
+from dpscale.vocabulary.states import AT_LEAST, MARK
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|MB|GB/s|\\%)(?!\w))")
@@ -20,7 +20,7 @@ _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", ABSENT: "--", MINUS: "$-$", "×": r"$\times$",
-    "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$",
+    "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$", MARK: r"$\dagger$",
 }  # fmt: skip
 
 
@@ -59,8 +59,9 @@ def table(report: Report) -> str:
     for spot in spots:
         cells = [cell for grid in report.grids for cell in grid.row(spot)]
         rows.append([*spot, *(entry for cell in cells for entry in cell.plain)])
-    facts = "".join(f"# {name}: {value}\n" for name, value in report.facts.items())
-    return f"{facts}{csv_text(rows)}"
+    facts = [f"{name}: {value}" for name, value in report.facts.items()]
+    notes = dict.fromkeys(note for sheet in report.sheets for note in sheet.notes)
+    return "".join(f"# {line}\n" for line in (*facts, *notes)) + csv_text(rows)
 
 
 def _headings(quantity: Quantity) -> list[str]:

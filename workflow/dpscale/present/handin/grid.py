@@ -96,7 +96,8 @@ class Grid:
 
     def _sheet(self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], terms: Terms) -> Sheet:
         notes = terms.notes_of(map(state, cell.states) for spot in self.spots for cell in self.row(spot))
-        caption = f"{self.caption}. In brackets 95 % intervals."
+        has_intervals = any(cell.figure.has_interval for spot in self.spots for cell in self.row(spot))
+        caption = f"{self.caption}.{' In brackets 95 % intervals.' if has_intervals else ''}"
         return Sheet(self.id, self.title, caption, columns, groups, notes, self.paragraphs)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpscale.analyse.answer.series import COMPUTE
-from dpscale.analyse.timing.times import HEADLINE_STEPS
+from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.present.handin.assignment import grids
 from dpscale.present.handin.grid import Grid
 from dpscale.present.handin.rows import AssignmentRows

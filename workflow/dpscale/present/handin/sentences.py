@@ -6,7 +6,7 @@ from typing import TypeVar
 from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.answer.trend import direction
-from dpscale.analyse.timing.times import HEADLINE_STEPS
+from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.cells import cell
 from dpscale.present.handin.rows import AssignmentRows
@@ -43,7 +43,7 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
         "Formula": [
             f"Speedup is T(1,b) / T(N,b): the epoch time of one {terms.device} over that of N {terms.devices}, with b "
             f"{terms.samples} per {terms.device} and step in both.",
-            f"For {terms.point(row)} it is {_value(row.baseline_epoch_s, SECONDS)} / "
+            f"For {terms.point(row)} it is{_in_which_runs(row)} {_value(row.baseline_epoch_s, SECONDS)} / "
             f"{_value(row.epoch_s, SECONDS)} = {_value(row.speedup, MULTIPLES)}, an efficiency of "
             f"{measured(row.efficiency.value, PERCENT)}.",
         ],
@@ -62,12 +62,13 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
     timed = of_configuration(
         (other for other in rows.speedup if (other.scaling, other.scope) == ("weak", COMPUTE)), row
     )[0]
+    where = _in_which_runs(timed)
     zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
     return {
         "Formula": [
             f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
             f"{terms.devices} share equally.",
-            f"For {terms.point(row)} it is {_value(timed.epoch_s, SECONDS)} − "
+            f"For {terms.point(row)} it is{where} {_value(timed.epoch_s, SECONDS)} − "
             f"{_value(timed.baseline_epoch_s, SECONDS)} / {row.gpus} = {_value(row.communication_s, SECONDS)}, "
             f"{_share(row)} of the epoch.",
         ],
@@ -102,6 +103,11 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
         "Cause": [*_below_the_links(row, terms)],
         **said,
     }
+
+
+def _in_which_runs(row: SpeedupRow) -> str:
+    """` in the runs that timed both`, where the times that are printed are of other runs too; otherwise nothing."""
+    return ", in the runs that timed both," if row.other_runs else ""
 
 
 def _value(figure: Figure, unit: Unit) -> str:

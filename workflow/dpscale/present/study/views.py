@@ -6,10 +6,11 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import by_batch
 from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
 from dpscale.present.text.view import Shown, View, written
-from dpscale.present.text.words import Terms, listed, ok, on_or_off, text
+from dpscale.present.text.words import Terms, listed, mark, ok, on_or_off, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import GB_PER_S, PERCENT, Column
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
@@ -33,6 +34,17 @@ from dpscale.vocabulary.states import NEVER, NOT_RESOLVABLE, UNDECIDED
 def mfu(row: TimesRow | VariantsRow) -> str:
     """Work was counted, but the GPU's peak is not in the table: unknown, which is not the same as not counted."""
     return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
+
+
+def _marked(column: Column) -> Callable[[Any], str]:
+    """A figure with its mark where the printed times are of other runs."""
+
+    def cell(row: Any) -> str:
+        value = getattr(row, column.name)
+        figure = value if isinstance(value, Figure) else Figure(value)
+        return estimate(figure, column.unit, mark=mark(row))
+
+    return cell
 
 
 def _plain(columns: Iterable[Column], digits: int) -> dict[str, Callable[[Any], str]]:
@@ -90,7 +102,13 @@ _TABLES: Sequence[Shown[Any]] = (
         links=False,
         further=True,
     ),
-    Shown(SpeedupRow, "speedup", "Speedup over 1 {device}", ("scaling", "point", "state")),
+    Shown(
+        SpeedupRow,
+        "speedup",
+        "Speedup over 1 {device}",
+        ("scaling", "point", "state"),
+        {"speedup": _marked(SpeedupRow.column("speedup"))},
+    ),
     # The reasons of every configuration, and what is said of those without one.
     Shown(
         CausesRow,
@@ -99,12 +117,18 @@ _TABLES: Sequence[Shown[Any]] = (
         cells={"cause": lambda row: cause(row.cause).label},
         rows=lambda rows: [row for row in rows if row.scaling == "weak" and (row.order == 0 or row.is_reason)],
     ),
-    Shown(ScopesRow, "scopes", "With and without the DataLoader in the clock", links=False),
+    Shown(
+        ScopesRow,
+        "scopes",
+        "With and without the DataLoader in the clock. Longer by: the mean of what each run took longer",
+        links=False,
+    ),
     Shown(
         CommunicationRow,
         "communication",
         "Communication time, inferred by subtraction (E1)",
         ("point", "state"),
+        {"epoch_s": _marked(CommunicationRow.column("epoch_s"))},
     ),
     Shown(
         CommunicationRow,
@@ -220,7 +244,7 @@ _TABLES: Sequence[Shown[Any]] = (
         "variants",
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
-        {"mfu": mfu, "pays_from_epochs": _pays},
+        {"mfu": mfu, "speedup": _marked(VariantsRow.column("speedup")), "pays_from_epochs": _pays},
     ),
     Shown(
         VariantsRow,

@@ -1,9 +1,11 @@
 """Numbers as people read them: a figure with its interval, in its unit, with as many digits as make sense."""
 
 import math
+from collections.abc import Sequence
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import MULTIPLES, PERCENT, PLAIN, Unit
+from dpscale.vocabulary.states import STATES
 
 ABSENT = "–"
 MINUS = "−"
@@ -44,15 +46,24 @@ def percent(value: float, digits: int = 3) -> str:
     return measured(abs(value), PERCENT, digits)
 
 
-def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
-    """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval; without one the value alone.
+def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4, mark: str = "") -> str:
+    """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval; `1.45 (1.31 to 1.60, 2 runs)`: and
+    the values of two servers or runs, which are no interval. Otherwise the value alone.
 
-    With the decimals that two significant digits of the interval's width have, at most `digits` of the value.
+    With the decimals that two significant digits of the width between the ends have, at most `digits` of the value, and
+    with the `mark` behind it.
     """
     if not figure.is_known:
         return ABSENT
-    value, ends = value_of(figure, unit, with_unit, digits), ends_of(figure, unit, digits)
-    return f"{value} [{ends}]" if ends else value
+    return beside(f"{value_of(figure, unit, with_unit, digits)}{mark}", _parts(figure, unit, digits)[1:], figure)
+
+
+def beside(value: str, ends: Sequence[str], figure: Figure) -> str:
+    """What is printed of a figure: its value, and behind it the two ends, if any, by what they are."""
+    if not ends:
+        return value
+    low, high = ends
+    return f"{value} ({low} to {high}, {STATES[figure.kind][0]})" if figure.is_of_two else f"{value} [{low}, {high}]"
 
 
 def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
@@ -62,8 +73,8 @@ def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits
 
 
 def ends_of(figure: Figure, unit: Unit = PLAIN, digits: int = 4) -> str:
-    """`2.866, 2.874`; "" where there are none."""
-    return ", ".join(_parts(figure, unit, digits)[1:])
+    """`2.866, 2.874` of a 95 % interval; "" where there is none."""
+    return "" if figure.is_of_two else ", ".join(_parts(figure, unit, digits)[1:])
 
 
 def _parts(figure: Figure, unit: Unit, digits: int) -> list[str]:

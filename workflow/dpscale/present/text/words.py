@@ -11,7 +11,7 @@ from dpscale.strategies.known import strategy as known_strategy
 from dpscale.tables.column import Column
 from dpscale.tables.row import Place
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary.states import STATES
+from dpscale.vocabulary.states import MARK, OTHER_RUNS, STATES
 
 _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 
@@ -40,6 +40,11 @@ class _WithStatus(Protocol):
 class _Headline(Protocol):
     @property
     def is_headline(self) -> bool | None: ...
+
+
+class _OfRuns(Protocol):
+    @property
+    def other_runs(self) -> bool | None: ...
 
 
 P = TypeVar("P", bound=AtBatch)
@@ -121,8 +126,11 @@ class Terms:
         return written.replace("Image", self.sample.capitalize())
 
     def notes_of(self, cells: Iterable[Iterable[str]]) -> list[str]:
-        """What the words for states mean that stand in these cells, alone or before a colon."""
-        said = {cell.partition(":")[0] for row in cells for cell in row}
+        """What the words for states mean that stand in these cells, alone or before a colon; and what the mark does."""
+        rows = [list(row) for row in cells]
+        said = {cell.partition(":")[0] for row in rows for cell in row}
+        if any(MARK in cell for row in rows for cell in row):
+            said.add(state(OTHER_RUNS))
         return [f"{word}: {self.filled(meaning)}." for word, meaning in STATES.values() if word in said]
 
     def count(self, number: int | None) -> str:
@@ -152,6 +160,11 @@ class Terms:
     def in_environment(self, letter: str) -> str:
         """The same of a letter."""
         return f" in environment {letter}" if self.several_environments and letter else ""
+
+
+def mark(row: _OfRuns) -> str:
+    """What stands behind its figures where the printed times are of other runs; otherwise nothing."""
+    return MARK if row.other_runs else ""
 
 
 def state(status: str) -> str:

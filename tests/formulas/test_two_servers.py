@@ -1,0 +1,187 @@
+"""Two servers, or two runs of one: when a speedup of them has an interval, and how often that holds the truth."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from bench.interval_coverage import (
+    LARGER,
+    OTHERS_AS,
+    SMALL,
+    TWO_SERVERS,
+    USUAL,
+    line_of_case,
+    line_of_method,
+    of_two_servers,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocks import apart, together
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import UNEVEN, estimate_of_blocks, interval_of_two, is_uneven
+
+FEW_STUDIES = 1000
+COVERED, FALSELY_ABOVE = 0.93, 0.025
+
+speedups = st.floats(0.05, 50)
+pairs = st.lists(speedups, min_size=2, max_size=2)
+
+
+def _on_servers(values: Sequence[float]) -> Figure:
+    """A run on each server."""
+    return estimate_of_blocks(apart({f"run-{number}": value for number, value in enumerate(values)}))
+
+
+def _on_one_server(values: Sequence[float]) -> Figure:
+    return estimate_of_blocks(together({f"run-{number}": value for number, value in enumerate(values)}))
+
+
+OTHERS = [_on_servers(values) for values in ([1.0, 1.1], [0.9, 1.2], [2.0, 2.1])]
+
+
+def test_an_interval_holds_the_spread_of_the_others_as_that_of_one_more_server() -> None:
+    """Worked by hand: two degrees of freedom have Student's factor 4.303."""
+    found = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS)
+    own = math.log(1.8 / 1.5) ** 2 / 2
+    lent = (math.log(1.1) ** 2 + math.log(1.2 / 0.9) ** 2 + math.log(2.1 / 2) ** 2) / 2 / 3
+    reach = 4.30265 * math.sqrt((own + lent) / 2 / 2)
+    assert found.value == pytest.approx(math.sqrt(1.5 * 1.8))
+    assert found.interval == pytest.approx((found.value * math.exp(-reach), found.value * math.exp(reach)), rel=1e-5)
+    assert (found.kind, found.borrowed_from, found.has_interval) == ("interval", 3, True)
+
+
+def test_an_other_configuration_lends_by_its_degrees_of_freedom() -> None:
+    """One on four servers counts three times; one on one server lends nothing."""
+    four = [1.0, 1.05, 1.3, 1.1]
+    of_four = interval_of_two(_on_servers([1.5, 1.8]), True, [_on_servers(four), *OTHERS[:2], _on_servers([1.0])])
+    mean = sum(map(math.log, four)) / 4
+    squares = sum((math.log(value) - mean) ** 2 for value in four)
+    lent = (squares + (math.log(1.1) ** 2 + math.log(1.2 / 0.9) ** 2) / 2) / 5
+    reach = 4.30265 * math.sqrt((math.log(1.8 / 1.5) ** 2 / 2 + lent) / 4)
+    assert of_four.high / of_four.value == pytest.approx(math.exp(reach), rel=1e-5)
+    assert of_four.borrowed_from == 3
+
+
+def test_two_even_servers_have_students_interval_of_their_own() -> None:
+    """One degree of freedom has the factor 12.706."""
+    found = interval_of_two(_on_servers([1.945, 1.955]), False, OTHERS)
+    reach = 12.7062 * math.log(1.955 / 1.945) / 2
+    assert found.high / found.value == pytest.approx(math.exp(reach), rel=1e-6)
+    assert (found.kind, found.borrowed_from) == ("interval", 0)
+
+
+CASES: Mapping[str, tuple[Figure, bool | None, Sequence[Figure]]] = {
+    "too few others": (_on_servers([1.5, 1.8]), True, OTHERS[:2]),
+    "others of one server lend nothing to two": (
+        _on_servers([1.5, 1.8]), True, [_on_one_server([1.0, 1.1])] * 2 + OTHERS[:2],
+    ),
+    "others of two lend nothing to one": (_on_one_server([1.5, 1.8]), True, OTHERS),
+    "not known whether steps are uneven": (_on_servers([1.5, 1.8]), None, OTHERS),
+    "one run": (_on_servers([1.5]), True, OTHERS),
+    "three servers": (_on_servers([1.5, 1.8, 1.7]), True, OTHERS),
+    "three even servers": (_on_servers([1.5, 1.8, 1.7]), False, OTHERS),
+    "three runs of one server": (_on_one_server([1.5, 1.8, 1.7]), True, OTHERS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_borrowed(case: str) -> None:
+    figure, uneven, others = CASES[case]
+    assert interval_of_two(figure, uneven, others) is figure
+
+
+def test_two_runs_of_one_server_borrow_from_runs_of_it() -> None:
+    others = [_on_one_server(values) for values in ([1.0, 1.1], [0.9, 1.2, 1.0], [2.0, 2.1])]
+    found = interval_of_two(_on_one_server([1.5, 1.8]), True, others)
+    assert (found.kind, found.borrowed_from, found.has_interval) == ("one machine", 3, True)
+
+
+@given(pairs, st.lists(pairs, min_size=3, max_size=8))
+def test_no_interval_cuts_off_one_of_the_two(values: list[float], others: list[list[float]]) -> None:
+    """It reaches at least 1.52 times their distance to each side: 4.303 / (2 sqrt 2)."""
+    found = interval_of_two(_on_servers(values), True, [_on_servers(other) for other in others])
+    assert found.low * (1 - 1e-9) <= min(values) and max(values) <= found.high * (1 + 1e-9)
+    assert math.log(found.high / found.value) >= 1.52 * math.log(max(values) / min(values)) - 1e-9
+
+
+@given(pairs, st.lists(pairs, min_size=3, max_size=8))
+def test_where_two_agree_by_chance_the_interval_is_wider_than_their_own(
+    values: list[float], others: list[list[float]]
+) -> None:
+    """Where they lie less than a quarter as far apart as the others do. Further apart, it is narrower."""
+    figure, lenders = _on_servers(values), [_on_servers(other) for other in others]
+    own, borrowed = interval_of_two(figure, False, lenders), interval_of_two(figure, True, lenders)
+    distance = math.log(max(values) / min(values))
+    usual = math.sqrt(sum(math.log(max(other) / min(other)) ** 2 for other in others) / len(others))
+    if 1e-9 < distance < usual / 4.1:
+        assert borrowed.low < own.low and own.high < borrowed.high
+    if distance > usual:
+        assert own.low < borrowed.low and borrowed.high < own.high
+
+
+@given(pairs, st.lists(pairs, min_size=3, max_size=8), st.floats(0.1, 10))
+def test_an_interval_does_not_depend_on_the_unit(values: list[float], others: list[list[float]], unit: float) -> None:
+    lenders = [_on_servers(other) for other in others]
+    found = interval_of_two(_on_servers(values), True, lenders)
+    scaled = interval_of_two(_on_servers([value * unit for value in values]), True, lenders)
+    assert scaled.interval == pytest.approx([end * unit for end in found.interval])
+
+
+def test_an_interval_stays_borrowed_through_a_formula() -> None:
+    """The efficiency has the speedup's."""
+    found = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS).map(lambda speedup: speedup / 2)
+    assert (found.borrowed_from, found.kind, [*found.blocks.values()]) == (3, "interval", [0.75, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("lower_s", "upper_s", "uneven"), [(0.0995, 0.1014, False), (0.0990, 0.1011, True), (0.1, 0.1, False)]
+)
+def test_steps_are_uneven_from_two_per_cent_on(lower_s: float, upper_s: float, uneven: bool) -> None:
+    assert is_uneven(lower_s, upper_s, 0.1) == uneven
+
+
+def test_no_recorded_run_is_near_the_limit_of_uneven_steps(root: Path, method: str) -> None:
+    """Between even steps and uneven ones lies a gap, which the method tells."""
+    assert "lies between 1 and 3.4 %." in method
+    spreads = [
+        (steps["p75"] - steps["p25"]) / steps["median"]
+        for path in root.glob("results/recorded*/cells/*/gpus-[24]/*/run-*.json")
+        for scope in json.loads(path.read_text())["scopes"].values()
+        if (steps := scope.get("step_s_quantiles")) and scope["full_steps_per_epoch"] >= 10
+    ]
+    assert len(spreads) > 150
+    assert max(spread for spread in spreads if spread < UNEVEN) < 0.01
+    assert min(spread for spread in spreads if spread > UNEVEN) > 0.034
+
+
+@pytest.mark.parametrize("case", USUAL)
+def test_borrowed_intervals_of_usual_effects_hold_the_truth(case: str) -> None:
+    """If all others counted as two servers, or each as one, these would miss."""
+    found = of_two_servers(USUAL[case], studies=FEW_STUDIES)
+    assert min(found.coverage_at(SMALL), found.coverage_at(LARGER)) >= COVERED
+    assert found.falsely_above <= FALSELY_ABOVE
+
+
+def test_where_two_agree_by_chance_borrowing_holds_the_truth_more_often() -> None:
+    found = [of_two_servers(USUAL["as recorded"], others_as, FEW_STUDIES).coverage_of_alike for others_as in (0, 1)]
+    assert found[0] < 0.8 < 0.92 < found[1]
+
+
+def test_borrowing_narrows_intervals_to_less_than_half() -> None:
+    own, borrowed = (of_two_servers(USUAL["as recorded"], others_as, FEW_STUDIES).half_width for others_as in (0, 1))
+    assert borrowed < own / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS_AS)
+def test_the_document_says_how_often_each_method_holds_the_truth(name: str, method: str) -> None:
+    assert line_of_method(name) in method
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TWO_SERVERS)
+def test_the_document_says_how_often_the_truth_is_held(name: str, method: str) -> None:
+    assert line_of_case(name) in method
