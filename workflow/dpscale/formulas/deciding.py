@@ -16,8 +16,8 @@ def units_to_decide(value: float, limit: float, spread: float, units: int) -> in
     """How many units in all have a 95 % interval on one side of the limit; None where even `MOST_UNITS` have not.
 
     Student's interval of n units reaches t(n - 1) * spread / sqrt(n) to either side (Student 1908). `value`, `limit`
-    and `spread`, the standard deviation of one unit, are on one scale: that of logarithms for a ratio. At least one more
-    than the `units` that there are.
+    and `spread`, the standard deviation of one unit, are on one scale: that of logarithms for a ratio. The number is
+    above that of the `units` that there are.
 
     It assumes that value and spread stay as they were seen. Both were seen in few units, so this many decide in about
     half of the cases.

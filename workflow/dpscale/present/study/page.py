@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.analyse.timing.times import WORTH
 from dpscale.present.charts.chart import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
@@ -55,7 +54,7 @@ def render(
         states=STATES.values(),
         set_up=described,
         answer=first_screen(answer, terms),
-        worth=measured(WORTH, PERCENT, digits=2),
+        worth=measured(study["answer"]["worth_from"], PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         by_chance=by_chance(tables.counts),
         first_cautions=first_cautions(tables, terms),
