@@ -93,7 +93,7 @@ CASES: Mapping[str, tuple[Any, ...]] = {
             "2 GPUs are probably worth it: every machine gave more than 70 % of what the GPUs could give.",
         ],
         [],
-        [f"To decide about 2 GPUs: a run on 3 more machines (about 2 min each). On the next: {COMMAND}3"],
+        [f"To decide about 2 GPUs: a run on 3 more machines (about 2 min each). On the next one: {COMMAND}3"],
     ),
     "two machines, one on either side": (
         {"gains": {2: [1.2, 1.87]}, "gpus": [1, 2]},
@@ -131,7 +131,7 @@ CASES: Mapping[str, tuple[Any, ...]] = {
             "2 GPUs are probably worth it: every machine gave more than 70 % of what the GPUs could give.",
         ],
         [],
-        [f"To decide about 2 GPUs: a run on 2 more machines (about 2 min each). On the next: {COMMAND}4"],
+        [f"To decide about 2 GPUs: a run on 2 more machines (about 2 min each). On the next one: {COMMAND}4"],
     ),
     "another limit decides": (
         {"gains": {2: [1.45, 1.8, 1.82]}, "gpus": [1, 2], "answer": {"worth_from": 0.5}},
@@ -246,7 +246,7 @@ def test_the_terminal_has_the_table_a_price_and_what_to_do(tmp_path: Path) -> No
     assert said == f"{WITH} {SAID_OF_TWO}. {THAT}"
     assert heading.split()[0] == "GPUs" and heading.endswith("Price per epoch")
     assert alone.split() == ["1", "8.00", "[8.00,", "8.00]", "1.00", "100", "1.00", "–", "0.00800"]
-    assert two.endswith("1.11 [1.08, 1.14]  worth it          0.00889")
+    assert two.endswith("1.80 [1.75, 1.85]           90.0            1.11  worth it          0.00889")
     assert others == [
         "Why not more: On 2 GPUs, a step takes 22.8 ms [22.1, 23.4]. 1 GPU alone takes 90 % of that. We could not find "
         "out what takes the rest.",

@@ -10,7 +10,7 @@ from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
 from dpscale.present.findings.worth import Deciding, deciding, gains_said, verdicts, who
-from dpscale.present.text.numbers import ends_of, estimate, percent, plain, value_of
+from dpscale.present.text.numbers import brief, ends_of, estimate, percent, plain, value_of
 from dpscale.present.text.words import Terms, capitalised, mark, plural
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
@@ -140,15 +140,16 @@ def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
 
 
 def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> tuple[list[str], list[list[str]]]:
-    """A row per number of devices, with what an epoch costs if that is known."""
+    """A row per number of devices, with what an epoch costs if that is known. How sure efficiency and GPU-seconds are
+    follows from the speedup."""
     headings = [terms.heading, "Epoch, s", "Speedup, ×", "Efficiency, %", f"{terms.device}-seconds, ×", "Worth it"]
     cells = [
         [
             f"{row.gpus:,}",
-            _figure(row.epoch_s, SECONDS),
-            estimate(row.speedup, MULTIPLES, mark=mark(row)),
-            _figure(row.efficiency, PERCENT),
-            estimate(row.gpu_s_over_one, MULTIPLES, mark=mark(row)),
+            brief(row.epoch_s, SECONDS, _DIGITS),
+            brief(row.speedup, MULTIPLES, mark=mark(row)),
+            value_of(row.efficiency, PERCENT, digits=_DIGITS),
+            f"{value_of(row.gpu_s_over_one, MULTIPLES)}{mark(row)}",
             row.worth or "–",
         ]
         for row in rows
@@ -192,10 +193,6 @@ def reason(row: CausesRow, terms: Terms) -> str:
     return f"{capitalised(found.label)}. {found.sentence} {capitalised(where)}, {step}; this costs {cost}."
 
 
-def _figure(figure: Figure, unit: Unit) -> str:
-    return estimate(figure, unit, digits=_DIGITS)
-
-
 def _with_unit(figure: Figure, unit: Unit) -> str:
     return estimate(figure, unit, with_unit=True, digits=_DIGITS)
 
@@ -205,7 +202,7 @@ def text(screen: FirstScreen) -> str:
     lines = [
         screen.sentence,
         *screen.notes,
-        *(todo.text for todo in screen.deciding),
+        *(line for todo in screen.deciding for line in todo.lines),
         "",
         *_aligned([screen.headings, *screen.rows]),
         "",

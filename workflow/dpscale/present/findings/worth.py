@@ -27,6 +27,11 @@ class Deciding:
     def text(self) -> str:
         return f"{self.what}: {self.command}" if self.command else f"{self.what}."
 
+    @property
+    def lines(self) -> list[str]:
+        """The same with the command on a line of its own, to be copied."""
+        return [f"{self.what}:", f"  {self.command}"] if self.command else [self.text]
+
 
 def gains_said(gains: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 GPUs are 1.78 times as fast as 1 (1.66 to 1.90 on 2 machines) and 4 GPUs 3.65 times [3.49, 3.82]`."""
@@ -107,7 +112,11 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             for some in grouped(rows, lambda row: row.more_units).values()
         ]
         there = (
-            "" if unit != MACHINE else ". There" if rows[0].more_units == 1 and len(wanted) == 1 else ". On the next"
+            ""
+            if unit != MACHINE
+            else ". There"
+            if rows[0].more_units == 1 and len(wanted) == 1
+            else ". On the next one"
         )
         yield Deciding(f"{aim} {'; about '.join(wanted)}{there}", command)
 
