@@ -328,3 +328,43 @@ def test_workers_are_no_gpus(tmp_path: Path) -> None:
     assert screen.notes[-1] == (
         "Workers share the cores of one machine: another one may differ, and this is no measure of GPUs."
     )
+
+
+def test_the_terminal_has_the_command_on_a_line_of_its_own(tmp_path: Path) -> None:
+    """To be copied."""
+    lines = text(screen_of(answered_tables(tmp_path, **CASES["one run"][0]))).splitlines()
+    assert f"  {COMMAND}3" in lines
+    assert lines[lines.index(f"  {COMMAND}3") - 1] == "To confirm it for 2 and 4 GPUs: 2 more runs (about 6 min):"
+
+
+@pytest.mark.parametrize(
+    ("case", "caption"),
+    [
+        ("worth it", "What every number of GPUs gives. In brackets 95 % intervals."),
+        ("two machines", "What every number of GPUs gives. In brackets 95 % intervals. In parentheses the two values."),
+        ("one run", "What every number of GPUs gives. In brackets 95 % intervals."),
+        ("nothing measured", "What every number of GPUs gives."),
+    ],
+)
+def test_the_caption_explains_what_is_there(tmp_path: Path, case: str, caption: str) -> None:
+    screen = screen_of(answered_tables(tmp_path, **CASES[case][0]))
+    assert screen.caption == caption
+    cells = [cell for row in screen.rows for cell in row]
+    assert any("[" in cell for cell in cells) == ("brackets" in caption)
+    assert any("(" in cell for cell in cells) == ("parentheses" in caption)
+
+
+def test_no_first_screen_says_undecided_alone(tmp_path: Path) -> None:
+    """Whatever is not decided says what was seen, and what would decide it."""
+    for case, (given, *_) in CASES.items():
+        answer = answer_of(answered_tables(tmp_path / case.replace(" ", "-"), **given))
+        screen = first_screen(answer, GPU)
+        for row in answer.several:
+            assert bool(screen.deciding) == any(not gain.is_decided for gain in (*answer.several, *answer.loaded))
+            if not row.is_decided:
+                seen = (
+                    "one run"
+                    if row.units == 1
+                    else f" {'on' if row.unit == 'machine' else 'in'} {row.units} {row.unit}s"
+                )
+                assert seen in screen.sentence, case

@@ -35,6 +35,7 @@ class FirstScreen:
     sentences: Sequence[str]
     notes: Sequence[str]
     deciding: Sequence[Deciding]
+    caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     reason: str
@@ -139,9 +140,9 @@ def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
         yield f"{asked} was not measured on {who(other, terms)}: the nearest one stands for it."
 
 
-def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> tuple[list[str], list[list[str]]]:
-    """A row per number of devices, with what an epoch costs if that is known. How sure efficiency and GPU-seconds are
-    follows from the speedup."""
+def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> tuple[str, list[str], list[list[str]]]:
+    """Caption, headings, and a row per number of devices, with what an epoch costs if that is known. How sure
+    efficiency and GPU-seconds are follows from the speedup."""
     headings = [terms.heading, "Epoch, s", "Speedup, ×", "Efficiency, %", f"{terms.device}-seconds, ×", "Worth it"]
     cells = [
         [
@@ -154,10 +155,14 @@ def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> 
         ]
         for row in rows
     ]
+    figures = [figure for row in rows for figure in (row.epoch_s, row.speedup)]
+    caption = f"What every number of {terms.devices} gives."
+    caption += " In brackets 95 % intervals." if any(figure.has_interval for figure in figures) else ""
+    caption += " In parentheses the two values." if any(figure.is_of_two for figure in figures) else ""
     if not prices:
-        return headings, cells
+        return caption, headings, cells
     with_price = [[*line, plain(price, 3)] for line, price in zip(cells, prices, strict=True)]
-    return [*headings, "Price per epoch"], with_price
+    return caption, [*headings, "Price per epoch"], with_price
 
 
 def _reasons(answer: Answer, terms: Terms) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dpscale.present.handin.cells import PrintedCell, words
 from dpscale.present.handin.sentences import Paragraphs
 from dpscale.present.handin.sheet import Sheet
-from dpscale.present.text.words import Terms, capitalised, on_nodes, rank, state
+from dpscale.present.text.words import Terms, capitalised, on_nodes, rank
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import Unit
 from dpscale.tables.timing import TimesRow
@@ -95,7 +95,8 @@ class Grid:
         return self._sheet([f"Batch per {terms.device}", *headings], groups, terms)
 
     def _sheet(self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], terms: Terms) -> Sheet:
-        notes = terms.notes_of(map(state, cell.states) for spot in self.spots for cell in self.row(spot))
+        rows = (row for rows in groups.values() for row in rows)
+        notes = terms.notes_of([word.rstrip(")") for cell in row for word in cell.split(", ")] for row in rows)
         has_intervals = any(cell.figure.has_interval for spot in self.spots for cell in self.row(spot))
         caption = f"{self.caption}.{' In brackets 95 % intervals.' if has_intervals else ''}"
         return Sheet(self.id, self.title, caption, columns, groups, notes, self.paragraphs)
