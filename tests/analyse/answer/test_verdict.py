@@ -12,8 +12,9 @@ from dpscale.analyse.answer.asked import Asked
 from dpscale.analyse.answer.verdict import Units, more_units, verdict
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import estimate_of_blocks
-from dpscale.plan.cells import Configuration, TimingCell, VariantCell
+from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import Study
+from dpscale.records.files import Record
 from record_factory import timing_record
 
 
@@ -80,12 +81,12 @@ VALUES: dict[str, Any] = {
 def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
     study = Study(VALUES, source="config/mine.yaml")
     single, ddp = Configuration("single", 1, 32), Configuration("ddp", 2, 32)
-    minutes = {
+    minutes: dict[TimingCell | VariantCell, int] = {
         TimingCell(single, 1): 1, TimingCell(single, 2): 2, TimingCell(single, 3): 9, TimingCell(ddp, 1): 4,
         VariantCell(ddp, 1, "as-study", study.variants["as-study"].settings): 8,
         VariantCell(ddp, 1, "own", study.variants["own"].settings): 50,
     }  # fmt: skip
-    records = {
+    records: dict[AnyCell, Record] = {
         cell: {**timing_record(cell, study.settings, [1.0]), "started_at": "2026-01-01T00:00:00+00:00",
                "finished_at": f"2026-01-01T00:{number:02}:00+00:00"}
         for cell, number in minutes.items()
