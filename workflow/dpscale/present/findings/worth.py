@@ -118,7 +118,7 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             if rows[0].more_units == 1 and len(wanted) == 1
             else ". On the next one"
         )
-        yield Deciding(f"{aim} {'; about '.join(wanted)}{there}", command)
+        yield Deciding(f"{aim} {'. About '.join(wanted)}{there}", command)
 
 
 def _more(unit: str, row: AnswerRow) -> str:
