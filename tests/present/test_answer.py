@@ -272,7 +272,7 @@ AT_96 = around("efficiency", 0.96, 0.01 / 0.96)
         (
             {"cause": "unknown", "efficiency": 0.6, "part": "buckets, buffers", **around("part_s", 0.003)},
             "On 4 GPUs, a step takes 20.0 ms [19.8, 20.2]. 1 GPU alone takes 60 % of that. The largest part of the "
-            "rest is buckets, buffers: 3.00 ms [2.97, 3.03].",
+            "rest, by intervention, is buckets, buffers: 3.00 ms [2.97, 3.03].",
         ),
         (
             {"cause": "nothing", "is_by_steps": True, "scope": "end_to_end", **AT_96},

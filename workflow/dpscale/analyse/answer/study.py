@@ -190,11 +190,9 @@ class StudyPlace:
 
     @cached_property
     def largest_part(self) -> LadderRow | None:
-        """Of what makes the step longer than on one device, the part that takes most by intervention, of those that
-        surely take time."""
+        """Of what makes the step longer than on one device, by intervention, the part that takes most."""
         parts = [row for row in self.of(self.tables.ladder) if row.order > 0 and row.difference_s.value > 0]
-        sure = [row for row in parts if not row.difference_s.low <= 0]
-        return max(sure, key=lambda row: row.difference_s.value, default=None)
+        return max(parts, key=lambda row: row.difference_s.value, default=None)
 
     @property
     def gradient_bytes(self) -> int | None:

@@ -192,7 +192,9 @@ def reason(row: CausesRow, terms: Terms) -> str:
         share = percent(row.efficiency.value, 2)
         rest = "We could not find out what takes the rest."
         if row.part:
-            rest = f"The largest part of the rest is {row.part}: {_with_unit(row.part_s, MILLISECONDS)}."
+            rest = (
+                f"The largest part of the rest, by intervention, is {row.part}: {_with_unit(row.part_s, MILLISECONDS)}."
+            )
         return f"{capitalised(where)}, {step}. {alone} takes {share} of that. {rest}"
     cost = _with_unit(row.cost_s, MILLISECONDS)
     return f"{capitalised(found.label)}. {found.sentence} {capitalised(where)}, {step}; this costs {cost}."
