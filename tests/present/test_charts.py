@@ -261,6 +261,8 @@ def test_runs_are_drawn_as_rings_and_the_axis_has_room_for_them() -> None:
     assert svg.count('stroke-width="1.2"') == 2, "the runs; and of a row without runs the values of the two machines"
     assert alone.count('stroke-width="1.2"') == 2
     assert svg != alone, "the runs lie further apart"
+    (drawn,), (bar,) = efficiency(tables(speedup=[of_two])).pictures, of_efficiency(AT_128).pictures
+    assert drawn.subtitle.endswith("; small circles are runs") and "circles" not in bar.subtitle
 
 
 def panel(*figures: Figure, **more: Any) -> Panel:

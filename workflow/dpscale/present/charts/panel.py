@@ -126,5 +126,10 @@ class Panel(Plot):
     shaded_below: float | None = None
 
     @property
+    def subtitle(self) -> str:
+        has_dots = any(marker.dots for line in self.series for marker in line.markers)
+        return f"{super().subtitle}{'; small circles are runs' if has_dots else ''}"
+
+    @property
     def description(self) -> str:
         return " ".join(line.described(self.unit) for line in self.series)
