@@ -251,6 +251,7 @@ def test_the_terminal_has_the_table_a_price_and_what_to_do(tmp_path: Path) -> No
         "Why not more: On 2 GPUs, a step takes 22.8 ms [22.1, 23.4]. 1 GPU alone takes 90 % of that. We could not find "
         "out what takes the rest.",
     ]
+    assert screen_of(tables).section == "steps", "where the time goes, as far as that is known"
 
 
 AT_96 = around("efficiency", 0.96, 0.01 / 0.96)
@@ -294,6 +295,7 @@ def test_why_not_more(row: dict[str, Any], said: str) -> None:
 
 def test_a_cause_says_what_to_change_after_what_was_measured(tmp_path: Path) -> None:
     screen = screen_of(answered_tables(tmp_path, **CASES["two scopes that disagree"][0]))
+    assert screen.section == "speedup"
     in_memory, with_loading = screen.reason.split(" With data loading: ")
     assert in_memory.startswith("On 4 GPUs, a step takes") and with_loading.startswith("Slow loader.")
     assert "a step with data loading" in with_loading and "loading" not in in_memory

@@ -59,7 +59,7 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
         list(deciding(answer, terms)),
         *_table(answer.rows, answer.prices, terms),
         _reasons(answer, terms),
-        known.section if known else "",
+        known.section if known else "steps" if any(row.cause == UNKNOWN.name for row in causes) else "",
         [*advices(answer.to_do, terms), *to_change][:TO_DO],
     )
 
