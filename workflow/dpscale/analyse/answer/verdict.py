@@ -32,7 +32,7 @@ class Units:
 
     @classmethod
     def of(cls, figure: Figure) -> "Units":
-        """None where the figure does not know its blocks, and is not that of two."""
+        """Without values where the figure does not know its blocks, and is not that of two or of one run."""
         servers = {block.server for block in figure.blocks}
         if figure.blocks:
             return cls(MACHINE if len(servers) > 1 else RUN, tuple(units_of(figure.blocks)))
