@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from dpscale.analyse.answer.advice import advice_rows
 from dpscale.analyse.answer.answer import answer_rows
+from dpscale.analyse.answer.asked import Asked
 from dpscale.analyse.answer.causes_of_study import causes_rows
 from dpscale.analyse.answer.counts import counts_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row
@@ -37,12 +38,14 @@ from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
-from dpscale.plan.plan import answer_batch, plan
+from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import Tables
+
+_ASKED = Asked()
 
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
@@ -95,12 +98,12 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         forecast=forecast,
         **published_audits.rows(audits)._asdict(),
     )
-    return complete(tables, answer_batch(study))
+    return complete(tables, Asked.of(study, collected.records))
 
 
-def complete(tables: Tables, batch: int = 128) -> Tables:
-    """With what follows from these rows and from nothing else: more columns of them, and tables made of others. `batch`
-    is that of the answer."""
+def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
+    """With what follows from these rows and from nothing else: more columns of them, and tables made of others.
+    `asked` is what the study asks of its answer."""
     tables = replace(
         tables,
         times=list(with_best([completed_times(row) for row in tables.times])),
@@ -119,7 +122,7 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
         origins=list(origins_rows(tables.records)),
         absences=absences_rows(tables.times),
     )
-    tables = replace(tables, answer=list(answer_rows(tables, batch)))
+    tables = replace(tables, answer=list(answer_rows(tables, asked)))
     tables = replace(tables, causes=causes_rows(tables))
     tables = replace(tables, advice=advice_rows(tables, tables.answer))
     return replace(tables, counts=list(counts_rows(tables)))

@@ -127,6 +127,7 @@ def _of_study(
     figures = {
         f"answer/{row.gpus}/{name}": value
         for row in answer
+        if row.scope == answer[0].scope
         for name, value in _numbers(row).items()
         if isinstance(value, float)
     }

@@ -165,6 +165,7 @@ class BlocksRow(Place):
 
     scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.")
     block: str = column("Block", "The run, or runs that share a baseline.")
+    server: int | None = SERVER
     status: str = STATUS
     reason: str = REASON
     baseline: str = column(
@@ -175,5 +176,6 @@ class BlocksRow(Place):
     drift: float = DRIFT
     has_drifted: bool | None = column("Drifted", "Whether the drift is above 2 %.")
     speedup: float = SPEEDUP
+    efficiency: float = EFFICIENCY
     communication_s: float = COMMUNICATION
     communication_step_s: float = E1

@@ -42,16 +42,19 @@ def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow
 
 def _block_row(row: BlocksRow, block: Block) -> BlocksRow:
     alone, parallel = block.baseline, block.parallel
+    speedup = scaling.speedup(alone.epoch_s, parallel.epoch_s)
     row = replace(
         row,
         block=block.name,
+        server=block.key.server,
         status="ok",
         baseline=block.origin,
         epoch_s=parallel.epoch_s,
         baseline_epoch_s=alone.epoch_s,
         drift=block.drift,
         has_drifted=None if math.isnan(block.drift) else block.has_drifted,
-        speedup=scaling.speedup(alone.epoch_s, parallel.epoch_s),
+        speedup=speedup,
+        efficiency=scaling.efficiency(speedup, row.gpus),
     )
     if row.scaling == "strong":
         return row

@@ -21,9 +21,6 @@ from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.chips import chip_named
 
-# More devices are worth it where at least half of what they could do is got from them.
-WORTH = 0.5
-
 Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
 

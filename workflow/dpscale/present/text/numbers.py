@@ -58,6 +58,14 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits
     return beside(f"{value_of(figure, unit, with_unit, digits)}{mark}", _parts(figure, unit, digits)[1:], figure)
 
 
+def brief(figure: Figure, unit: Unit = PLAIN, digits: int = 4, mark: str = "") -> str:
+    """The same without the number of servers or runs, which stands elsewhere: `1.45 (1.31 to 1.60)`."""
+    if not figure.is_of_two:
+        return estimate(figure, unit, digits=digits, mark=mark)
+    value, low, high = _parts(figure, unit, digits)
+    return f"{value}{mark} ({low} to {high})"
+
+
 def beside(value: str, ends: Sequence[str], figure: Figure) -> str:
     """What is printed of a figure: its value, and behind it the two ends, if any, by what they are."""
     if not ends:
