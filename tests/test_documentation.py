@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -153,6 +154,18 @@ def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path, method
         f"{facts['tensors']} tensors",
     ]
     assert not [number for number in expected if number not in method]
+
+
+def test_the_barrier_of_the_method_is_that_of_the_records(root: Path, method: str) -> None:
+    """Version 1 of the timing record had it in the epoch, and not in the times of the ranks."""
+    barriers = [
+        epoch_s - max(of_ranks)
+        for path in root.glob("results/recorded/cells/ddp/**/run-*.json")
+        for scope in json.loads(path.read_text())["scopes"].values()
+        for epoch_s, of_ranks in zip(scope["epoch_s"], scope["rank_epoch_s"], strict=True)
+    ]
+    middle, longest = (f"{1e3 * seconds:.1f} ms" for seconds in (median(barriers), max(barriers)))
+    assert f"takes {middle} in the median and up to {longest}" in method
 
 
 def constant(package: Path, dotted: str) -> Any:

@@ -160,7 +160,7 @@ class CollectivesRow(Row):
     servers: int | None = SERVERS
     n: int | None = N
     one_machine: str = ONE_MACHINE
-    time_s: Figure = column("Time", "Time of one call: mean over runs.", MICROSECONDS).shown
+    time_s: Figure = column("Time", "Time of one call: mean over servers.", MICROSECONDS).shown
     repeatability: float = REPEATABILITY
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown
     use: str = column("For", "The messages of a training that have this size.").shown
