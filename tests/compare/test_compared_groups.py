@@ -70,6 +70,12 @@ def test_a_run_is_one_figure_over_its_batches() -> None:
     assert row.batches_left_out == ""
 
 
+def test_runs_of_variants_are_no_runs_of_the_study() -> None:
+    graph = [replace(row, variant="graph", epoch_s=row.epoch_s / 3) for row in rows(PLAIN)]
+    (row,) = compared_groups([*graph, *rows(PLAIN), *graph], rows(PLAIN), "after")
+    assert row.change.value == pytest.approx(0)
+
+
 def test_the_same_times_show_no_difference_though_their_interval_may_have_no_width() -> None:
     assert only_row(PLAIN, PLAIN).outcome == NO_DIFFERENCE
     equal: Runs = {32: [0.1] * 3, 512: [0.7] * 3}

@@ -52,7 +52,7 @@ def compared_groups(
 
 
 def _groups(rows: Iterable[RunsRow]) -> dict[tuple[str, int, str], Runs]:
-    by_run = sorted(rows, key=lambda row: row.run)
+    by_run = sorted((row for row in rows if not row.variant), key=lambda row: row.run)
     groups = grouped(by_run, lambda row: (row.strategy, row.gpus, row.scope))
     return {key: _runs(of_group) for key, of_group in groups.items()}
 

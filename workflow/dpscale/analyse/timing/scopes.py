@@ -19,7 +19,7 @@ def scopes_rows(
         if row.status == "ok" and row.scaling == "weak"
     }
     of_runs: dict[tuple[object, ...], dict[OnServer, float]] = defaultdict(dict)
-    for run in runs:
+    for run in (run for run in runs if not run.variant):
         of_runs[*run.point.values(), run.scope][OnServer(f"run {run.run}", run.server or 0)] = run.epoch_s
     timed = {(*row.point.values(), row.scope): row for row in times if row.status == "ok"}
     for here, row in timed.items():
