@@ -43,7 +43,7 @@ def test_a_word_stands_where_there_is_no_number() -> None:
     assert rows_of(found["table-1"], "ddp")["32,768"] == ["OOM", *["larger than the dataset"] * 4]
     assert rows_of(found["table-2"], "ddp")["128"][0] == "1.437"
     rows = rows_of(found["table-3"], "ddp")
-    assert rows["128"][:2] == ["≥ 5.57", "not resolvable"]
+    assert rows["128"][:2] == ["≥ 5.56", "not resolvable"]
 
 
 def test_environments_have_tables_of_their_own() -> None:

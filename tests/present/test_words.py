@@ -7,7 +7,7 @@ import pytest
 from page_tables import GPU
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import estimate, measured, plain
+from dpscale.present.text.numbers import at_least, estimate, measured, plain
 from dpscale.present.text.words import listed
 from dpscale.tables.column import MILLISECONDS, MULTIPLES
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
@@ -59,6 +59,11 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
 def test_multiples(figure: Figure, shown: str, short: str) -> None:
     assert estimate(figure, MULTIPLES, with_unit=True) == shown
     assert estimate(figure, MULTIPLES) == short
+
+
+def test_a_lower_bound_is_rounded_down() -> None:
+    bounds = [9.745189664, 0.0239664, 45.736, 12_345.6, 9.75, nan]
+    assert [at_least(bound) for bound in bounds] == ["9.74", "0.0239", "45.7", "12,345", "9.75", "–"]
 
 
 def test_numbers_with_their_units() -> None:

@@ -1,6 +1,7 @@
 """Numbers as people read them: a figure with its interval, in its unit, with as many digits as make sense."""
 
 import math
+from decimal import ROUND_FLOOR, Decimal
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import MULTIPLES, PERCENT, PLAIN, Unit
@@ -17,6 +18,14 @@ def plain(value: float | None, digits: int = 4) -> str:
     if decimals > digits + 3:
         return f"{value:.{digits - 1}e}".replace("-", MINUS)
     return fixed(value, decimals)
+
+
+def at_least(value: float, digits: int = 3) -> str:
+    """A lower bound with `digits` significant digits, rounded down: what is at least 9.745 is not at least 9.75. A dash
+    where there is none."""
+    if not math.isfinite(value):
+        return ABSENT
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals_at(value, digits)), ROUND_FLOOR):,}"
 
 
 def whole(value: float | None) -> str:
