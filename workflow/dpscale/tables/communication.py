@@ -141,7 +141,7 @@ class StepsRow(EnvironmentPoint):
     ).shown
     copy_s: float = column("Copies from and to the host", "Copies while nothing else runs.", MILLISECONDS).shown
     idle_s: float = column("Idle", "Nothing runs on the device.", MILLISECONDS).shown
-    parts_s: float = column("Step, profiled", "The sum of these parts.", MILLISECONDS).shown
+    parts_s: float = column("Sum of the parts", "Of the four before it.", MILLISECONDS).shown
     hidden_communication_s: float = column(
         "Communication, hidden", "Communication while something computes.", MILLISECONDS
     ).shown

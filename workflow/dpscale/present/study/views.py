@@ -166,6 +166,7 @@ _TABLES: Sequence[Shown[Any]] = (
             "arm",
             "point",
             "remedies",
+            "lacks",
             "outcome",
             "faster_by",
             "tuned_trials",
