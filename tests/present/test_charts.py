@@ -93,17 +93,24 @@ def head(chart: Callable[..., Chart], *cases: tuple[Rows, str]) -> list[Any]:
     [
         *head(
             of_efficiency,
-            ([*GAINS, LOADED], "ddp on 4 GPUs at batch 512: 95.0 %, with loading 50.0 %"),
-            (GAINS, "ddp on 4 GPUs at batch 512: 95.0 %"),
-            (GAINS[1:], "ddp on 4 GPUs at batch 32: 10.0 %"),
-            ([*GAINS, FEW_STEPS], "ddp on 4 GPUs at batch 512: 95.0 %"),
+            ([*GAINS, LOADED], "ddp on 4 GPUs at batch 512: 95.0 % [94.0, 95.9], with loading 50.0 % [49.5, 50.5]"),
+            (GAINS, "ddp on 4 GPUs at batch 512: 95.0 % [94.0, 95.9]"),
+            (GAINS[1:], "ddp on 4 GPUs at batch 32: 10.0 % [9.9, 10.1]"),
+            ([*GAINS, FEW_STEPS], "ddp on 4 GPUs at batch 512: 95.0 % [94.0, 95.9]"),
             ([FEW_STEPS], "No epoch has 10 full steps"),
         ),
         *head(
             of_bandwidth,
             (
                 [collective_row("reduce", 4, 2**30, 371.0), collective_row("allreduce", 4, 2**20, 9.0)],
-                "4 GPUs: 371 GB/s at most, with reduce of 1,048,576 KiB",
+                "4 GPUs: 371 GB/s at most, with reduce of 1 GiB",
+            ),
+            (
+                [
+                    collective_row("reduce", 4, 2**30, 371.0),
+                    collective_row("allreduce", 4, 44_695_848, 302.0, use="whole gradient"),
+                ],
+                "4 GPUs: 302 GB/s with an allreduce of the whole gradient, 44.7 MB",
             ),
         ),
         *head(
@@ -185,7 +192,7 @@ def test_environments_and_workers_have_their_names() -> None:
     rows = [speedup_row(3.8, 2.0, **place(environment=letter)) for letter in "AB"]
     data = tables(speedup=rows, environments=[environment_row("A"), environment_row("B")])
     assert places(efficiency(data, SEVERAL)) == ["4 GPUs in environment B", "4 GPUs in environment A"]
-    assert headings(of_efficiency(*GAINS, terms=WORKER)) == ["ddp on 4 workers at batch 512: 95.0 %"]
+    assert headings(of_efficiency(*GAINS, terms=WORKER)) == ["ddp on 4 workers at batch 512: 95.0 % [94.0, 95.9]"]
 
 
 def test_one_device_has_a_panel_a_batch_and_a_bar_a_variant() -> None:

@@ -1,5 +1,6 @@
 """What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from dpscale.present.text.numbers import estimate, measured, whole
 from dpscale.present.text.words import Terms, headline, joined, ok, rank, state
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
-from dpscale.tables.row import OfConfiguration, grouped
+from dpscale.tables.row import OfConfiguration
 from dpscale.tables.timing import SpeedupRow
 
 P = TypeVar("P", bound=OfConfiguration)
@@ -204,12 +205,11 @@ def _of_messages(
 
 def _without_bandwidth(rows: Sequence[BandwidthRow]) -> Iterator[str]:
     """In how many rows no bandwidth stands, by the word that stands in its place; the table says what that means."""
-    lacking = grouped((row for row in rows if not row.bandwidth_gb_s.is_known), lambda row: row.status)
+    lacking = [row for row in rows if not row.bandwidth_gb_s.is_known]
     if lacking:
-        number = sum(map(len, lacking.values()))
-        most_first = sorted(lacking.items(), key=lambda item: -len(item[1]))
-        words = [f"{len(of_state)} {state(status)}" for status, of_state in most_first]
-        yield f"In {number} of {len(rows)} rows no bandwidth follows: {joined(words)}."
+        most_first = Counter(row.status for row in lacking).most_common()
+        words = [f"{number} {state(status)}" for status, number in most_first]
+        yield f"In {len(lacking)} of {len(rows)} rows no bandwidth follows: {joined(words)}."
 
 
 def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:
