@@ -16,7 +16,7 @@ from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent
-from dpscale.present.text.words import Terms, joined, listed, plural
+from dpscale.present.text.words import Terms, joined, listed, plural, scope
 from dpscale.records.versions import OLDER
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
@@ -105,9 +105,11 @@ def _different_cores(environments: Iterable[EnvironmentsRow], terms: Terms) -> s
 @where(DRIFTED)
 def _drifted(drifted: Outcome[BlocksRow], terms: Terms) -> str:
     most = largest(drifted.holding, lambda row: abs(row.drift))
+    run = f"{most.block} of {terms.point(most)}, {scope(most.scope)}"
     return (
         f"In {among(drifted, 'run')}, 1 {terms.device} alone changed its speed by more than "
-        f"{percent(DRIFT_TOLERANCE, digits=1)} while the run went on, at most by {percent(most.drift)}."
+        f"{percent(DRIFT_TOLERANCE, digits=1)} while the run went on, at most by {percent(most.drift)} ({run}). "
+        "None is left out."
     )
 
 
