@@ -1,7 +1,10 @@
 """What the study recorded on four H200 GPUs says, through the same tables as any study's."""
 
+import json
 import re
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
@@ -84,3 +87,27 @@ def test_communication_is_resolved_where_each_server_is_its_own_baseline(
     figure = bandwidth.bandwidth_gb_s
     assert bandwidth.status == "ok"
     assert 0 < figure.low < figure.value < figure.high < 100
+
+
+def test_its_readme_has_the_times_of_its_records(root: Path, tables: Tables) -> None:
+    results = root / "results/recorded"
+    said = " ".join((results / "README.md").read_text().split())
+
+    def records(pattern: str) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted(results.glob(pattern))]
+
+    loaded_s = [
+        epoch_s
+        for record in records("cells/ddp/gpus-4/batch-128/run-*.json")
+        for epoch_s in record["scopes"]["end_to_end"]["epoch_s"]
+    ]
+    assert f"`end_to_end` scope took {min(loaded_s):.2f} to {max(loaded_s):.2f} s." in said
+    epochs_s = [
+        median(epoch["epoch_s"] for epoch in record["epochs"]) for record in records("training/b512/seed-[123].json")
+    ]
+    assert "`b512` took {:.2f} s per epoch on the sixth, {:.2f} and {:.2f} s".format(*epochs_s) in said
+    here_s = one(tables.communication, strategy="ddp", gpus=4, batch_per_gpu=32).training_step_s.value
+    steps_s = [row.step_s for row in picked(tables.runs, strategy="ddp", gpus=4, batch_per_gpu=32, scope="compute")]
+    first, second, third = (f"{1e3 * step_s:.1f}" for step_s in sorted(steps_s))
+    told = f"took {1e3 * here_s:.1f} ms there, in the three runs of the timing cells {first}, {second} and {third} ms."
+    assert told in said
