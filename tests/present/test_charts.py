@@ -168,11 +168,11 @@ def test_a_line_ends_where_the_first_seed_diverged() -> None:
 
 def test_the_batch_of_the_answer_has_the_colour_of_its_strategy_and_the_others_none() -> None:
     data = h200()
-    (picture,) = charts_of(study(), data, GPU)["gains"].pictures
+    (picture,) = charts_of(study(), data, GPU)["speedup"].pictures
     assert re.findall(r'<text[^>]*fill="var\(--ddp\)"[^>]*>([^<]*)<', picture.svg) == ["batch 128"]
     assert {"ideal", "batch 32", "batch 512"} < set(texts(picture.svg))
     assert "var(--dp)" not in picture.svg
-    assert charts_of(study(), replace(data, answer=[]), GPU)["gains"].pictures == []
+    assert charts_of(study(), replace(data, answer=[]), GPU)["speedup"].pictures == []
 
 
 def test_efficiency_has_a_panel_a_number_of_gpus_with_and_without_loading() -> None:
