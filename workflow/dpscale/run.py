@@ -7,6 +7,7 @@ second one, or without a GPU the laptop's. Then comes `dpscale <command> --study
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,8 @@ LAPTOP = "config/laptop.yaml"
 def main(chosen: str, on_gpus: str, command: str, *options: str) -> None:
     gpus = count_gpus()
     study = chosen or (on_gpus if gpus else LAPTOP)
+    if not Path(study).is_file():
+        sys.exit(f"Error: {study}: there is no such study file")
     print(f"{gpus} CUDA GPUs here; the study is {study}", flush=True)
     load_when_used("pandas")  # the plugin for Slurm imports it, and half a second goes by
     _snakemake(study, gpus)
