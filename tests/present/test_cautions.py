@@ -57,8 +57,8 @@ CASES = {
         tables(
             **SOUND, environments=[environment_row("A"), {**environment_row("B"), "older_measurements": "timing 1"}]
         ),
-        "In environment B, older versions of this program measured: one GPU alone was timed in jobs of its own, not in "
-        "the parallel ones (timing 1).",
+        "Records in environment B are of older versions of this program. Timing 1: one GPU alone was timed in jobs of "
+        "its own, not in the parallel ones.",
     ),
     "cores": (
         tables(**SOUND, environments=[{**environment_row(), "cpu_cores": "16; 64; 8"}]),
@@ -74,8 +74,8 @@ CASES = {
     ),
     "drift": (
         tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),
-        "while the run went on, at most by 3.40 % (run 1 of ddp on 2 GPUs at batch 32 per GPU, compute scope). None is "
-        "left out.",
+        "while the run went on, at most by 3.40 % (run 1 of ddp on 2 GPUs at batch 32 per GPU, compute scope). No run "
+        "is left out.",
     ),
     "other processes": (with_record(other_processes=2), "seen on the GPUs in 1 of 2 runs"),
     "slowed": (

@@ -16,7 +16,7 @@ from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent
-from dpscale.present.text.words import Terms, joined, listed, plural, scope
+from dpscale.present.text.words import Terms, capitalised, joined, listed, plural, scope
 from dpscale.records.versions import OLDER
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
@@ -83,9 +83,8 @@ def _older_versions(environments: Iterable[EnvironmentsRow], terms: Terms) -> st
     for row in environments:
         versions = [version for version in row.older_measurements.split("; ") if version in OLDER]
         if versions:
-            meant = [f"{terms.filled(OLDER[version])} ({version})" for version in versions]
-            where = f"In environment {row.environment}, older" if terms.several_environments else "Older"
-            told.append(f"{where} versions of this program measured: {joined(meant)}.")
+            told.append(f"Records{terms.environment(row)} are of older versions of this program.")
+            told += [f"{capitalised(version)}: {terms.filled(OLDER[version])}." for version in versions]
     return " ".join(told)
 
 
@@ -109,7 +108,7 @@ def _drifted(drifted: Outcome[BlocksRow], terms: Terms) -> str:
     return (
         f"In {among(drifted, 'run')}, 1 {terms.device} alone changed its speed by more than "
         f"{percent(DRIFT_TOLERANCE, digits=1)} while the run went on, at most by {percent(most.drift)} ({run}). "
-        "None is left out."
+        "No run is left out."
     )
 
 
