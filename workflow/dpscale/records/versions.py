@@ -42,7 +42,6 @@ VERSIONS: Mapping[str, Version] = MappingProxyType(
 OLDER: Mapping[str, str] = MappingProxyType(
     {
         "timing 1": "one {device} alone was timed in jobs of its own, not in the parallel ones",
-        "timing 2": "one {device} alone was timed before and after the parallel epochs, not in turns with them",
         "communication 1": "steps have no ladder",
         "communication 2": "dp's threads did not compute the loss",
         "collectives 1": "nothing shows that calls never waited for the host",
