@@ -24,7 +24,7 @@ TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 .PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm test-frameworks lint format site bench clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 $(CHOSEN): FORCE
 	@mkdir -p $(VENV)

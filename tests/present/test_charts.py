@@ -96,18 +96,25 @@ def head(chart: Callable[..., Chart], *cases: tuple[Rows, str]) -> list[Any]:
         *head(
             of_efficiency,
             # The answer is about batch 128: what is nearest to it is headed, and not what is best.
-            ([*GAINS, AT_128, LOADED], "ddp on 4 GPUs at batch 128: 50.0 %"),
-            (GAINS, "ddp on 4 GPUs at batch 32: 10.0 %"),
-            ([GAINS[0], LOADED], "ddp on 4 GPUs at batch 512: 95.0 %, with loading 50.0 %"),
-            ([AT_128, BY_DP], "ddp on 4 GPUs at batch 128: 50.0 %"),
-            ([GAINS[0], FEW_STEPS], "ddp on 4 GPUs at batch 512: 95.0 %"),
+            ([*GAINS, AT_128, LOADED], "ddp on 4 GPUs at batch 128: 50.0 % [49.5, 50.5]"),
+            (GAINS, "ddp on 4 GPUs at batch 32: 10.0 % [9.9, 10.1]"),
+            ([GAINS[0], LOADED], "ddp on 4 GPUs at batch 512: 95.0 % [94.0, 95.9], with loading 50.0 % [49.5, 50.5]"),
+            ([AT_128, BY_DP], "ddp on 4 GPUs at batch 128: 50.0 % [49.5, 50.5]"),
+            ([GAINS[0], FEW_STEPS], "ddp on 4 GPUs at batch 512: 95.0 % [94.0, 95.9]"),
             ([FEW_STEPS], "No epoch has 10 full steps"),
         ),
         *head(
             of_bandwidth,
             (
                 [collective_row("reduce", 4, 2**30, 371.0), collective_row("allreduce", 4, 2**20, 9.0)],
-                "4 GPUs: 371 GB/s at most, with reduce of 1,048,576 KiB",
+                "4 GPUs: 371 GB/s at most, with reduce of 1 GiB",
+            ),
+            (
+                [
+                    collective_row("reduce", 4, 2**30, 371.0),
+                    collective_row("allreduce", 4, 44_695_848, 302.0, use="whole gradient"),
+                ],
+                "4 GPUs: 302 GB/s with an allreduce of the whole gradient, 44.7 MB",
             ),
         ),
         *head(
@@ -165,11 +172,11 @@ def test_a_line_ends_where_the_first_seed_diverged() -> None:
 
 def test_the_batch_of_the_answer_has_the_colour_of_its_strategy_and_the_others_none() -> None:
     data = h200()
-    (picture,) = charts_of(study(), data, GPU)["gains"].pictures
+    (picture,) = charts_of(study(), data, GPU)["speedup"].pictures
     assert re.findall(r'<text[^>]*fill="var\(--ddp\)"[^>]*>([^<]*)<', picture.svg) == ["batch 128"]
     assert {"ideal", "batch 32", "batch 512"} < set(texts(picture.svg))
     assert "var(--dp)" not in picture.svg
-    assert charts_of(study(), replace(data, answer=[]), GPU)["gains"].pictures == []
+    assert charts_of(study(), replace(data, answer=[]), GPU)["speedup"].pictures == []
 
 
 def test_efficiency_has_a_panel_a_number_of_gpus_with_and_without_loading() -> None:
@@ -189,7 +196,7 @@ def test_environments_and_workers_have_their_names() -> None:
     rows = [speedup_row(3.8, 2.0, **place(environment=letter)) for letter in "AB"]
     data = tables(speedup=rows, environments=[environment_row("A"), environment_row("B")])
     assert places(efficiency(data, SEVERAL)) == ["4 GPUs in environment B", "4 GPUs in environment A"]
-    assert headings(of_efficiency(*GAINS[:1], terms=WORKER)) == ["ddp on 4 workers at batch 512: 95.0 %"]
+    assert headings(of_efficiency(*GAINS[:1], terms=WORKER)) == ["ddp on 4 workers at batch 512: 95.0 % [94.0, 95.9]"]
 
 
 def test_one_device_has_a_panel_a_batch_and_a_bar_a_variant() -> None:

@@ -116,7 +116,7 @@ IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
     "bandwidth: utilisation": ("Utilisation", ("Bandwidth, GB/s", "Bus"), lambda rate, bus: 100 * rate / bus),
     "causes: share": ("Share", ("Cost", "Whole"), lambda cost, whole: 100 * cost / whole),
     "steps: parts": (
-        "Step, profiled",
+        "Sum of the parts",
         ("Compute", "Communication, exposed", "Copies", "Idle"),
         lambda *parts: sum(parts[1:], start=parts[0]),
     ),

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,8 @@ LAPTOP = "config/laptop.yaml"
 def main(chosen: str, on_gpus: str, runs: str, command: str, *options: str) -> None:
     gpus = count_gpus()
     study = chosen or (on_gpus if gpus else LAPTOP)
+    if not Path(study).is_file():
+        sys.exit(f"Error: {study}: there is no such study file")
     print(f"{gpus} CUDA GPUs here; the study is {study}", flush=True)
     load_when_used("pandas")  # the plugin for Slurm imports it, and half a second goes by
     _snakemake(study, {"gpus_available": str(gpus), **({"runs": runs} if runs else {})})

@@ -1,6 +1,6 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpscale.analyse.answer.advice import advice_rows
@@ -33,17 +33,18 @@ from dpscale.analyse.training.frontier import frontier_rows
 from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import summary_rows
 from dpscale.analyse.training.twins import twin_rows
-from dpscale.analyse.variants.measured import variants_of
+from dpscale.analyse.variants.measured import Variant, variants_of
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
-from dpscale.plan.study import Study
+from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import Tables
+from dpscale.tables.timing import RunsRow
 
 _ASKED = Asked()
 
@@ -85,7 +86,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         twins=list(twin_rows(study, trained)),
         times=times,
         speedup=[speedup_row(series, one) for series, one in compared],
-        runs=list(run_rows(points.values())),
+        runs=[*run_rows(points.values()), *_runs_of_variants(variants)],
         blocks=list(block_rows(compared)),
         variants=list(variant_rows(variants, network)),
         one_gpu=list(one_gpu_rows(variants)),
@@ -99,6 +100,13 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         **published_audits.rows(audits)._asdict(),
     )
     return complete(tables, Asked.of(study, collected.records))
+
+
+def _runs_of_variants(variants: Sequence[Variant]) -> Iterator[RunsRow]:
+    """Without those under the study's own settings, which are told for themselves."""
+    for variant in variants:
+        if variant.name != BASE:
+            yield from run_rows(variant.points.values(), variant.name)
 
 
 def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:

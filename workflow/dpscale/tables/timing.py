@@ -39,6 +39,7 @@ from dpscale.tables.quantities import (
     STEPS_PER_EPOCH,
     STRATEGY,
     THROUGHPUT,
+    VARIANT,
     N,
 )
 from dpscale.tables.row import EnvironmentPoint, Place, Row
@@ -146,8 +147,11 @@ class StrategyPairsRow(Row):
 
 
 class RunsRow(Place):
-    """Every run of every configuration as it was measured, and its server."""
+    """Every run of every configuration as it was measured, under the study's own settings and under those of its
+    variants, and its server.
+    """
 
+    variant: str = VARIANT.but(definition="The study's name for other settings; empty: its own.")
     run: int = RUN
     server: int | None = SERVER
     host: str = HOST

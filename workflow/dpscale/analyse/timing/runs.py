@@ -12,13 +12,14 @@ from dpscale.records.timed import epochs_s
 from dpscale.tables.timing import BlocksRow, RunsRow
 
 
-def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
-    """A row for every run of every configuration in every scope."""
+def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
+    """A row for every run of every configuration in every scope, under the study's own settings or a variant's."""
     for point in points:
         for record in point.measured:
             epochs, timed = epochs_s(record["scopes"][point.scope]), Timed.of(record["scopes"][point.scope])
             yield RunsRow(
                 **point.place,
+                variant=variant,
                 run=record["cell"]["run"],
                 server=record["block"].server,
                 host=record["hardware"]["host"],

@@ -14,7 +14,7 @@ from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, chart_of_lines
 from dpscale.present.charts.panel import DrawnSeries, Guide, Panel, level, markers
-from dpscale.present.text.numbers import percent
+from dpscale.present.text.numbers import estimate
 from dpscale.present.text.words import (
     AtBatch,
     Terms,
@@ -24,6 +24,7 @@ from dpscale.present.text.words import (
     on_nodes,
 )
 from dpscale.tables.answer import AnswerRow
+from dpscale.tables.column import PERCENT
 from dpscale.tables.quantities import BATCH, EFFICIENCY, SPEEDUP
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.timing import BlocksRow, SpeedupRow
@@ -142,5 +143,9 @@ def _at_the_batch_of_the_answer(part: Sequence[SpeedupRow], answer: Sequence[Ans
     if told is None:
         return NO_HEADLINE
     loaded = [row for row in of_configuration(shown, told) if row.scope != first]
-    with_loading = f", with loading {percent(loaded[0].efficiency.value)}" if loaded else ""
-    return f"{at_batch(told, terms)}: {percent(told.efficiency.value)}{with_loading}"
+    with_loading = f", with loading {_percent(loaded[0].efficiency)}" if loaded else ""
+    return f"{at_batch(told, terms)}: {_percent(told.efficiency)}{with_loading}"
+
+
+def _percent(figure: Figure) -> str:
+    return estimate(figure, PERCENT, with_unit=True, digits=3)

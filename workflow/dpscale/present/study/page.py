@@ -45,7 +45,7 @@ def render(
     """
     terms = Terms.of(study, tables)
     answer = answer_of(tables, per_gpu_hour)
-    described = set_up(study, tables.records, tables.environments, tables.times, tables.bandwidth, terms)
+    described = set_up(study, tables.records, tables.environments, tables.times, tables.runs, tables.bandwidth, terms)
     rows = AssignmentRows.of(tables)
     handin = report(study, tables, terms)
     return fill(
