@@ -8,6 +8,8 @@ RECORDED := report/recorded.html
 
 # The default study where CUDA GPUs are visible, the laptop's where none is. Or: make report CONFIG=config/mine.yaml
 CONFIG ?=
+# How often the study is measured, in place of its own `runs`: make report RUNS=5. Only runs that are missing are measured.
+RUNS ?=
 
 # Some containers set it. Every process would then compile torch anew, which takes it longer than to load it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,7 +24,7 @@ TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 .PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm test-frameworks lint format site bench clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 $(CHOSEN): FORCE
 	@mkdir -p $(VENV)
@@ -73,14 +75,14 @@ lock: $(READY)-dev  ## Pin requirements anew from pyproject.toml; UPGRADE="--upg
 
 report: STUDY := config/config.yaml
 report: SHOW := summary
-report: $(READY) $(RECORDED)  ## Measure the study that fits this machine, and render its page (laptop: 3 min)
+report: $(READY) $(RECORDED)  ## Measure the study that fits this machine, and render its page (laptop: 3 min); CONFIG= another study, RUNS=5 so many runs
 
 assignment: STUDY := config/assignment.yaml
 assignment: SHOW := handin --out handin
-assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md (2 GPU-hours on H200s)
+assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md (3.3 GPU-hours on H200s); RUNS= as for report
 
 report assignment:
-	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) $(SHOW)
+	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) "$(RUNS)" $(SHOW)
 	$(if $(filter report,$@),@echo "Recorded on GPUs: $(RECORDED)")
 
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)

@@ -306,7 +306,7 @@ def answered(record: Mapping[str, Any]) -> dict[str, Any]:
         "was_tried": measured is not None,
         "step_s": diagnosis.whole_s.value,
         "paced_step_s": paced["wall_s"] / max(1, paced["steps"]),  # with all that comes now and then
-        "other_work": next((reason.share.value for reason in diagnosis.reasons if reason.cause.name == AMBIENT), 0.0),
+        "other_work": float(AMBIENT in {reason.cause.name for reason in diagnosis.reasons}),
         "other_cores": runs["diagnosed"]["other_cores"],
     }
 

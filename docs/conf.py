@@ -17,6 +17,7 @@ sys.path.insert(0, str(DOCS))
 import made  # noqa: E402
 
 project = "dpscale"
+copyright = "2026 The dpscale authors"
 root_doc = "README"
 extensions = ["myst_parser", "sphinx_click"]
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "config/README.md"]

@@ -25,6 +25,8 @@ ROOT = DOCS.parent
 DIFFERING = [
     word for name in ("timed_epochs", "strategy", "gpus", "batch_per_gpu", "scopes") for word in ("--differing", name)
 ]
+# The file of the chart that the gallery shows of a study.
+SPEEDUP = "speedup-1.svg"
 KEYS = ROOT / "config/README.md"
 CHAPTERS = re.findall(r"\(method/(.*)\.md\)$", (DOCS / "method.md").read_text(), re.MULTILINE)
 
@@ -133,13 +135,18 @@ def recorded() -> Iterator[tuple[str, Path, LoadedStudy]]:
 
 
 def gallery_page() -> str:
-    text = "# Gallery\n\nEvery recorded study, what it answers, and its page. Intervals are 95 %.\n\n"
+    text = "# Gallery\n\nEvery recorded study, what it answers, and its page. Intervals are 95 %. "
+    text += "A study may plan more cells than were measured.\n\n"
     rows = []
     for name, _, study in recorded():
         machine = study.tables.environments[0].device_model
         gpus = max(row.gpus for row in study.tables.answer)
-        rows.append((f'<a href="../studies/{name}.html">{name}</a>', machine, f"{gpus}", study.answer.split("\n")[0]))
-    text += table(("study", "GPU", "GPUs", "answer"), rows)
+        measured, missing = len(study.tables.records), len(study.tables.missing)
+        cells = f"{measured} of {measured + missing}"
+        link = f'<a href="../studies/{name}.html">{name}</a>'
+        picture = f'<img src="../studies/{name}/charts/{SPEEDUP}" alt="{name}: speedup against GPUs" width="360">'
+        rows.append((f"{link}<br>{picture}", machine, f"{gpus}", cells, study.answer.split("\n")[0]))
+    text += table(("study", "GPU", "GPUs", "cells measured", "answer"), rows)
     return text + '\n<a href="../studies/comparison.html">All studies of ResNet-18 side by side</a>.\n'
 
 
@@ -156,7 +163,10 @@ def write_study_pages(folder: Path) -> None:
     for name, file, study in recorded():
         tables = folder / name
         run("tables", "--study", file, "--results", study.results, "--out", tables)
-        run("report", "--study", file, "--tables", tables, "--out", folder / f"{name}.html")
+        run(
+            "report", "--study", file, "--tables", tables, "--out", folder / f"{name}.html",
+            "--charts", tables / "charts",
+        )  # fmt: skip
         compared += [file] * (file.stem == name)
     run("compare", *compared, "--out", folder / "comparison.html", *DIFFERING)
 

@@ -1,7 +1,10 @@
 """What the study recorded on four H200 GPUs says, through the same tables as any study's."""
 
+import json
 import re
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
@@ -25,6 +28,14 @@ def test_the_readme_has_its_speedups(root: Path, tables: Tables) -> None:
         at = picked(weak, batch_per_gpu=int(batch.replace(",", "")))
         rows = [one(at, strategy=strategy, gpus=gpus) for strategy in ("ddp", "dp") for gpus in (2, 4)]
         assert cells == " | ".join(in_documents(row.speedup, 2) for row in rows)
+        few = f"An epoch with batch {batch} on 4 GPUs has {rows[1].full_steps_per_epoch} full steps: too few"
+        assert (few in (root / "README.md").read_text()) == (not rows[1].is_headline)
+
+
+def test_the_readme_says_that_its_records_have_no_baseline_of_their_own(root: Path, tables: Tables) -> None:
+    is_older = any("timing 1" in row.older_measurements for row in tables.environments)
+    said = " ".join((root / "README.md").read_text().split())
+    assert ("The records of the table above are older" in said) == is_older
 
 
 def test_no_record_of_communication_is_missing(tables: Tables) -> None:
@@ -124,3 +135,27 @@ def test_three_servers_and_more_borrow_nothing(root: Path, study: str) -> None:
     rows = [row for row in recorded_tables(root, study).speedup if row.status == "ok"]
     assert {row.borrowed_from for row in rows} == {0}
     assert min(row.servers or 0 for row in rows) >= 3
+
+
+def test_its_readme_has_the_times_of_its_records(root: Path, tables: Tables) -> None:
+    results = root / "results/recorded"
+    said = " ".join((results / "README.md").read_text().split())
+
+    def records(pattern: str) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted(results.glob(pattern))]
+
+    loaded_s = [
+        epoch_s
+        for record in records("cells/ddp/gpus-4/batch-128/run-*.json")
+        for epoch_s in record["scopes"]["end_to_end"]["epoch_s"]
+    ]
+    assert f"`end_to_end` scope took {min(loaded_s):.2f} to {max(loaded_s):.2f} s." in said
+    epochs_s = [
+        median(epoch["epoch_s"] for epoch in record["epochs"]) for record in records("training/b512/seed-[123].json")
+    ]
+    assert "`b512` took {:.2f} s per epoch on the sixth, {:.2f} and {:.2f} s".format(*epochs_s) in said
+    here_s = one(tables.communication, strategy="ddp", gpus=4, batch_per_gpu=32).training_step_s.value
+    steps_s = [row.step_s for row in picked(tables.runs, strategy="ddp", gpus=4, batch_per_gpu=32, scope="compute")]
+    first, second, third = (f"{1e3 * step_s:.1f}" for step_s in sorted(steps_s))
+    told = f"took {1e3 * here_s:.1f} ms there, in the three runs of the timing cells {first}, {second} and {third} ms."
+    assert told in said

@@ -1,5 +1,6 @@
 """The documentation site, as `make site` builds it in a clone. It takes half a minute: `make test` leaves it out."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,13 @@ def test_the_gallery_has_the_page_of_every_recorded_study(site: Path, root: Path
     for name in ["comparison", *(path.parent.name for path in root.glob("results/recorded*/cells"))]:
         assert f'href="../studies/{name}.html"' in gallery
         assert (site / f"studies/{name}.html").stat().st_size > 50_000
+    pictures = re.findall(r'<img [^>]*src="([^"]*)"', gallery)
+    assert {(site / "docs" / picture).resolve().parent.parent.name for picture in pictures} == {
+        path.parent.name for path in root.glob("results/recorded*/cells")
+    }
+    assert all((site / "docs" / picture).resolve().is_file() for picture in pictures)
+
+
+def test_the_footer_names_who_has_the_rights(site: Path, root: Path) -> None:
+    holder = (root / "LICENSE").read_text().splitlines()[2].removeprefix("Copyright (c) ")
+    assert holder in (site / "README.html").read_text()

@@ -9,6 +9,7 @@ import pytest
 
 from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL
 from dpscale.compare.groups import (
+    BEYOND,
     NO_BATCH,
     NO_RUN,
     SLOWER,
@@ -68,6 +69,34 @@ def test_a_run_is_one_figure_over_its_batches() -> None:
     assert (row.change.value, *row.change.interval) == pytest.approx((ratio.value - 1, ratio.low - 1, ratio.high - 1))
     assert (row.study, row.batches, row.first_runs, row.second_runs) == ("after", "32; 512", 3, 3)
     assert row.batches_left_out == ""
+
+
+NOISY: Runs = {128: [3.0, 4.5, 2.4], 512: [2.0, 2.02, 1.99], 2048: [1.0, 1.01, 1.0]}
+
+
+def test_one_noisy_batch_does_not_hide_what_the_others_show() -> None:
+    second: Runs = {128: [4.0, 2.5, 3.1], 512: [2.4, 2.41, 2.42], 2048: [0.8, 0.81, 0.8]}
+    row = only_row(NOISY, second, 0.1)
+    assert row.outcome == NO_DIFFERENCE
+    assert (row.slower_at, row.faster_at) == ("512", "2048")
+    assert (row.beyond_tolerance, row.beyond_at) == (BEYOND, "512"), "such a group can fail"
+    mild = only_row(NOISY, second, 0.22)
+    assert (mild.beyond_tolerance, mild.beyond_at) == (UNDECIDED, "")
+
+
+def test_a_batch_alone_is_asked_with_an_interval_for_all_of_them_at_once() -> None:
+    """Of a group of one batch it is that of the group; of several it is wider."""
+    second: Runs = {512: [2.06, 2.12, 2.08]}
+    first: Runs = {512: [2.0, 2.02, 1.99]}
+    assert only_row(first, second).slower_at == "512"
+    others: Runs = {batch: [1.0, 1.3, 0.8] for batch in (32, 128, 2048)}
+    assert only_row({**first, **others}, {**second, **others}).slower_at == ""
+
+
+def test_runs_of_variants_are_no_runs_of_the_study() -> None:
+    graph = [replace(row, variant="graph", epoch_s=row.epoch_s / 3) for row in rows(PLAIN)]
+    (row,) = compared_groups([*graph, *rows(PLAIN), *graph], rows(PLAIN), "after")
+    assert row.change.value == pytest.approx(0)
 
 
 def test_the_same_times_show_no_difference_though_their_interval_may_have_no_width() -> None:

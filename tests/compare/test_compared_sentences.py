@@ -7,9 +7,9 @@ import pytest
 
 from dpscale.compare.comparison import Pair
 from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, outcome
-from dpscale.compare.groups import FASTER, NO_BATCH, NO_RUN, ONLY_FIRST, ONLY_SECOND, SLOWER
+from dpscale.compare.groups import BEYOND, FASTER, NO_BATCH, NO_RUN, ONLY_FIRST, ONLY_SECOND, SLOWER
 from dpscale.compare.rows import ComparedGroupsRow
-from dpscale.compare.sentences import answers, heading, short
+from dpscale.compare.sentences import answers, guard, heading, short
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.words import Terms
 
@@ -50,6 +50,15 @@ def said(*groups: ComparedGroupsRow) -> list[str]:
             f"Between after and before no difference is shown {WHERE}: ddp on 4 GPUs from no change to 2.0 % slower.",
         ),
         (
+            replace(SAME, slower_at="32", faster_at="512; 2048"),
+            f"Between after and before no difference is shown {WHERE}: dp on 4 GPUs from 0.5 % faster to 1.1 % slower "
+            "(at batches 512 and 2,048 alone faster, at batch 32 alone slower).",
+        ),
+        (
+            replace(SLOW, slower_at="32; 512"),
+            f"after is slower than before {WHERE}: ddp on 4 GPUs by 15.0 % [14.0, 16.0].",
+        ),
+        (
             ONCE,
             f"One run has no interval, so no difference of after against before is shown {WHERE}: "
             "dp on 2 GPUs 15 % faster.",
@@ -58,6 +67,15 @@ def said(*groups: ComparedGroupsRow) -> list[str]:
 )
 def test_a_group_is_told_as_it_is(group: ComparedGroupsRow, expected: str) -> None:
     assert said(group) == [expected]
+
+
+def test_a_limit_that_one_batch_is_beyond_is_told_with_that_batch() -> None:
+    at_batch = replace(SAME, tolerance=0.05, beyond_tolerance=BEYOND, beyond_at="512")
+    over_all = replace(SLOW, tolerance=0.05, beyond_tolerance=BEYOND, beyond_at="512")
+    assert list(guard([at_batch, over_all], GPU)) == [
+        "Slower by more than 5 %: after, dp on 4 GPUs (compute scope) at batch 512; after, ddp on 4 GPUs (compute "
+        "scope) by 15.0 % [14.0, 16.0]."
+    ]
 
 
 def test_the_largest_change_is_first_and_of_many_six_are_named() -> None:

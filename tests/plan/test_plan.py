@@ -143,7 +143,12 @@ def test_a_bad_study_gives_one_clear_line(values: dict[Any, Any], message: str) 
     ("values", "reason"),
     [
         ({"batch_per_gpu": [60_000]}, "global batch 60000 > 50000 images"),
-        ({"gpus_available": 0}, "needs 1 GPUs, 0 here"),
+        ({"gpus_available": 0}, "needs 1 GPU, 0 here"),
+        # What the machine lacks comes first.
+        (
+            {"gpus_available": 0, "batch_per_gpu": {"start": 32, "factor": 4, "until": "oom"}},
+            "needs 1 GPU, 0 here; needs 2",
+        ),
         ({"device": "cpu", "gpus": [2], "strategies": ["dp"]}, "not emulated"),
     ],
 )

@@ -13,7 +13,7 @@ from page_tables import (
 )
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.assignment import sheets
+from dpscale.present.handin.assignment import grids, sheets
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sheet import Sheet
 
@@ -58,8 +58,21 @@ def test_two_machines_stand_with_their_values_and_what_they_are() -> None:
     two = Figure(1.45, 1.31, 1.6, "two machines")
     data = replace(h200(), speedup=[replace(row, speedup=two) for row in h200().speedup])
     table = sheets(AssignmentRows.of(data), GPU)[0]
-    assert rows_of(table, "ddp")["32"][2] == "1.45 (1.31 to 1.60, 2 machines)"
-    assert "2 machines: the values of the two stand there, and no interval." in table.notes
+    assert rows_of(table, "ddp")["32"][2] == "1.45 (1.31 to 1.60)"
+    assert table.caption.endswith(" In parentheses the values of 2 machines."), "so that rows are not too wide"
+    one_each = sheets(AssignmentRows.of(tables(times=[times_row(2.0, strategy="ddp", gpus=2, batch=32)])), GPU)[0]
+    assert "parentheses" not in one_each.caption
+
+
+def test_notes_explain_the_words_that_stand_in_the_table_and_no_others() -> None:
+    """The page's tables have no column for states; what is handed in has one."""
+    run = {**times_row(2.0, strategy="ddp", gpus=2, batch=32), "rests_on": "one machine: epoch_s"}
+    oom = {**times_row(2.0, strategy="ddp", gpus=2, batch=64), "epoch_s": None, "status": "oom"}
+    alone = [times_row(3.0, strategy="single", gpus=1, batch=batch) for batch in (32, 64)]
+    rows = AssignmentRows.of(tables(times=[run, oom, *alone]))
+    (shown,), (grid,) = sheets(rows, GPU), grids(rows, GPU)
+    assert [note.split(":")[0] for note in shown.notes] == ["OOM"]
+    assert [note.split(":")[0] for note in grid.by_configuration(GPU).notes] == ["OOM", "one machine"]
 
 
 def test_only_a_table_that_has_intervals_says_what_brackets_are() -> None:

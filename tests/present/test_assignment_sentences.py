@@ -120,8 +120,19 @@ TREND = "The speedup with ddp on 4 GPUs"
         (
             communication,
             with_messages(0.0003),
-            ["a step takes 2.000 ms longer than on 1 GPU, and its messages alone take 0.300 ms.", "The rest is over"],
-            [],
+            [
+                "step takes 2.000 ms [1.980, 2.020] longer than on 1 GPU, and its messages alone take 0.300 ms.",
+                "The rest is",
+            ],
+            ["not sure"],
+        ),
+        (
+            communication,
+            changed(
+                "communication", FIRST, with_messages(0.0003), communication_step_s=Figure.of(0.002, -0.0003, 0.005)
+            ),
+            ["not sure that a step takes longer than on 1 GPU: the difference is 2.0 ms [−0.3, 5.0]."],
+            ["a step takes 2", "The rest"],
         ),
         (communication, with_messages(0.003), ["messages alone take 3.00 ms"], ["The rest"]),
         (communication, with_ladder(0.001), ["1 GPU is waiting, 4.000 ms per step"], ["messages alone"]),

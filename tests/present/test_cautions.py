@@ -16,6 +16,7 @@ from page_tables import (
 
 from dpscale.present.findings.cautions import first_cautions, other_cautions
 from dpscale.present.text.words import Terms
+from dpscale.records.versions import OLDER, VERSIONS
 from dpscale.tables.tables import Tables
 from rows import known
 
@@ -57,7 +58,12 @@ CASES = {
         tables(
             **SOUND, environments=[environment_row("A"), {**environment_row("B"), "older_measurements": "timing 1"}]
         ),
-        "made records of environment B (timing 1)",
+        "Records in environment B are of older versions of this program. Timing 1: one GPU alone was timed in jobs of "
+        "its own, not in the parallel ones.",
+    ),
+    "cores": (
+        tables(**SOUND, environments=[{**environment_row(), "cpu_cores": "16; 64; 8"}]),
+        "Jobs with 8, 16 and 64 cores are pooled. Where steps wait for the host, times may differ for that, those of 1",
     ),
     "single run": (
         tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 1}]}),
@@ -79,7 +85,8 @@ CASES = {
     ),
     "drift": (
         tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),
-        "In 1 of 2 runs, 1 GPU alone changed its speed by more than 2 % while the run went on, at most by 3.40 %.",
+        "while the run went on, at most by 3.40 % (run 1 of ddp on 2 GPUs at batch 32 per GPU, compute scope). No run "
+        "is left out.",
     ),
     "other processes": (with_record(other_processes=2), "seen on the GPUs in 1 of 2 runs"),
     "slowed": (
@@ -103,6 +110,15 @@ def test_sound_data_need_no_caution() -> None:
 def test_synthetic_study_is_labelled_before_anything_is_measured() -> None:
     found = said(tables(**SOUND), dataset={"source": "synthetic"})
     assert any("synthetic" in sentence for sentence in found)
+
+
+def test_one_number_of_cores_needs_no_caution() -> None:
+    assert said(tables(**SOUND, environments=[{**environment_row(), "cpu_cores": "64"}])) == []
+
+
+def test_every_older_version_says_what_it_means() -> None:
+    readable = {f"{kind} {version}" for kind, known in VERSIONS.items() for version in known.still_readable}
+    assert readable == set(OLDER)
 
 
 def test_quiet_clocks_need_no_caution() -> None:

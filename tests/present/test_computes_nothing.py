@@ -16,7 +16,8 @@ FOLDER = Path(page_module.__file__).parents[1]
 # Where things are drawn or written, and how many of them: pixels, ticks, decimals.
 LAYOUT = {
     "axes.py": "how far axes reach, and their ticks",
-    "files.py": "lines of text above a chart",
+    "document.py": "lines of text above a chart",
+    "files.py": "paths of files",
     "lines.py": "markers and labels in pixels",
     "commands.py": "paths of files",
     "forest.py": "ends of an axis, rows in pixels",

@@ -92,3 +92,10 @@ def test_the_part_of_a_gpu_that_is_used_is_said_beside_nothing_wrong() -> None:
     short = told(diagnose_script(record), record).short
     assert short.startswith("Nothing wrong. A step takes 10.00 ms")
     assert "It uses 1.99" in short
+
+
+def test_a_reason_without_a_cost_is_not_called_the_largest() -> None:
+    ranks = [process(rank, steps_ms={"as_it_is": 10.4, "batch_kept": 4.4}, loading_ms=6.0) for rank in range(2)]
+    short = told(diagnose_script(script_record(*ranks, other_cores=15.0)), script_record(*ranks)).short
+    assert "First: other work on the machine. What that costs was not measured." in short
+    assert "The largest reason that was measured: slow loader, " in short

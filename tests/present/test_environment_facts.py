@@ -10,6 +10,7 @@ from page_tables import (
     bandwidth_row,
     empty,
     environment_row,
+    key,
     study,
     tables,
 )
@@ -18,9 +19,15 @@ from dpscale.present.study.environment_facts import environment_facts, set_up
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
+RUNS = [
+    {**key("ddp", 4, 32), "run": 1, "n": 1},
+    {**key("ddp", 4, 512), "run": 1, "n": 3},
+    {**key("ddp", 4, 512), "run": 1, "n": 7, "variant": "graph"},
+]
+
 
 def values(settings: Mapping[str, Any], data: Tables, terms: Terms = GPU) -> Mapping[str, str]:
-    return set_up(settings, data.records, data.environments, data.times, data.bandwidth, terms).study
+    return set_up(settings, data.records, data.environments, data.times, data.runs, data.bandwidth, terms).study
 
 
 def test_what_is_known_of_an_environment() -> None:
@@ -48,6 +55,13 @@ def test_the_set_up_is_that_of_the_study() -> None:
     assert facts["Clock"].startswith("3 runs per configuration, each of 1 epoch to warm up")
     assert "Workload" not in facts
     assert "parameters" not in values(study(), empty())["Network"]
+
+
+def test_the_clock_says_how_many_epochs_the_runs_have() -> None:
+    """Not how many the study asks for: older records of slow cells have one."""
+    planned = study(epochs={"timed": 3})
+    clock = [values(planned, tables(runs=runs))["Clock"].rpartition("warm up and ")[2] for runs in ([], RUNS, RUNS[:1])]
+    assert clock == ["3 timed", "1 to 3 timed", "1 timed"]
 
 
 def test_the_set_up_of_a_file_names_it_and_says_samples() -> None:

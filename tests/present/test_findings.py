@@ -78,26 +78,73 @@ def at_batches(*epochs: tuple[int, float]) -> Tables:
     return tables(times=[times_row(epoch_s, 0.001, **place("single", 1, batch)) for batch, epoch_s in epochs])
 
 
+def with_loaders(of_ddp: int, of_dp: int) -> Tables:
+    """Both strategies on four GPUs with loading, and their loader processes."""
+    return tables(times=[
+        {**times_row(epoch_s, **place(name, scope="end_to_end")), "loader_processes": loaders}
+        for name, epoch_s, loaders in (("ddp", 3.0, of_ddp), ("dp", 5.0, of_dp))
+    ])  # fmt: skip
+
+
+STRONG, STRONG_LOADED = (
+    speedup_row(speedup, 2.16, **place(batch=512, scaling="strong", scope=scope))
+    for speedup, scope in ((3.65, "compute"), (2.0, "end_to_end"))
+)
 CASES = [
     Case(
         scaling.more_devices_slower,
         "speedup",
-        speedups(SLOW, FAST),
-        ["slower than 1 in 1 of 2 comparisons", "batch 32 per GPU", "0.58"],
+        speedups(SLOW, FAST, speedup_row(0.4, 7.74, 2.0, **place("dp"))),
+        [
+            "surely slower than 1 in 1 of 3 comparisons; in 1 more they were slower, but not surely.",
+            "Of the sure ones the slowest is ddp on 4 GPUs at batch 32 per GPU: 0.58",
+        ],
         speedups(FAST, WITHOUT_INTERVAL),
     ),
     Case(
         scaling.strategies_compared,
         "strategy_pairs",
-        tables(times=[times_row(5.04, **place(gpus=2)), times_row(20.9, **place("dp", 2))]),
-        ["ddp is faster than dp in 1 of 1 comparison. The largest difference is 5.04 and 20.9 s per epoch, on 2 GPUs"],
+        # The larger difference in seconds is the smaller ratio.
+        tables(
+            times=[
+                times_row(20.0, **place(gpus=2)),
+                times_row(40.0, **place("dp", 2)),
+                times_row(1.0, **place(batch=128)),
+                times_row(5.0, **place("dp", batch=128)),
+            ]
+        ),
+        [
+            "ddp is surely faster than dp in 2 of 2 comparisons, most on 4 GPUs at batch 128 per GPU: 5.00× as fast, "
+            "1.00 and 5.00 s per epoch."
+        ],
         tables(times=[times_row(1.09, **place(gpus=2)), times_row(1.10, **place("dp", 2))]),
+    ),
+    Case(
+        scaling.loaders_compared,
+        "strategy_pairs",
+        with_loaders(8, 2),
+        ["ddp and dp have different numbers of loader processes: 8 and 2 on 4 GPUs. Their times with loading differ"],
+        with_loaders(2, 2),
     ),
     Case(
         scaling.strong_scaling,
         "speedup",
-        speedups(speedup_row(3.65, 2.16, **place(batch=512, scaling="strong"))),
-        ["global batch held at 2,048", "4 GPUs with ddp are 3.65 [3.61, 3.69] times as fast as 1"],
+        speedups(STRONG),
+        ["global batch held at 2,048", "4 GPUs with ddp are 3.65 [3.61, 3.69] times as fast as 1."],
+        speedups(FAST),
+    ),
+    Case(
+        scaling.strong_scaling,
+        "speedup",
+        speedups(STRONG, STRONG_LOADED),
+        ["4 GPUs with ddp are 3.65 [3.61, 3.69] times as fast as 1; with data loading, 2.00 [1.98, 2.02] times."],
+        speedups(FAST),
+    ),
+    Case(
+        scaling.strong_scaling,
+        "speedup",
+        speedups(STRONG_LOADED),
+        ["4 GPUs with ddp are 2.00 [1.98, 2.02] times as fast as 1, data loading counted."],
         speedups(FAST),
     ),
     Case(
@@ -130,6 +177,14 @@ CASES = [
         at_batches((32, 8.0), (128, 2.0), (512, 1.96)),
         ["With single on 1 GPU, no batch but 512 is surely within 2 % of the best throughput."],
         at_batches(),
+    ),
+    # An epoch at batch 8,192 has 6 full steps.
+    Case(
+        scaling.batch_that_is_enough,
+        "times",
+        at_batches((32, 8.0), (128, 2.0), (8192, 1.0)),
+        ["With single on 1 GPU, no batch but 128 is surely within 2 % of the best throughput."],
+        at_batches((8192, 1.0), (16384, 2.0)),
     ),
 ]
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.finding.__name__)

@@ -18,7 +18,6 @@ from page_tables import audited
 
 from dpscale.analyse.communication import estimators
 from dpscale.analyse.timing import blocks
-from dpscale.analyse.timing.times import WORTH
 from dpscale.audit.page import render_studies
 from dpscale.formulas import scaling
 from dpscale.plan.study import Study
@@ -47,7 +46,6 @@ OF_THE_PAGE = re.compile(
 LIMITS = [
     PERCENT.of(limit)
     for limit in (
-        WORTH,
         estimators.DISTORTED_BEYOND,
         blocks.DRIFT_TOLERANCE,
         scaling.SLOWER_BY,

@@ -7,7 +7,7 @@ import pytest
 from page_tables import GPU
 
 from dpscale.formulas.figure import Figure, Kind
-from dpscale.present.text.numbers import ends_of, estimate, measured, plain, value_of
+from dpscale.present.text.numbers import at_least, binary, ends_of, estimate, measured, plain, value_of
 from dpscale.present.text.words import listed
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, SECONDS
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
@@ -59,6 +59,15 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
 def test_multiples(figure: Figure, shown: str, short: str) -> None:
     assert estimate(figure, MULTIPLES, with_unit=True) == shown
     assert estimate(figure, MULTIPLES) == short
+
+
+def test_a_lower_bound_is_rounded_down() -> None:
+    bounds = [9.745189664, 0.0239664, 45.736, 12_345.6, 9.75, nan]
+    assert [at_least(bound) for bound in bounds] == ["9.74", "0.0239", "45.7", "12,345", "9.75", "–"]
+
+
+def test_sizes_of_messages_are_in_the_unit_that_they_fill() -> None:
+    assert [binary(number) for number in (512, 4096, 2**22, 2**30)] == ["512 bytes", "4 KiB", "4 MiB", "1 GiB"]
 
 
 @pytest.mark.parametrize(("kind", "named"), [("two runs", "2 runs"), ("two machines", "2 machines")])

@@ -61,8 +61,8 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
     assert [row.measurement_versions for row in tables.environments] == ["timing 1"]
     assert [row.older_measurements for row in tables.environments] == ["timing 1"]
     assert (
-        "Older versions of the measurement made records of environment A (timing 1)."
-        in other_cautions(tables, Terms.of(STUDY.values, tables))[0]
+        "Records are of older versions of this program. Timing 1: one GPU alone was timed in jobs of its own, not in "
+        "the parallel ones." in other_cautions(tables, Terms.of(STUDY.values, tables))[0]
     )
     assert {row.status for row in tables.speedup} == {"ok"}
     outdated = find_outdated(STUDY, plan(STUDY), tmp_path)

@@ -1,6 +1,7 @@
 """How far a study is, what the rest of it will cost, and what `dpscale plan` prints of it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,16 @@ def test_a_laptop_study_that_was_never_run(root: Path, tmp_path: Path) -> None:
     assert f"To be measured: {len(planned.all_cells)} cells, worker-hours unknown." in text
     assert "run-1.json" not in text
     assert f"{planned.all_cells[0].path}  missing" in must(*command, "--cells", folder=tmp_path)
+
+
+@pytest.mark.parametrize("place", ["Makefile", "config/assignment.yaml", "docs/cluster.md"])
+def test_what_the_assignment_costs_is_what_the_plan_says(root: Path, tmp_path: Path, place: str) -> None:
+    """Within a fifth, as far as the recorded studies know."""
+    study = Study.read(root / "config/assignment.yaml")
+    costs = costs_of(tmp_path, study, sorted((root / "results").glob("recorded*")))
+    known = [costs.of(cell).gpu_s for cell in plan(study).all_cells]
+    (said,) = re.findall(r"([\d.]+) GPU-hours (?:on|of an) H200", (root / place).read_text())
+    assert study["runs"] == 3
+    if None not in known:
+        assert float(said) == pytest.approx(sum(filter(None, known)) / 3600, rel=0.2)
+    assert said == "3.3"

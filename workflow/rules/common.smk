@@ -53,7 +53,7 @@ try:
     PLAN = runnable_plan(STUDY)
     PUBLISHED = read_all(STUDY["published"])
 except DpscaleError as error:
-    raise WorkflowError(str(error))
+    sys.exit(f"Error: {error}")  # one line; a WorkflowError would begin with this file and its line
 
 RESULTS = STUDY.results
 STUDY_JSON = RESULTS / STUDY_FILE

@@ -15,8 +15,10 @@ rule partial:
         tables=RESULTS / "tables",
         page=PAGE,
         charts=CHARTS,
+        source=STUDY_SOURCES[0],
     # Without Snakemake's own time stamp in it, the charts' folder is as new as the page.
     shell:
-        "{{ dpscale tables --study {input.study:q} --results {params.results:q} --out {params.tables:q};"
+        "{{ dpscale tables --study {input.study:q} --results {params.results:q} --out {params.tables:q}"
+        " --source {params.source:q};"
         " dpscale report --study {input.study:q} --tables {params.tables:q} --out {params.page:q} --charts {params.charts:q};"
         " rm -f {params.charts:q}/.snakemake_timestamp; }} > {log} 2>&1"

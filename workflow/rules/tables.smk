@@ -33,5 +33,7 @@ rule tables:
     params:
         results=RESULTS,
         folder=RESULTS / "tables",
+        source=STUDY_SOURCES[0],
     shell:
-        "dpscale tables --study {input.study:q} --results {params.results:q} --out {params.folder:q} > {log} 2>&1"
+        "dpscale tables --study {input.study:q} --results {params.results:q} --out {params.folder:q}"
+        " --source {params.source:q} > {log} 2>&1"

@@ -1,10 +1,12 @@
 """Why a study's devices are not faster: which cause it is, what it costs, and the data with which it is none."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from blocks import apart
 from dpscale.analyse.answer.causes_of_study import causes_rows
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
@@ -51,9 +53,11 @@ def gain(efficiency: float = 0.95, spread: float | None = 0.01, scaling: str = "
 
 
 def causes(*times: dict[str, Any], gains: Rows | None = None, **rows: Rows) -> list[CausesRow]:
-    """The rows of a study with these times; ddp on 4 GPUs at batch 32 has a speedup unless said otherwise."""
+    """The rows of a study with these times, with loading where it has any; ddp on 4 GPUs at batch 32 has a speedup
+    unless said otherwise."""
     given = {"times": list(times), "scopes": loading(list(times)), "speedup": gains or [gain()]}
-    return causes_rows(read_tables({**given, **rows}))
+    found = causes_rows(read_tables({**given, **rows}))
+    return [row for row in found if row.scope == found[-1].scope]
 
 
 def first(*times: dict[str, Any], **rows: Any) -> CausesRow:
@@ -86,8 +90,15 @@ def ladder(no_op_ms: float, training_ms: float, spread: float | None = 0.01) -> 
     """The last two rungs."""
     added = known("difference_s", (training_ms - no_op_ms) / 1e3, spread)
     return [
-        {**place(), "rung": "no_op_hook", **known("step_s", no_op_ms / 1e3)},
-        {**place(), "rung": "training", **known("step_s", training_ms / 1e3), **added},
+        {**place(), "rung": "no_op_hook", "order": 1, **known("step_s", no_op_ms / 1e3)},
+        {
+            **place(),
+            "rung": "training",
+            "order": 2,
+            "adds": "allreduce, waiting",
+            **known("step_s", training_ms / 1e3),
+            **added,
+        },
     ]
 
 
@@ -138,12 +149,10 @@ CASES: list[tuple[tuple[dict[str, Any], ...], dict[str, Any], str, float | None]
     ((timed(30.0, strategy="dp"), timed(10.0), alone(9.0)), {**BY_DP, **link()}, "data_parallel", 20.0),
     ((timed(30.0, strategy="dp"),), BY_DP, "unknown", None),
     ((timed(9.0, strategy="dp"), timed(10.0)), {"gains": [gain(strategy="dp")]}, "nothing", None),
-    # 4 GPUs have no batch of 1,024.
-    ((*OF_ONE, alone(30.0, batch=1024)), {}, "small_batch", 9 - 16 / 8),
-    ((timed(10.0), alone(9.0), alone(66.0, batch=256)), {}, "nothing", None),
-    (OF_ONE, {"gains": [gain(batch=256)]}, "nothing", None),
+    # One GPU pays for a small batch too.
+    (OF_ONE, {}, "nothing", None), (OF_ONE, {"gains": [gain(0.6)]}, "unknown", None),
     (HELD, {"gains": [gain(0.4, scaling="strong")]}, "batch_not_scaled", 5.0),
-    (HELD, {}, "small_batch", 5.0),
+    (HELD, {"gains": [gain(0.4)]}, "unknown", None),
     ((timed(10.0),), APART, "heavy_gradients", 4.0),
     ((timed(10.0),), {**APART, **link(30, 380, 5.0)}, "slow_link", 4.0),
     ((timed(10.0),), {**APART, **link(20, 24, 5.0)}, "slow_link", 4.0),
@@ -191,11 +200,60 @@ def test_loading_is_told_by_the_runs_that_timed_both() -> None:
 
 
 def test_reasons_stand_in_the_order_of_their_costs_before_smaller_ones() -> None:
-    found = causes(timed(10.0), timed(30.0, "end_to_end"), alone(9.0), alone(16.0, batch=256),
-                   ladder=ladder(9.8, 10.0), **link())  # fmt: skip
-    assert [row.cause for row in found] == ["slow_loader", "small_batch", "heavy_gradients"]
-    assert [row.is_reason for row in found] == [True, True, False]
-    assert [row.order for row in found] == [0, 1, 2]
+    by_dp = timed(30.0, strategy="dp"), timed(70.0, "end_to_end", strategy="dp"), timed(10.0)
+    found = causes(*by_dp, gains=[gain(0.3, strategy="dp")])
+    assert [(row.cause, row.is_reason, row.order) for row in found] == [
+        ("slow_loader", True, 0), ("data_parallel", True, 1),
+    ]  # fmt: skip
+    found = causes(timed(10.0), timed(30.0, "end_to_end"), ladder=ladder(9.8, 10.0), **link())
+    assert [(row.cause, row.is_reason) for row in found] == [("slow_loader", True), ("heavy_gradients", False)]
+
+
+def test_without_loading_nothing_of_loading_is_told() -> None:
+    found = causes_rows(
+        read_tables({
+            "times": (times := [timed(10.0), LOADED]), "scopes": loading(times), "speedup": [gain(0.95)],
+        })
+    )  # fmt: skip
+    assert [(row.scope, row.cause, ms(row.whole_s)) for row in found] == [
+        ("compute", "nothing", 10.0), ("end_to_end", "slow_loader", 25.0),
+    ]  # fmt: skip
+    assert [round(row.efficiency.value, 3) for row in found] == [0.95, 0.38]
+
+
+@pytest.mark.parametrize(
+    ("steps", "spread", "cause", "is_by_steps"),
+    [(0.94, 0.01, "nothing", True), (0.6, 0.01, "unknown", True), (0.94, 0.2, "no_certain_loss", False),
+     (0.94, None, "no_certain_loss", False)],
+)  # fmt: skip
+def test_the_surest_efficiency_counts(steps: float, spread: float | None, cause: str, is_by_steps: bool) -> None:
+    """That of epochs reaches 100 %."""
+    wide = {**gain(0.92, 0.1), **known("speedup_from_steps", 4 * steps, spread)}
+    found = first(timed(10.0), gains=[wide])
+    assert (found.cause, found.is_by_steps) == (cause, is_by_steps)
+    assert found.efficiency.value == pytest.approx(steps if is_by_steps else 0.92)
+
+
+@pytest.mark.parametrize(("runs", "cause"), [((0.24, 0.19, 0.16), "unknown"), ((0.24, 0.19, 0.95), "no_certain_loss")])
+def test_a_loss_in_every_run_is_none_that_may_be_nothing(runs: tuple[float, ...], cause: str) -> None:
+    """Whatever their interval."""
+    rows = read_tables({"times": [timed(10.0)], "speedup": [gain(0.19, 9.0)]})
+    blocks = apart(dict(enumerate(runs)))
+    speedup = [replace(row, efficiency=replace(row.efficiency, blocks=blocks)) for row in rows.speedup]
+    assert [row.cause for row in causes_rows(replace(rows, speedup=speedup))] == [cause]
+
+
+def test_where_no_cause_stands_out_the_largest_part_that_was_found_is_told() -> None:
+    parts = [{**row, "adds": adds} for row, adds in zip(ladder(4.0, 7.0), ("host work", "allreduce"), strict=True)]
+    parts[0] |= known("difference_s", 0.002)
+    found = first(timed(10.0), gains=[gain(0.5)], ladder=parts)
+    assert (found.cause, found.part, ms(found.part_s)) == ("unknown", "allreduce", 3.0)
+    parts[1] |= known("difference_s", 0.001)
+    found = first(timed(10.0), gains=[gain(0.5)], ladder=parts)
+    assert (found.part, ms(found.part_s)) == ("host work", 2.0)
+    for part in parts:
+        part |= known("difference_s", -0.001)
+    assert first(timed(10.0), gains=[gain(0.5)], ladder=parts).part == "", "none of them takes time"
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,14 @@ def test_the_cause_that_is_named_first(
     assert diagnosis.first.name == first, [(one.cause.name, one.share.value) for one in diagnosis.reasons]
 
 
+def test_other_work_has_no_cost_and_what_was_measured_keeps_its_own() -> None:
+    """That all of a step waits for cores was never measured."""
+    diagnosis = answer({"steps_ms": {**HEALTHY, "anomaly_off": 4.4}}, other_cores=15.0)
+    other, anomaly = found(diagnosis, "other_work"), found(diagnosis, "anomaly")
+    assert not (other.cost_s.is_known or other.share.is_known or other.remedies)
+    assert anomaly.is_reason and anomaly.cost_s.value * 1e3 == pytest.approx(6.0, rel=0.03)
+
+
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     (finding,) = [one for one in (*diagnosis.reasons, *diagnosis.smaller) if one.cause.name == name]
     return finding

@@ -18,7 +18,7 @@ from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
-from record_factory import fit_record, timing_record, write
+from record_factory import fit_record, on_gpus, timing_record, write
 from rows import one, picked
 from timed_study import DDP, THREE_RUNS, VALUES, measured, place_of, tables_of
 
@@ -168,3 +168,16 @@ def test_strategies_are_compared_in_the_same_place_alone() -> None:
     (pair,) = complete(Tables(times=[*times, timed("dp", 9.0, "end_to_end"), timed("single", 8.0)])).strategy_pairs
     assert (pair.strategy, pair.other_strategy, pair.ratio, pair.is_headline) == ("ddp", "dp", 1.5, True)
     assert (pair.loader_processes, pair.other_loader_processes) == (8, 2)
+
+
+def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> None:
+    """Two runs on one server count once beside a run on another."""
+    energies = {1: 100.0, 2: 400.0, 3: 800.0}
+
+    def on_servers(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+        record["scopes"]["compute"]["energy_j"] = [energies[cell.run]] * 2
+        return on_gpus(record, *(f"GPU-{cell.run == 3}-{gpu}" for gpu in range(cell.gpus)))
+
+    (row,) = picked(measured(tmp_path, THREE_RUNS, change=on_servers).times, **DDP)
+    assert (row.runs, row.servers) == (3, 2)
+    assert row.energy_j.value == pytest.approx(math.sqrt(200 * 800))

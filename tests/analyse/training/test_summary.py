@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dpscale.analyse.answer.claims import REMEDY_LEVEL
 from dpscale.analyse.tables import build_tables
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import AnyCell, TrainingCell
@@ -104,7 +105,10 @@ def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> No
     assert row.recovered_status == "ok"
     none = arm(tables, "same-order")
     assert none.test_accuracy_gain.holds(0)
-    assert (none.remedies, large.without_remedies) == ("set_epoch off", "")
+    assert (none.remedies, none.lacks, none.without_remedies) == ("", "set_epoch off", "large")
+    assert (large.lacks, large.without_remedies, none.recovered_status) == ("", "", "")
+    asked = {row.arm for row in REMEDY_LEVEL.of(tables.training_summary).asked}
+    assert asked == {"warm"}, "what an arm lacks is no remedy"
 
 
 def test_a_share_of_a_loss_that_may_be_none_is_not_resolvable() -> None:

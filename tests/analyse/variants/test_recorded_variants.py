@@ -8,6 +8,7 @@ from statistics import median
 import pytest
 
 from dpscale.records.files import read_record
+from dpscale.tables.timing import RunsRow
 from dpscale.tables.variants import VariantsRow
 from recorded import in_documents, recorded_tables
 
@@ -56,8 +57,40 @@ def test_the_results_says_which_machines_the_fastest_variant_is_held_against(
 ) -> None:
     for table in (h200, h100):
         assert {row(table, FASTEST, batch).runs for batch in BATCHES} == {1}
-    *most, last = [f"{row(h100, FASTEST, batch).faster.value:.1f}" for batch in BATCHES]
-    assert f"it is {', '.join(most)} and {last} times as fast." in " ".join(said_of(root).split())
+    said = " ".join(said_of(root).split())
+    assert f"Against the eager steps of all machines it would be {listed(h100_faster(h100))} times." in said
+    runs = [one for one in recorded_tables(root, "recorded-h100-2").runs if is_one_gpu(one)]
+    on_one = [
+        eager.epoch_s / fast.epoch_s
+        for batch in BATCHES
+        for fast in runs
+        for eager in runs
+        if (fast.variant, fast.batch_per_gpu) == (FASTEST, batch)
+        and (eager.variant, eager.batch_per_gpu, eager.server) == ("", batch, fast.server)
+    ]
+    assert f"one machine ran both: there it is {listed(on_one)} times as fast." in said
+
+
+def test_the_results_says_on_how_many_cores_the_steps_of_one_h200_ran(root: Path) -> None:
+    def cores(folder: str) -> list[int]:
+        records = (root / "results/recorded-h200-4").glob(f"{folder}/single/gpus-1/batch-32/run-*.json")
+        return sorted(read_record("timing", path)["hardware"]["cpu_cores"] for path in records)
+
+    assert cores("cells") == [16, 64, 64]
+    assert "on three others, one with 16 cores and two with 64:" in " ".join(said_of(root).split())
+
+
+def h100_faster(h100: Sequence[VariantsRow]) -> list[float]:
+    return [row(h100, FASTEST, batch).faster.value for batch in BATCHES]
+
+
+def is_one_gpu(row: RunsRow) -> bool:
+    return (row.strategy, row.scope) == ("single", "compute")
+
+
+def listed(ratios: Sequence[float]) -> str:
+    *most, last = [f"{ratio:.1f}" for ratio in ratios]
+    return f"{', '.join(most)} and {last}"
 
 
 @pytest.mark.parametrize(("batch", "images_per_s"), AT_LEAST.items())

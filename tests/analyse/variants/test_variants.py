@@ -1,6 +1,7 @@
 """variants.csv and one_gpu.csv: the same GPUs, used otherwise, from records whose times are known."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -174,3 +175,16 @@ def test_one_gpu_stands_beside_more_with_every_variant() -> None:
         ("base", 2, 32): ("graph", "holds"), ("graph", 2, 32): ("graph", "does not"),
     }  # fmt: skip
     assert is_near(table["base", 2, 32].ratio, 8 * 0.6 / 2) and is_near(table["graph", 2, 32].ratio, 0.5)
+
+
+def test_every_run_of_every_variant_is_told_and_the_studys_own_stay_apart() -> None:
+    runs = build_tables(STUDY, measured()).runs
+    told = Counter((row.variant, row.gpus, row.batch_per_gpu, row.run) for row in runs)
+    cells = [*plan(STUDY).timing, *plan(STUDY).variants]
+    names = [cell.variant if isinstance(cell, VariantCell) else "" for cell in cells]
+    expected = [
+        (name, cell.gpus, cell.configuration.batch_per_gpu, cell.run) for name, cell in zip(names, cells, strict=True)
+    ]
+    assert told == Counter(expected)
+    own, graph = ({row.epoch_s for row in runs if (row.variant, row.gpus) == (name, 1)} for name in ("", "graph"))
+    assert min(own) > 3 * max(graph)

@@ -4,26 +4,28 @@ from pathlib import Path
 
 import click
 
-from dpscale.options import FOLDER, read_records, read_study, study_option
+from dpscale.options import FILE, FOLDER, read_records, read_study, study_option
 
 
 @click.command()
 @study_option
 @click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
-def tables(study_file: Path, results: Path, out: Path) -> None:
+@click.option("--source", type=FILE, help="The study file that the study was made of, for commands that name it.")
+def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> None:
     """Compute every table of a study from its records, as CSV, and the answer, as JSON. Needs no GPU and no torch."""
     from dpscale.analyse.answer.answer import answer_of
     from dpscale.analyse.answer.answer_json import FILE, answer_json
     from dpscale.analyse.tables import build_tables
     from dpscale.audit.reading.published import collect_audits
-    from dpscale.present.findings.answer import sentences
+    from dpscale.present.findings.answer import in_words
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
     from dpscale.tables.study import EnvironmentsRow
     from dpscale.tables.tables import TABLES, frame, written
 
     study = read_study(study_file)
+    study.source = str(source or study_file)
     collected = read_records(study, results)
     built = build_tables(study, collected, collect_audits(results, study["published"]))
     if len(built.environments) > 1:
@@ -32,5 +34,5 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
     for name, kind in TABLES.items():
         write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
     answer = answer_of(built)
-    write_text(out / FILE, answer_json(answer, list(sentences(answer, Terms.of(study.values, built)))))
+    write_text(out / FILE, answer_json(answer, in_words(answer, Terms.of(study.values, built))))
     click.echo(f"{len(collected.records)} records, {len(TABLES)} tables: {out}")

@@ -1,10 +1,11 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpscale.analyse.answer.advice import advice_rows
 from dpscale.analyse.answer.answer import answer_rows
+from dpscale.analyse.answer.asked import Asked
 from dpscale.analyse.answer.causes_of_study import causes_rows
 from dpscale.analyse.answer.counts import counts_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row
@@ -32,17 +33,20 @@ from dpscale.analyse.training.frontier import frontier_rows
 from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import summary_rows
 from dpscale.analyse.training.twins import twin_rows
-from dpscale.analyse.variants.measured import variants_of
+from dpscale.analyse.variants.measured import Variant, variants_of
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
-from dpscale.plan.plan import answer_batch, plan
-from dpscale.plan.study import Study
+from dpscale.plan.plan import plan
+from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import Tables
+from dpscale.tables.timing import RunsRow
+
+_ASKED = Asked()
 
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
@@ -82,7 +86,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         twins=list(twin_rows(study, trained)),
         times=times,
         speedup=[speedup_row(series, one) for series, one in compared],
-        runs=list(run_rows(points.values())),
+        runs=[*run_rows(points.values()), *_runs_of_variants(variants)],
         blocks=list(block_rows(compared)),
         variants=list(variant_rows(variants, network)),
         one_gpu=list(one_gpu_rows(variants)),
@@ -95,12 +99,19 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         forecast=forecast,
         **published_audits.rows(audits)._asdict(),
     )
-    return complete(tables, answer_batch(study))
+    return complete(tables, Asked.of(study, collected.records))
 
 
-def complete(tables: Tables, batch: int = 128) -> Tables:
-    """With what follows from these rows and from nothing else: more columns of them, and tables made of others. `batch`
-    is that of the answer."""
+def _runs_of_variants(variants: Sequence[Variant]) -> Iterator[RunsRow]:
+    """Without those under the study's own settings, which are told for themselves."""
+    for variant in variants:
+        if variant.name != BASE:
+            yield from run_rows(variant.points.values(), variant.name)
+
+
+def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
+    """With what follows from these rows and from nothing else: more columns of them, and tables made of others.
+    `asked` is what the study asks of its answer."""
     tables = replace(
         tables,
         times=list(with_best([completed_times(row) for row in tables.times])),
@@ -119,7 +130,7 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
         origins=list(origins_rows(tables.records)),
         absences=absences_rows(tables.times),
     )
-    tables = replace(tables, answer=list(answer_rows(tables, batch)))
+    tables = replace(tables, answer=list(answer_rows(tables, asked)))
     tables = replace(tables, causes=causes_rows(tables))
     tables = replace(tables, advice=advice_rows(tables, tables.answer))
     return replace(tables, counts=list(counts_rows(tables)))

@@ -29,7 +29,7 @@ def verdict_of(reading: Reading, quantity: str) -> str:
     states = {verdict.state for verdict in reading.of(quantity).values()}
     if states <= {EXPLAINED, UNKNOWN}:
         return EXPLAINED if EXPLAINED in states else UNKNOWN
-    if reading.found[quantity].best:
+    if reading.found[quantity].best and EXPLAINED in states:
         return EXPLAINED_EXCEPT
     return UNEXPLAINED if UNEXPLAINED in states else ANOTHER_RUN
 
@@ -96,11 +96,17 @@ def answer(tables: AuditTables) -> str:
 
 
 def _checked(tables: AuditTables, is_more: bool) -> str:
-    """How many figures with several GPUs are explained, and how many could not be checked."""
+    """How many figures with several GPUs are explained, how many of these by other definitions than those here, and how
+    many could not be checked."""
     figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
-    explained = sum(row.verdict == EXPLAINED for row in figures)
+    explained = [row for row in figures if row.verdict == EXPLAINED]
+    faulty = {cell_of(row) for row in tables.audit_warnings if row.severity != LOOK}
+    otherwise = sum(cell_of(row) in faulty for row in explained)
     unknown = [row.why for row in figures if row.verdict == UNKNOWN]
-    checked = f"{explained} of {len(figures)} figures are explained" if figures else "There was no figure to check"
+    checked = f"{len(explained)} of {len(figures)} figures are explained" if figures else "There was no figure to check"
+    if otherwise:
+        as_here = len(explained) - otherwise
+        checked += f": {as_here} are as defined here, {otherwise} are something else"
     start = "" if is_more or not figures else "Nothing calls for a second look: "
     return f"{start}{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
 

@@ -45,7 +45,7 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
     callback=share,
     metavar="PERCENT",
     help="End with exit status 1 if a strategy on so many GPUs is slower by more than this, such as 5%, with its "
-    "whole 95 % interval.",
+    "whole 95 % interval: over all batches, or at one of them.",
 )
 @click.option("--tables", "tables_folder", type=FOLDER, help="Folder to write the compared figures to, as CSV.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
@@ -75,8 +75,8 @@ def compare(
     are refused: the same file in both is no evidence of a difference.
 
     With --fail-slower, exit status 1 says that a strategy on so many GPUs became slower by more than that, over all
-    batches, beyond its 95 % interval. Where the interval holds that limit, or there is none, it is undecided: that is
-    said, and is no failure.
+    batches or at one of them, beyond its 95 % interval. Where the interval holds that limit, or there is none, it is
+    undecided: that is said, and is no failure.
     """
     from dpscale.compare.comparison import compare as compare_sides
     from dpscale.compare.groups import BEYOND

@@ -2,6 +2,9 @@
 
 A run shares its server over its batches, so its figure is the geometric mean of its epoch times over the batches. The
 change is that of the means of these figures, with Welch's interval over the servers of both studies.
+
+One batch whose times differ much between servers makes that interval wide. So every batch is asked alone too, with
+intervals that hold for all batches of the group at once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +16,7 @@ import numpy as np
 from dpscale.compare.figures import change, outcome
 from dpscale.compare.rows import ComparedGroupsRow
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.statistics import best_of, estimate_of_blocks, units_of
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import RunsRow
 
@@ -34,11 +37,13 @@ def compared_groups(
     """A row for every group that one of two studies has; `name` is that of the second.
 
     `change` is the second study's epoch time over the first's, less 1. Where there is a `tolerance`, `beyond_tolerance`
-    says whether the whole interval of the change lies above it, or none of it, or neither.
+    says whether the whole interval of the change lies above it, or that of one batch; or none of it; or neither.
     """
     of_first, of_second = _groups(first), _groups(second)
     for group in sorted({*of_first, *of_second}):
-        row = _row(of_first.get(group), of_second.get(group))
+        runs = of_first.get(group), of_second.get(group)
+        row, at_batches = _row(*runs), _at_batches(*runs)
+        beyond_at = [batch for batch, change_there in at_batches.items() if change_there.is_above(tolerance)]
         strategy, gpus, scope = group
         yield replace(
             row,
@@ -46,13 +51,35 @@ def compared_groups(
             strategy=strategy,
             gpus=gpus,
             scope=scope,
+            slower_at=_listed(_with_outcome(at_batches, SLOWER)),
+            faster_at=_listed(_with_outcome(at_batches, FASTER)),
             tolerance=tolerance,
-            beyond_tolerance=_judged(row.change, tolerance),
+            beyond_tolerance=BEYOND if beyond_at else _judged(row.change, tolerance),
+            beyond_at=_listed(beyond_at),
         )
 
 
+def _at_batches(first: Runs | None, second: Runs | None) -> dict[int, Figure]:
+    """The change at every batch of the group alone, with the 95 % intervals that hold for all of them at once."""
+    if first is None or second is None:
+        return {}
+    batches = _pooled_batches(first, second)
+    found = {}
+    for batch in batches:
+        figures = [_figures_of_runs(runs, [batch]) for runs in (first, second)]
+        estimates = [estimate_of_blocks(figure) for figure in figures]
+        units = min(len(units_of(estimate.blocks)) for estimate in estimates)
+        alone = change(*estimates).map(lambda change_there: change_there + 1)
+        found[batch] = best_of(alone, len(batches), units).map(lambda times: times - 1)
+    return found
+
+
+def _with_outcome(at_batches: Mapping[int, Figure], wanted: str) -> list[int]:
+    return [batch for batch, found in at_batches.items() if outcome(found, SLOWER, FASTER) == wanted]
+
+
 def _groups(rows: Iterable[RunsRow]) -> dict[tuple[str, int, str], Runs]:
-    by_run = sorted(rows, key=lambda row: row.run)
+    by_run = sorted((row for row in rows if not row.variant), key=lambda row: row.run)
     groups = grouped(by_run, lambda row: (row.strategy, row.gpus, row.scope))
     return {key: _runs(of_group) for key, of_group in groups.items()}
 

@@ -9,7 +9,7 @@ from dpscale.compare.forest import changes
 from dpscale.compare.sentences import answers, guard
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import warnings
-from dpscale.present.findings.answer import sentences
+from dpscale.present.findings.answer import in_words
 from dpscale.present.study.environment_facts import dates
 from dpscale.present.text.html import fill
 from dpscale.present.text.words import text
@@ -45,4 +45,4 @@ def _changes(comparison: ComparedStudies) -> list[str]:
 
 def own_answers(comparison: ComparedStudies) -> dict[str, str]:
     """What every study answers of itself, by its name."""
-    return {side.name: " ".join(sentences(answer_of(side.tables), side.terms)) for side in comparison.sides}
+    return {side.name: " ".join(in_words(answer_of(side.tables), side.terms)) for side in comparison.sides}

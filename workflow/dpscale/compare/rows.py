@@ -41,8 +41,15 @@ class ComparedGroupsRow(OfStudy):
     second_runs: int | None = column("Runs of the study", "Its own.")
     change: Figure = column("Change of the epoch time", "The study's over the first one's, less 1.", PERCENT)
     outcome: str = column("Verdict", "Slower, faster, or no difference shown.")
+    slower_at: str = column(
+        "Slower at", "Batches at which this alone is sure, by 95 % intervals that hold for all batches of the group."
+    )
+    faster_at: str = column("Faster at", "The same of faster.")
     tolerance: float = column("Tolerance", "By how much a group may be slower.", PERCENT)
-    beyond_tolerance: str = column("Beyond the tolerance", "Whether the whole interval lies beyond it.")
+    beyond_tolerance: str = column(
+        "Beyond the tolerance", "Whether the whole interval lies beyond it, over all batches or at one of them."
+    )
+    beyond_at: str = column("Beyond the tolerance at", "Batches at which this alone is sure.")
 
 
 class ComparedFiguresRow(OfStudy):

@@ -11,7 +11,7 @@ from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, Subject
 from dpscale.compare.groups import BEYOND, FASTER, ONLY_FIRST, ONLY_SECOND, SLOWER, UNDECIDED
 from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow
 from dpscale.present.text.numbers import decimals_of, estimate, fixed, percent
-from dpscale.present.text.words import Terms, listed, plural, rank, scope
+from dpscale.present.text.words import Terms, joined, listed, plural, rank, scope
 from dpscale.tables.column import PERCENT, POINTS
 from dpscale.tables.row import grouped
 
@@ -35,9 +35,22 @@ def answers(pair: Pair, terms: Terms) -> list[str]:
 def _of_scope(pair: Pair, where: str, rows: Sequence[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
     for outcome, (sentence, told) in _SAID.items():
         some = sorted((row for row in rows if row.outcome == outcome), key=lambda row: -abs(row.change.value))
-        named = listed([f"{terms.group(row)} {told(row)}" for row in some], _GROUPS_NAMED, "; ")
+        named = listed([f"{terms.group(row)} {told(row)}{_at_batches(row)}" for row in some], _GROUPS_NAMED, "; ")
         if some:
             yield f"{sentence.format(study=pair.study, first=pair.first, where=where)}: {named}."
+
+
+def _at_batches(row: ComparedGroupsRow) -> str:
+    """` (at batches 512 and 2,048 alone faster)`: where single batches show other than all of them together."""
+    found = ((FASTER, row.faster_at), (SLOWER, row.slower_at))
+    told = [f"{_batches(batches)} alone {word}" for word, batches in found if batches and word != row.outcome]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _batches(batches: str) -> str:
+    """`at batch 32`, `at batches 512 and 2,048`, of a table's entry."""
+    numbers = [f"{int(batch):,}" for batch in batches.split("; ")]
+    return f"at {'batch' if len(numbers) == 1 else 'batches'} {joined(numbers)}"
 
 
 def _not_compared(pair: Pair, terms: Terms) -> Iterator[str]:
@@ -94,11 +107,17 @@ def guard(groups: Iterable[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
     if not asked:
         return
     limit = f"{PERCENT.of(asked[0].tolerance):g} %"
-    beyond = [f"{_place(row, terms)} by {_by_how_much(row)}" for row in asked if row.beyond_tolerance == BEYOND]
+    beyond = [_beyond(row, terms) for row in asked if row.beyond_tolerance == BEYOND]
     yield f"Slower by more than {limit}: {'; '.join(beyond) or 'no group'}."
     if undecided := [_place(row, terms) for row in asked if row.beyond_tolerance == UNDECIDED]:
         named = listed(undecided, _GROUPS_NAMED, "; ")
         yield f"Undecided whether slower by more than {limit}, which is no failure: {named}."
+
+
+def _beyond(row: ComparedGroupsRow, terms: Terms) -> str:
+    """By how much over all batches; at which batches where these alone show it."""
+    is_over_all = row.change.is_above(row.tolerance)
+    return f"{_place(row, terms)} {f'by {_by_how_much(row)}' if is_over_all else _batches(row.beyond_at)}"
 
 
 def _place(row: ComparedGroupsRow, terms: Terms) -> str:

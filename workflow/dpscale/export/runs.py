@@ -26,7 +26,7 @@ Scalar = str | int | float | bool | None
 # The tables whose figures belong to a cell, by its class. A row is the cell's where it has the same labels.
 _TABLES_OF: Mapping[type[AnyCell], Sequence[str]] = {
     TimingCell: ("records", "runs", "times", "speedup", "communication", "bandwidth"),
-    VariantCell: ("records", "variants"),
+    VariantCell: ("records", "runs", "variants"),
     TrainingCell: ("records", "training_summary"),
 }
 # Columns that tell rows of one configuration apart: they become part of a figure's name.
@@ -103,7 +103,7 @@ def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[
             _seconds(record["finished_at"]),
             _config(cell, record, labels),
             tuple(_training_curves(record) if isinstance(cell, TrainingCell) else _timing_curves(record)),
-            dict(_figures(labels, {name: getattr(tables, name) for name in _TABLES_OF[type(cell)]})),
+            dict(_figures({"variant": "", **labels}, {name: getattr(tables, name) for name in _TABLES_OF[type(cell)]})),
         )
     if cells:
         yield _of_study(study, [collected.records[cell] for cell in cells], tables.answer, files)
@@ -127,6 +127,7 @@ def _of_study(
     figures = {
         f"answer/{row.gpus}/{name}": value
         for row in answer
+        if row.scope == answer[0].scope
         for name, value in _numbers(row).items()
         if isinstance(value, float)
     }

@@ -135,8 +135,10 @@ def runnable_plan(study: Study) -> Plan:
     """The plan of a study of which something can be measured here. Raises StudyError where nothing can."""
     planned = plan(study)
     if not planned.timing:
-        reasons = "; ".join(sorted({item.reason for item in planned.not_run})[:3])
-        raise StudyError(f"{study.source}: nothing can be run here: {reasons}")
+        # What this machine lacks says more than that a batch is larger than the dataset.
+        by_state = sorted(planned.not_run, key=lambda item: (item.state == "capped", item.configuration.gpus))
+        reasons = list(dict.fromkeys(item.reason for item in by_state))[:3]
+        raise StudyError(f"{study.source}: nothing can be run here: {'; '.join(reasons)}")
     return planned
 
 
@@ -187,7 +189,8 @@ def _obstacle(study: Study, configuration: Configuration, settings: StepSettings
         return "not available", "the largest batch is found on one node alone"
     available = study["gpus_available"]
     if available is not None and settings.device == "cuda" and configuration.gpus > available:
-        return "not run", f"needs {configuration.gpus} GPUs, {available} here"
+        needed = "1 GPU" if configuration.gpus == 1 else f"{configuration.gpus} GPUs"
+        return "not run", f"needs {needed}, {available} here"
     if study["nodes_available"] is not None and configuration.nodes > study["nodes_available"]:
         return "not run", f"needs {configuration.nodes} nodes, {study['nodes_available']} here"
     return None

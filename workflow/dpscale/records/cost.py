@@ -46,6 +46,14 @@ def seconds_of(record: Record) -> float:
     return (finished - started).total_seconds()
 
 
+def duration(seconds: float) -> str:
+    """`48 s`, `12 min` or `3 h 05 min`."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
 def _epochs(settings: Mapping[str, Any], strategy: str, gpus: int) -> float:
     """The epochs of a training, or of every scope of a timing cell; 1 for other kinds. One of the baseline on one of
     the GPUs takes up to `gpus` times as long as one of all, and counts as so many."""

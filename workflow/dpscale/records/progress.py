@@ -13,7 +13,7 @@ from dpscale.plan.cells import LARGEST, AnyCell, CollectivesCell, CommunicationC
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, FAILED, CellState, states_of
-from dpscale.records.cost import Costs, gpu_seconds, seconds_of
+from dpscale.records.cost import Costs, duration, gpu_seconds, seconds_of
 from dpscale.records.files import Record
 from dpscale.records.timed import epochs_s
 
@@ -145,7 +145,7 @@ class Progress:
         if not known:
             return ""
         at_once = max(1, sum(self._now(self._states[cell]) == RUNNING for cell in to_come))
-        return f"{'about' if len(known) == len(to_come) else 'at least'} {_duration(sum(known) / at_once)} left"
+        return f"{'about' if len(known) == len(to_come) else 'at least'} {duration(sum(known) / at_once)} left"
 
     @property
     def _device(self) -> str:
@@ -186,12 +186,4 @@ def _figures(record: Record) -> Iterator[str]:
     else:
         if record["kind"] == "fit":
             yield f"{record['largest']:,}"
-        yield f"took {_duration(seconds_of(record))}"
-
-
-def _duration(seconds: float) -> str:
-    """`48 s`, `12 min` or `3 h 05 min`."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
+        yield f"took {duration(seconds_of(record))}"

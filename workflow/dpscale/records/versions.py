@@ -37,3 +37,14 @@ VERSIONS: Mapping[str, Version] = MappingProxyType(
         "fit": Version(1),
     }
 )
+
+# What is to be known of records of an older version, as a part of a sentence.
+OLDER: Mapping[str, str] = MappingProxyType(
+    {
+        "timing 1": "one {device} alone was timed in jobs of its own, not in the parallel ones",
+        "communication 1": "steps have no ladder",
+        "communication 2": "dp's threads did not compute the loss",
+        "collectives 1": "nothing shows that calls never waited for the host",
+        "training 1": "first epochs hold the start-up",
+    }
+)

@@ -16,8 +16,9 @@ from dpscale.tables.row import Place, Row
 
 WORTH = column(
     "Worth it",
-    "By the interval of the speedup: `worth it` above N / 2, `not` below, `undecided` where it holds N / 2; "
-    "`not confirmed` where there is none.",
+    "By the interval of the speedup: `worth it` above the limit, `not` below. Otherwise it is not decided: `probably` "
+    "and `probably not` where every machine, or run, lies on one side; `undecided` where they lie on both; "
+    "`not confirmed` of a single one.",
 )
 
 
@@ -42,6 +43,11 @@ class CausesRow(Place, _OfScaling):
         "The plain step on one device, batches in memory, over the whole step.",
         PERCENT,
     ).shown
+    is_by_steps: bool | None = column(
+        "By steps", "Whether that is by the times of steps, whose interval is narrower, and not by those of epochs."
+    )
+    part: str = column("Largest part", "By intervention, of a step whose cause is `unknown`.")
+    part_s: Figure = column("Time of that part", "Of a step.", MILLISECONDS)
 
 
 class AdviceRow(Place):
@@ -63,7 +69,7 @@ class AdviceRow(Place):
 
 class AnswerRow(Place):
     """The answer: what one device and every number of devices of the study give at the batch that was fixed before the
-    data.
+    data; then the same with loading, where both scopes were measured.
     """
 
     asked_batch_per_gpu: int | None = column("Batch of the answer", "As the study fixes it.", IMAGES)
@@ -80,10 +86,23 @@ class AnswerRow(Place):
         "One over the efficiency: N·T(N,b) / T(1,b) in each run.",
         MULTIPLES,
     )
-    limit: float = column("Limit", "More devices are worth it above this speedup: N / 2.", MULTIPLES)
+    worth_from: float = column("Worth from", "More devices are worth it from this efficiency on.", PERCENT)
+    limit: float = column("Limit", "The same as a speedup.", MULTIPLES)
     worth: str = WORTH
-    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES)
-    end_to_end_worth: str = WORTH.but(definition="The same with the DataLoader in the clock.")
+    is_decided: bool | None = column("Decided", "Whether the interval lies on one side of the limit.")
+    unit: str = column("Unit", "What the speedup is the mean of: each `machine`, or each `run` of one machine.")
+    units: int | None = column("Units", "How many of them there are.")
+    lowest: float = column("Lowest", "The least speedup of a unit.", MULTIPLES)
+    highest: float = column("Highest", "The most of a unit.", MULTIPLES)
+    more_units: int | None = column(
+        "More to decide",
+        "So many more units would decide what is not decided, if value and spread stay. Empty where 20 in all would "
+        "not.",
+    )
+    more_s: float = column(
+        "Time to decide", "Measuring one cell after the other: of all these runs, or on each machine.", SECONDS
+    )
+    command: str = column("Command", "That measures these runs, or that on the next machine.")
     faster_strategy: str = column("Faster strategy", "One whose speedup is surely above this.")
     faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES)
 

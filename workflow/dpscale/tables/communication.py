@@ -144,7 +144,7 @@ class StepsRow(EnvironmentPoint):
     ).shown
     copy_s: float = column("Copies from and to the host", "Copies while nothing else runs.", MILLISECONDS).shown
     idle_s: float = column("Idle", "Nothing runs on the device.", MILLISECONDS).shown
-    parts_s: float = column("Step, profiled", "The sum of these parts.", MILLISECONDS).shown
+    parts_s: float = column("Sum of the parts", "Of the four before it.", MILLISECONDS).shown
     hidden_communication_s: float = column(
         "Communication, hidden", "Communication while something computes.", MILLISECONDS
     ).shown
@@ -163,7 +163,7 @@ class CollectivesRow(Row):
     servers: int | None = SERVERS
     n: int | None = N
     rests_on: str = RESTS_ON
-    time_s: Figure = column("Time", "Time of one call: mean over runs.", MICROSECONDS).shown
+    time_s: Figure = column("Time", "Time of one call: mean over servers.", MICROSECONDS).shown
     repeatability: float = REPEATABILITY
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown
     use: str = column("For", "The messages of a training that have this size.").shown

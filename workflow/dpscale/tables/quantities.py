@@ -76,7 +76,9 @@ THROUGHPUT = column("Throughput", "Images of an epoch over its time, D / T.", IM
 STEPS_PER_EPOCH = column("Steps per epoch", "⌈D / (N·b)⌉.")
 FULL_STEPS = column("Full steps per epoch", "⌊D / (N·b)⌋.")
 IS_HEADLINE = column("In findings and verdict", "Whether an epoch has ten full steps; others are in tables alone.")
-ENERGY = column("Energy", "Energy of all GPUs, by their own counters.", JOULES)
+ENERGY = column(
+    "Energy", "Energy of all GPUs, by their own counters, which move in steps: rough for epochs below a second.", JOULES
+)
 SPEEDUP = column("Speedup", "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).", MULTIPLES)
 EFFICIENCY = column("Efficiency", "Speedup over the number of devices, S / N.", PERCENT)
 COMMUNICATION = column(

@@ -39,6 +39,7 @@ from dpscale.tables.quantities import (
     STEPS_PER_EPOCH,
     STRATEGY,
     THROUGHPUT,
+    VARIANT,
     N,
 )
 from dpscale.tables.row import EnvironmentPoint, Place, Row
@@ -146,8 +147,11 @@ class StrategyPairsRow(Row):
 
 
 class RunsRow(Place):
-    """Every run of every configuration as it was measured, and its server."""
+    """Every run of every configuration as it was measured, under the study's own settings and under those of its
+    variants, and its server.
+    """
 
+    variant: str = VARIANT.but(definition="The study's name for other settings; empty: its own.")
     run: int = RUN
     server: int | None = SERVER
     host: str = HOST
@@ -165,6 +169,7 @@ class BlocksRow(Place):
 
     scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.")
     block: str = column("Block", "The run, or runs that share a baseline.")
+    server: int | None = SERVER
     status: str = STATUS
     reason: str = REASON
     baseline: str = column(
@@ -175,5 +180,6 @@ class BlocksRow(Place):
     drift: float = DRIFT
     has_drifted: bool | None = column("Drifted", "Whether the drift is above 2 %.")
     speedup: float = SPEEDUP
+    efficiency: float = EFFICIENCY
     communication_s: float = COMMUNICATION
     communication_step_s: float = E1

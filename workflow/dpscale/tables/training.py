@@ -70,6 +70,7 @@ class TrainingSummaryRow(ArmPoint):
 
     epochs: int | None = column("Epochs", "Epochs of a training.").shown
     remedies: str = column("Remedies", "Settings of learning that are not as they are by default.").shown
+    lacks: str = column("Lacks", "What every training should have, and this one has not.").shown
     faster_by: str = column("Faster by", "Settings of speed that are not as they are by default.").shown
     tuned_trials: int | None = column("Trials of the search", "Of the search that found the recipe.").shown
     tuned_on: str = column("Recipe chosen on", "Empty where no recipe was searched.").shown

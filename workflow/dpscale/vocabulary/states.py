@@ -13,8 +13,12 @@ HOLDS, DOES_NOT = "holds", "does not"
 BEST, BEATEN = "best", "beaten"
 # In place of a status: what a study has not asked for.
 NOT_PLANNED = "not planned"
-# Whether more devices are worth it: undecided where the interval holds the limit, not confirmed where there is none.
-WORTH_IT, NOT_WORTH_IT, UNDECIDED, NOT_CONFIRMED = "worth it", "not", "undecided", "not confirmed"
+# Whether more devices are worth it. The interval decides the first two. Otherwise all machines (or runs) lie on one
+# side of the limit, or they lie on both; or there is one alone.
+WORTH_IT, NOT_WORTH_IT = "worth it", "not"
+PROBABLY, PROBABLY_NOT, UNDECIDED, NOT_CONFIRMED = "probably", "probably not", "undecided", "not confirmed"
+# What a figure of several blocks is the mean of.
+MACHINE, RUN = "machine", "run"
 # Of a figure of which no more is known.
 AT_LEAST = "≥"
 # Behind a figure that is formed in other runs than the times printed beside it rest on, and in place of a status.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dpscale.analyse.answer.answer import is_none_faster
+from dpscale.analyse.answer.answer import is_one_enough, with_speedup
 from dpscale.analyse.answer.series import Series, of_series, series_of
 from dpscale.formulas.figure import Figure, ratio
 from dpscale.formulas.statistics import best_of
@@ -22,9 +22,9 @@ LEAST_SAVING = 0.05
 
 
 def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
-    """What saves enough, and by its interval, if it has one, surely something: one device first, where no more are
-    faster; then what intervals carry; the largest saving first."""
-    several = [row for row in answer if row.gpus > 1 and row.speedup.is_known]
+    """What saves enough, and by its interval, if it has one, surely something: one device first, where it is decided
+    that no more are to be used; then what intervals carry; the largest saving first."""
+    several = with_speedup(answer)
     if not several:
         return []
     most = max(several, key=lambda row: row.gpus)
@@ -33,7 +33,7 @@ def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
         *_strategies(here, tables), *_larger_batch(here, tables), *_variants(here, tables), *_one_device(here, tables),
     ]  # fmt: skip
     one = next((row for row in answer if row.gpus == 1), None)
-    if one and is_none_faster(row.speedup for row in several):
+    if one and is_one_enough(several):
         fewer = replace(here, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
         found.append(_saving(fewer, most.epoch_s, one.epoch_s, most.speedup, 1 / most.gpus))
     worth = [row for row in found if row.saving.is_above(0) or not row.saving.has_interval]
@@ -54,7 +54,7 @@ def _saving(row: AdviceRow, used_s: Figure, better_s: Figure, over: Figure, devi
 
 
 def _strategies(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
-    """The faster of this strategy and every other one, on as many devices at the same batch."""
+    """Another strategy on as many devices at the same batch, where it is faster than that of the answer."""
     place = (here.gpus, here.batch_per_gpu, here.scope, here.environment)
     for row in tables.strategy_pairs:
         names = (row.strategy, row.other_strategy)
@@ -62,8 +62,9 @@ def _strategies(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
             (fast_s, fast), (slow_s, slow) = sorted(
                 zip((row.epoch_s, row.other_epoch_s), names, strict=True), key=lambda timed: timed[0].value
             )
-            named = replace(here, problem=STRATEGY, used=slow, better=fast)
-            yield _saving(named, slow_s, fast_s, ratio(fast_s.sure, slow_s.sure))
+            if slow == here.strategy:
+                named = replace(here, problem=STRATEGY, used=slow, better=fast)
+                yield _saving(named, slow_s, fast_s, ratio(fast_s.sure, slow_s.sure))
 
 
 def _larger_batch(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:

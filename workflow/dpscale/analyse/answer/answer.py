@@ -4,17 +4,18 @@ decided here (docs/method.md, "The answer").
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import log
 
+from dpscale.analyse.answer.asked import Asked
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, of_configuration
-from dpscale.analyse.timing.times import WORTH
-from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.analyse.answer.verdict import DECIDED, Units, more_units, verdict
+from dpscale.formulas.figure import Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
-from dpscale.vocabulary.states import NOT_CONFIRMED, NOT_WORTH_IT, UNDECIDED, WORTH_IT
+from dpscale.vocabulary.states import MACHINE, NOT_WORTH_IT
 
 _ALONE = Figure(1.0)
 # What is to be done, at most.
@@ -23,15 +24,18 @@ TO_DO = 3
 
 @dataclass(frozen=True)
 class Answer:
-    """What one device and every number of devices of the study give; why the most of them give no more, if that is
-    known; what to do, the most important first; how many records were rejected; and what an epoch of every row costs,
-    if an hour of a device has a price."""
+    """What one device and every number of devices of the study give; the same of those that were measured with loading
+    too (`loaded`); why the most of them give no more, if that is known, without and with loading; what to do, the most
+    important first; how many records were rejected; and what an epoch of every row costs, if an hour of a device has a
+    price."""
 
     rows: Sequence[AnswerRow]
     reason: CausesRow | None
     to_do: Sequence[AdviceRow]
     rejected: int
     prices: Sequence[float] = ()
+    loaded: Sequence[AnswerRow] = ()
+    reason_with_loading: CausesRow | None = None
 
     @property
     def several(self) -> list[AnswerRow]:
@@ -49,48 +53,73 @@ class Answer:
         return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
 
     @property
-    def is_reason_known(self) -> bool:
-        """Whether the reason is a cause, and not that there is none."""
-        return self.reason is not None and bool(self.reason.is_reason)
-
-    @property
-    def is_nothing_faster(self) -> bool:
-        """Whether no number of devices was faster than one."""
-        return is_none_faster(row.speedup for row in self.several)
-
-    @property
     def above_ideal(self) -> list[AnswerRow]:
         """Those that gave more than all that they could, as far as their intervals tell."""
         return [row for row in self.several if row.efficiency.value > 1 and not row.efficiency.holds(1)]
 
 
-def is_none_faster(speedups: Iterable[Figure]) -> bool:
+def is_none_faster(gains: Sequence[AnswerRow]) -> bool:
     """Whether no number of devices was faster than one, of those that have a speedup."""
-    return max((speedup.value for speedup in speedups), default=inf) <= 1
+    return bool(gains) and all(row.speedup.value <= 1 for row in gains)
+
+
+def is_one_enough(gains: Sequence[AnswerRow]) -> bool:
+    """Whether it is decided that one device is to be used: no more were faster, and none of them is worth it."""
+    return is_none_faster(gains) and all(row.worth == NOT_WORTH_IT for row in gains)
+
+
+def with_speedup(rows: Iterable[AnswerRow]) -> list[AnswerRow]:
+    """The rows of several devices in the scope that the answer is about."""
+    rows = list(rows)
+    return [row for row in rows if row.gpus > 1 and row.speedup.is_known and row.scope == rows[0].scope]
 
 
 def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
     """The answer that these tables hold, where an hour of a device costs so much."""
-    most = max((row for row in tables.answer if row.speedup.is_known), key=lambda row: row.gpus, default=None)
-    causes = (row for row in tables.causes if row.scaling == "weak" and row.order == 0)
-    reason = next(iter(of_configuration(causes, most)), None) if most else None
-    prices = (
-        [] if per_gpu_hour is None else [row.epoch_s.value * row.gpus / 3600 * per_gpu_hour for row in tables.answer]
+    rows = [row for row in tables.answer if row.scope == tables.answer[0].scope]
+    loaded = [row for row in tables.answer if row.scope != tables.answer[0].scope]
+    prices = [] if per_gpu_hour is None else [row.epoch_s.value * row.gpus / 3600 * per_gpu_hour for row in rows]
+    return Answer(
+        rows,
+        _reason(tables, with_speedup(rows)),
+        tables.advice[:TO_DO],
+        len(tables.rejected),
+        prices,
+        loaded,
+        _reason(tables, [row for row in loaded if row.speedup.is_known]),
     )
-    return Answer(tables.answer, reason, tables.advice[:TO_DO], len(tables.rejected), prices)
 
 
-def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:
-    """One device, then every number of devices of the study, at the batch per device of the answer or near it."""
+def _reason(tables: Tables, gains: Sequence[AnswerRow]) -> CausesRow | None:
+    """Of the most devices, in the scope of these rows."""
+    most = max(gains, key=lambda row: row.gpus, default=None)
+    if most is None:
+        return None
+    first = (row for row in tables.causes if (row.scaling, row.order, row.scope) == ("weak", 0, most.scope))
+    return next(iter(of_configuration(first, most)), None)
+
+
+def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
+    """One device, then every number of devices of the study, at the batch per device of the answer or near it; then
+    those of the same configurations that were measured with loading too."""
     weak = [row for row in tables.speedup if row.scaling == "weak" and row.status == "ok"]
     scope = min((row.scope for row in weak), default=COMPUTE)  # compute, where there is one
     here = _of_one_environment(row for row in weak if row.scope == scope)
-    common = _nearest(here, batch)
+    common = nearest(here, asked.batch_per_gpu)
     if common is not None:
-        yield _alone(common, tables, batch)
+        yield _alone(common, tables, asked)
+    chosen = []
     for gpus in sorted({row.gpus for row in (*tables.times, *here) if row.gpus > 1}):
-        gain = _nearest((row for row in here if row.gpus == gpus), common.batch_per_gpu if common else batch)
-        yield _row(gain, tables, batch) if gain else AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=batch)
+        batch = common.batch_per_gpu if common else asked.batch_per_gpu
+        gain = nearest((row for row in here if row.gpus == gpus), batch)
+        if gain is None:
+            yield AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=asked.batch_per_gpu)
+        else:
+            chosen.append(gain)
+            yield _with_faster(_row(gain, tables, asked), here)
+    for gain in chosen:
+        for loaded in of_configuration((row for row in weak if row.scope == END_TO_END != scope), gain):
+            yield _row(loaded, tables, asked)
 
 
 def _of_one_environment(rows: Iterable[SpeedupRow]) -> Sequence[SpeedupRow]:
@@ -99,7 +128,7 @@ def _of_one_environment(rows: Iterable[SpeedupRow]) -> Sequence[SpeedupRow]:
     return max((found[name] for name in sorted(found)), key=lambda some: len({row.gpus for row in some}), default=[])
 
 
-def _nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
+def nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
     """At the batch that is nearest by its ratio, of two the smaller; there of the last strategy that people read of:
     both are chosen without looking at a time."""
     order = list(STRATEGIES)
@@ -110,7 +139,7 @@ def _nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
     return min(rows, key=distance, default=None)
 
 
-def _alone(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
+def _alone(gain: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
     """One device alone, at the batch of the speedups."""
     return AnswerRow(
         strategy=BASELINE,
@@ -119,7 +148,7 @@ def _alone(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
         global_batch=gain.batch_per_gpu,
         scope=gain.scope,
         environment=gain.environment,
-        asked_batch_per_gpu=batch,
+        asked_batch_per_gpu=asked.batch_per_gpu,
         epoch_s=_epoch_s(tables, gain, BASELINE, 1) or gain.baseline_epoch_s,
         speedup=_ALONE,
         efficiency=_ALONE,
@@ -135,15 +164,13 @@ def _epoch_s(tables: Tables, gain: SpeedupRow, name: str, gpus: int) -> Figure |
     return next((row.epoch_s for row in timed if row.epoch_s.is_known), None)
 
 
-def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
-    weak = (row for row in tables.speedup if row.scaling == "weak" and row.environment == gain.environment)
-    known = [row for row in weak if row.gpus == gain.gpus and row.speedup.is_known]
-    loaded = [row for row in of_configuration(known, gain) if row.scope == END_TO_END]
-    with_loading = loaded[0].speedup if loaded and gain.scope == COMPUTE else UNKNOWN
+def _row(gain: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
+    units, limit = Units.of(gain.speedup), asked.worth_from * gain.gpus
+    worth = verdict(gain.speedup, units, limit)
     row = AnswerRow(
         **gain.point,
         scope=gain.scope,
-        asked_batch_per_gpu=batch,
+        asked_batch_per_gpu=asked.batch_per_gpu,
         blocks=gain.blocks,
         servers=gain.servers,
         is_headline=gain.is_headline,
@@ -152,27 +179,38 @@ def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
         speedup=gain.speedup,
         efficiency=gain.efficiency,
         gpu_s_over_one=gain.efficiency.map(lambda efficiency: 1 / efficiency),
-        limit=WORTH * gain.gpus,
-        worth=worth(gain.speedup, gain.gpus),
-        end_to_end_speedup=with_loading,
-        end_to_end_worth=worth(with_loading, gain.gpus),
+        worth_from=asked.worth_from,
+        limit=limit,
+        worth=worth,
+        is_decided=worth in DECIDED,
     )
-    here = [row for row in known if row.scope == gain.scope]
-    return _with_faster(row, here)
+    if units.values:
+        row = replace(
+            row, unit=units.kind, units=len(units.values), lowest=min(units.values), highest=max(units.values)
+        )
+    return row if row.is_decided or not worth else _with_what_decides(row, units, tables, asked)
 
 
-def worth(speedup: Figure, gpus: int) -> str:
-    """On which side of half the number of devices its interval lies; nothing where there is no speedup."""
-    if not speedup.is_known:
-        return ""
-    if not speedup.has_interval:
-        return NOT_CONFIRMED
-    limit = WORTH * gpus
-    return WORTH_IT if speedup.is_above(limit) else NOT_WORTH_IT if speedup.is_below(limit) else UNDECIDED
+def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Asked) -> AnswerRow:
+    """With how many more machines or runs would decide it, if any number would, and the command for that: of all runs,
+    or of the run on the next machine."""
+    more = more_units(row.speedup, units, row.limit)
+    if more is None:
+        return row
+    last_run = max((run.run for run in of_configuration(tables.runs, row)), default=0)
+    return replace(
+        row,
+        more_units=more,
+        more_s=asked.run_s * (1 if units.kind == MACHINE else more),
+        command=asked.command(last_run + (1 if units.kind == MACHINE else more)),
+    )
 
 
 def _with_faster(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
-    """With the other strategy that is surely faster at this batch, if there is one."""
-    beside = (other for other in here if other.batch_per_gpu == row.batch_per_gpu and other.strategy != row.strategy)
-    found = next((other for other in beside if other.speedup.exceeds(row.speedup)), None)
-    return replace(row, faster_strategy=found.strategy, faster_speedup=found.speedup) if found else row
+    """With the other strategy that is surely faster on as many devices at this batch, if there is one."""
+    beside = (
+        other for other in here
+        if (other.gpus, other.batch_per_gpu) == (row.gpus, row.batch_per_gpu) and other.strategy != row.strategy
+    )  # fmt: skip
+    faster = next((other for other in beside if other.speedup.exceeds(row.speedup)), None)
+    return replace(row, faster_strategy=faster.strategy, faster_speedup=faster.speedup) if faster else row

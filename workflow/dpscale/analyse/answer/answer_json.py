@@ -18,7 +18,9 @@ def answer_json(answer: Answer, sentences: Sequence[str]) -> str:
         "question": "Are more devices worth it?",
         "sentence": " ".join(sentences),
         "devices": list(map(_of_row, answer.rows)),
+        "with_loading": list(map(_of_row, answer.loaded)),
         "reason": _of_row(answer.reason) if answer.reason else None,
+        "reason_with_loading": _of_row(answer.reason_with_loading) if answer.reason_with_loading else None,
         "to_do": list(map(_of_row, answer.to_do)),
         "rejected_records": answer.rejected,
     }

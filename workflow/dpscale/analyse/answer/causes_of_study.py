@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dpscale.analyse.answer.causes import FoundCause, causes_of, is_efficient, may_lose_nothing
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END
 from dpscale.analyse.answer.study import StudyPlace, places
-from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, Cause
+from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN
 
 
 def causes_rows(tables: Tables) -> list[CausesRow]:
-    """For every configuration on several devices its causes, those that are reasons first, in the order of their costs.
+    """For every configuration on several devices, without and with loading, its causes: those that are reasons first,
+    in the order of their costs.
 
     A configuration without a reason has a row that says whether anything is wrong at all, and stands first.
     """
@@ -22,24 +21,31 @@ def causes_rows(tables: Tables) -> list[CausesRow]:
 
 def _rows_of(place: StudyPlace) -> Iterator[CausesRow]:
     gain, probes, efficiency = place.gain, place.probes, place.efficiency
-    is_loss = not may_lose_nothing(efficiency)
+    is_loss = place.is_loss_likely or not may_lose_nothing(efficiency)
     shared = CausesRow(
         scaling=gain.scaling,
         **gain.point,
-        scope=END_TO_END if place.loading else COMPUTE,
+        scope=place.scope,
         whole_s=probes[probes.whole],
         efficiency=efficiency,
+        is_by_steps=place.is_by_steps,
     )
     rows = [_row(shared, found, is_loss) for found in causes_of(probes)]
     if not any(row.is_reason for row in rows):
-        rows.insert(0, replace(shared, cause=_without_a_reason(efficiency).name, is_reason=False))
+        rows.insert(0, _without_a_reason(shared, place, is_loss))
     yield from (replace(row, order=order) for order, row in enumerate(rows))
 
 
-def _without_a_reason(efficiency: Figure) -> Cause:
-    if is_efficient(efficiency) and not efficiency.is_above(1):
-        return NOTHING
-    return NO_CERTAIN_LOSS if may_lose_nothing(efficiency) else UNKNOWN
+def _without_a_reason(shared: CausesRow, place: StudyPlace, is_loss: bool) -> CausesRow:
+    """That nothing is wrong, or may be; otherwise with the largest part of the step that is known, if one is."""
+    row = replace(shared, is_reason=False)
+    if is_efficient(place.efficiency) and not place.efficiency.is_above(1):
+        return replace(row, cause=NOTHING.name)
+    if not is_loss:
+        return replace(row, cause=NO_CERTAIN_LOSS.name)
+    row = replace(row, cause=UNKNOWN.name)
+    part = place.largest_part
+    return replace(row, part=part.adds, part_s=part.difference_s) if part else row
 
 
 def _row(shared: CausesRow, found: FoundCause, is_loss: bool) -> CausesRow:

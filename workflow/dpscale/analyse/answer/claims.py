@@ -158,7 +158,13 @@ PROFILER_LEFT_OUT = Claim(
 
 
 def _remedy(what: str, holds: Callable[[Figure], bool]) -> Claim[TrainingSummaryRow]:
-    return Claim(what, TrainingSummaryRow, lambda row: holds(row.test_accuracy_gain), figures=["test_accuracy_gain"])
+    return Claim(
+        what,
+        TrainingSummaryRow,
+        lambda row: holds(row.test_accuracy_gain),
+        lambda row: bool(row.remedies),
+        ["test_accuracy_gain"],
+    )
 
 
 REMEDY_HELPS = _remedy("a remedy helps", lambda gain: gain.is_above(0))

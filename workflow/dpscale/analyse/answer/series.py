@@ -1,8 +1,11 @@
-"""Series: a strategy on a number of devices in an environment. Which rows are of one."""
+"""Series: a strategy on a number of devices in an environment. Which rows are of one, and whether a figure rises
+over it.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
+from dpscale.formulas.figure import Figure
 from dpscale.tables.row import OfConfiguration
 
 COMPUTE, END_TO_END = "compute", "end_to_end"
@@ -35,3 +38,13 @@ def of_series(rows: Iterable[R], series: Series) -> list[R]:
 def of_configuration(rows: Iterable[R], like: OfConfiguration) -> list[R]:
     """The rows of the same configuration."""
     return [row for row in rows if configuration_of(row) == configuration_of(like)]
+
+
+def direction(first: Figure, last: Figure) -> str:
+    """From the one to the other: `rises`, `falls` or `level`; `untold` without intervals to compare. Their intervals
+    are counted by claims."""
+    if not (first.has_interval and last.has_interval):
+        return "untold"
+    if last.exceeds(first):
+        return "rises"
+    return "falls" if first.exceeds(last) else "level"

@@ -5,7 +5,7 @@ epoch (docs/method.md, "Causes").
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from typing import TypeVar
@@ -17,19 +17,19 @@ from dpscale.analyse.answer.series import (
     COMPUTE,
     END_TO_END,
     Configuration,
-    Series,
     configuration_of,
     of_configuration,
-    of_series,
 )
+from dpscale.analyse.answer.verdict import Units
 from dpscale.analyse.communication.collectives import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import WHOLE
-from dpscale.tables.communication import CollectivesRow
+from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.row import OfConfiguration
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
+from dpscale.vocabulary.causes import NOTHING
 from dpscale.vocabulary.chips import chip_named
 
 # The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
@@ -38,22 +38,29 @@ R = TypeVar("R", bound=OfConfiguration)
 
 
 def places(tables: Tables) -> Iterator["StudyPlace"]:
-    """Every configuration beside its baseline: at the batch per device, or at the global batch, of that."""
+    """Every configuration beside its baseline: at the batch per device, or at the global batch, of that; then the same
+    with loading, where that was measured."""
     speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
     times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
     for gain in tables.speedup:
         speaks = gain.status == "ok" and gain.is_headline and gain.scope == COMPUTE and gain.strategy in IN_MEMORY
         if speaks and (configuration_of(gain), COMPUTE) in times:
-            yield StudyPlace(gain, tables, times)
+            in_memory = StudyPlace(gain, tables, times)
+            loading = in_memory.measured_loading
+            yield in_memory
+            if loading:
+                yield replace(in_memory, loading=loading)
 
 
 @dataclass(frozen=True)
 class StudyPlace:
-    """A configuration on several devices beside its baseline. Of `times` those that speak for their configuration."""
+    """A configuration on several devices beside its baseline; where `loading` is given, with data loading in the step.
+    Of `times` those that speak for their configuration."""
 
     gain: SpeedupRow
     tables: Tables
     times: Mapping[tuple[Configuration, str], TimesRow]
+    loading: ScopesRow | None = None
 
     @cached_property
     def probes(self) -> Probes:
@@ -74,18 +81,37 @@ class StudyPlace:
         )
 
     @property
+    def scope(self) -> str:
+        return END_TO_END if self.loading else COMPUTE
+
+    @property
+    def is_by_steps(self) -> bool:
+        """Whether the efficiency is surer by the time of a step than by that of an epoch: its interval is narrower."""
+        by_epochs, by_steps = self.gain.efficiency, self.gain.speedup_from_steps
+        if not by_steps.has_interval:
+            return False
+        return not by_epochs.has_interval or by_steps.high / by_steps.low < by_epochs.high / by_epochs.low
+
+    @property
     def efficiency(self) -> Figure:
-        """One device alone, with its batches in memory, over the whole step. With loading as if its two parts were
-        independent: they hold the same epochs, so the interval is rather too wide."""
-        efficiency = self.gain.efficiency.sure
+        """One device alone, with its batches in memory, over the whole step: by epochs or by steps, whichever is surer.
+        With loading as if its two parts were independent: they hold the same epochs, so the interval is rather too
+        wide."""
+        by_steps = self.gain.speedup_from_steps.map(lambda speedup: speedup / self.gain.gpus)
+        efficiency = (by_steps if self.is_by_steps else self.gain.efficiency).sure
         return ratio(efficiency, self.loading.loading_ratio.sure) if self.loading else efficiency
+
+    @property
+    def is_loss_likely(self) -> bool:
+        """Whether every machine, or run, lost more than what is not named as a reason."""
+        return Units.of(self.gain.efficiency).are_below(1 - NOTHING.least_share)
 
     @property
     def in_memory(self) -> str:
         return IN_MEMORY[self.gain.strategy]
 
-    @cached_property
-    def loading(self) -> ScopesRow | None:
+    @property
+    def measured_loading(self) -> ScopesRow | None:
         """The epochs with loading beside those without, where runs had both."""
         return next((row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded), None)
 
@@ -103,36 +129,21 @@ class StudyPlace:
         row = self.times.get((at, scope))
         return _step_s(row, devices * self.gain.batch_per_gpu) if row else None
 
-    def timed_batches(self, name: str, devices: int) -> set[int]:
-        """Batches per device that have times."""
-        here = Series(name, devices, self.gain.environment)
-        return {row.batch_per_gpu for row in of_series(self.times.values(), here) if row.scope == COMPUTE}
-
-    @cached_property
-    def batches(self) -> dict[str, int]:
-        """The largest batch with times of one device alone, of those that all devices have, if there is one; and the
-        global batch where that is held."""
-        gain = self.gain
-        larger = {batch for batch in self.timed_batches(BASELINE, 1) if batch > gain.batch_per_gpu}
-        large = max(larger & self.timed_batches(gain.strategy, gain.gpus) or larger, default=None)
-        held = {"alone_reference": gain.global_batch} if gain.scaling == "strong" else {}
-        return held if large is None else {"alone_large": large, **held}
-
     @cached_property
     def steps(self) -> dict[str, Figure]:
+        """A small batch is no cause of a speedup: one device pays for it too, at the same batch. Where the global batch
+        is held it does not."""
         gain, alone = self.gain, self.step_s(BASELINE, 1)
+        at_global_batch = self.step_s(BASELINE, 1, gain.global_batch) if alone and gain.scaling == "strong" else None
         found: dict[str, Figure | None] = {
             "first": alone,
-            # At the largest batch: others are held against this one.
-            "alone_large": alone if len(self.timed_batches(BASELINE, 1)) > 1 else None,
+            "alone_reference": at_global_batch,
             "training": self.step_s("ddp", gain.gpus),
             self.in_memory: self.step_s(gain.strategy, gain.gpus),
             "end_to_end": self.step_s(gain.strategy, gain.gpus, scope=END_TO_END) if self.loading else None,
             "loader_at_best": self.loader_at_best_s,
             "allreduce": self.allreduce_s,
         }
-        for name, batch in self.batches.items():
-            found[name] = self.step_s(BASELINE, 1, batch) if alone else None
         return {name: figure for name, figure in found.items() if figure is not None}
 
     def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
@@ -176,6 +187,12 @@ class StudyPlace:
         fastest = max(alike, key=lambda row: row.images_per_s.value)
         is_faster = fastest.images_per_s.value > loaded.images_per_s.value
         return _step_s(fastest, self.gain.global_batch) if is_faster else None
+
+    @cached_property
+    def largest_part(self) -> LadderRow | None:
+        """Of what makes the step longer than on one device, by intervention, the part that takes most."""
+        parts = [row for row in self.of(self.tables.ladder) if row.order > 0 and row.difference_s.value > 0]
+        return max(parts, key=lambda row: row.difference_s.value, default=None)
 
     @property
     def gradient_bytes(self) -> int | None:

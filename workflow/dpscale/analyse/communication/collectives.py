@@ -14,6 +14,9 @@ from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import Facts, Message
 from dpscale.tables.communication import CollectivesRow
 
+# What the allreduce of all gradients at once is for: it is timed, and utilisation is over it.
+WHOLE_GRADIENT = "whole gradient"
+
 Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and of a copy its source and target
 
 
@@ -71,7 +74,7 @@ def _uses(network: Facts | None) -> dict[Message, str]:
     if network is None:
         return {}
     uses: dict[Message, list[str]] = defaultdict(list)
-    uses["allreduce", network["gradient_bytes"]].append("whole gradient")
+    uses["allreduce", network["gradient_bytes"]].append(WHOLE_GRADIENT)
     for row in STRATEGIES.values():
         numbers: dict[str, int] = defaultdict(int)
         for operation, size in row.messages_of_step(network):

@@ -14,6 +14,7 @@ from dpscale.analyse.answer.causes import BUSY_SHARE, Evidence, FoundCause, Reme
 from dpscale.analyse.answer.probes import ProbeCost, Probes, in_rounds, minus
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
+from dpscale.vocabulary.causes import CAUSES
 from dpscale.vocabulary.chips import chip_named
 
 DECIMAL = Unit("1", "", decimals=1)
@@ -299,7 +300,8 @@ def _not_timed(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _cores(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """Processes that share cores with each other, or with others: of P that need a core each and have C, 1 − C/P."""
+    """Processes that share cores with each other: of P that need a core each and have C, 1 − C/P. Or with others: what
+    these cost was not measured, and is not told."""
     ranks = [rank for rank in seen.ranks if rank["host"] == seen.first["host"]]
     # Each rank may be bound to cores of its own.
     bound = {core for rank in ranks for core in part(rank, "machine", "numbers_of_cores") or ()}
@@ -312,11 +314,12 @@ def _cores(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     if each > 1 and here * workers * each > usable and loading:
         yield found("threads", probes, loading, [count("cores", usable), count("threads", here * workers * each)])
     is_few = needed > usable and (seen.part("machine", "busy_share") or 0) >= BUSY_SHARE
-    lacking = needed - (usable if is_few else max(0.0, usable - other))
-    cost = exact(probes[probes.whole].value * min(1.0, lacking / needed))
     evidence = [count("cores", usable), count("processes", needed), Evidence("other_cores", exact(other), DECIMAL)]
-    name, remedy = ("too_few_cores", "all_cores") if is_few else ("other_work", "none_of_it")
-    yield found(name, probes, ProbeCost(cost), evidence, [Remedy(remedy, cost)])
+    if is_few:
+        cost = exact(probes[probes.whole].value * (needed - usable) / needed)
+        yield found("too_few_cores", probes, ProbeCost(cost), evidence, [Remedy("all_cores", cost)])
+    elif (needed - max(0.0, usable - other)) / needed > CAUSES["other_work"].least_share:
+        yield found("other_work", probes, ProbeCost(Figure()), evidence)
 
 
 FINDERS: Sequence[Finder] = (

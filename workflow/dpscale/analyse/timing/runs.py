@@ -12,13 +12,14 @@ from dpscale.records.timed import epochs_s
 from dpscale.tables.timing import BlocksRow, RunsRow
 
 
-def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
-    """A row for every run of every configuration in every scope."""
+def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
+    """A row for every run of every configuration in every scope, under the study's own settings or a variant's."""
     for point in points:
         for record in point.measured:
             epochs, timed = epochs_s(record["scopes"][point.scope]), Timed.of(record["scopes"][point.scope])
             yield RunsRow(
                 **point.place,
+                variant=variant,
                 run=record["cell"]["run"],
                 server=record["block"].server,
                 host=record["hardware"]["host"],
@@ -42,16 +43,19 @@ def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow
 
 def _block_row(row: BlocksRow, block: Block) -> BlocksRow:
     alone, parallel = block.baseline, block.parallel
+    speedup = scaling.speedup(alone.epoch_s, parallel.epoch_s)
     row = replace(
         row,
         block=block.name,
+        server=block.key.server,
         status="ok",
         baseline=block.origin,
         epoch_s=parallel.epoch_s,
         baseline_epoch_s=alone.epoch_s,
         drift=block.drift,
         has_drifted=None if math.isnan(block.drift) else block.has_drifted,
-        speedup=scaling.speedup(alone.epoch_s, parallel.epoch_s),
+        speedup=speedup,
+        efficiency=scaling.efficiency(speedup, row.gpus),
     )
     if row.scaling == "strong":
         return row

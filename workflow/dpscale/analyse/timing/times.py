@@ -21,9 +21,6 @@ from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.chips import chip_named
 
-# More devices are worth it where at least half of what they could do is got from them.
-WORTH = 0.5
-
 Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
 
@@ -131,17 +128,22 @@ def completed_times(row: TimesRow) -> TimesRow:
 
 
 def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
-    """With throughput over that of the best batch on the same devices, which itself has no interval."""
+    """With throughput over that of the best batch on the same devices, which itself has no interval.
+
+    Epochs with fewer than `HEADLINE_STEPS` full steps are not compared: their ends weigh too much.
+    """
 
     def devices(row: TimesRow) -> tuple[str, int, str, str]:
         return row.strategy, row.gpus, row.scope, row.environment
 
-    known = grouped((row for row in rows if row.images_per_s.is_known), devices)
-    best = {place: max(some, key=lambda row: row.images_per_s.value) for place, some in known.items()}
+    comparable = [row for row in rows if row.is_headline and row.images_per_s.is_known]
+    best_on = {
+        place: max(some, key=lambda row: row.images_per_s.value) for place, some in grouped(comparable, devices).items()
+    }
     for row in rows:
-        of = best.get(devices(row))
-        yield (
-            row
-            if of is None
-            else replace(row, of_best=Figure(1.0) if row is of else ratio(row.images_per_s, of.images_per_s))
-        )
+        if row not in comparable:
+            yield row
+        elif row is best_on[devices(row)]:
+            yield replace(row, of_best=Figure(1.0))
+        else:
+            yield replace(row, of_best=ratio(row.images_per_s, best_on[devices(row)].images_per_s))

@@ -16,6 +16,8 @@ from dpscale.tables.row import PointFields
 
 # Settings that change how fast an arm trains and, but for rounding, nothing that it learns.
 OF_SPEED = tuple(sorted(set(variant_settings()) & set(TrainingSettings.names())))
+# What every training should have. An arm without it shows what that does: no remedy.
+CUSTOMARY = ("set_epoch",)
 # What an arm is, before any remedy.
 PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF_SPEED)
 # Arms of these equal keys and of one seed share weights, order and crops.
@@ -85,7 +87,12 @@ class ArmResults:
     @property
     def remedies(self) -> str:
         """What it does for its accuracy that is not done by default."""
-        return self.changed([key for key in arm_schemas() if key not in PLACE])
+        return self.changed([key for key in arm_schemas() if key not in (*PLACE, *CUSTOMARY)])
+
+    @property
+    def lacks(self) -> str:
+        """What every training should have, and this one has not."""
+        return self.changed(CUSTOMARY)
 
     def changed(self, keys: Sequence[str]) -> str:
         """The keys that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""

@@ -47,6 +47,7 @@ def _planned(result: ArmResults) -> TrainingSummaryRow:
         **result.place,
         epochs=result.settings.epochs,
         remedies=result.remedies,
+        lacks=result.lacks,
         faster_by=result.changed(OF_SPEED),
         tuned_trials=result.trials or None,
         tuned_on=CHOSEN_ON[tuned["chosen_on"]] if tuned else "",
@@ -131,7 +132,7 @@ def _compared(
             without_remedies=plain.arm,
             test_accuracy_gain=result.difference_from(plain, "test_accuracy"),
         )
-    if baseline and plain and baseline.arm != plain.arm:
+    if row.remedies and baseline and plain and baseline.arm != plain.arm:
         recovered = _recovered(result, plain, baseline)
         row = replace(row, recovered=recovered, recovered_status="ok" if recovered.is_known else NOT_RESOLVABLE)
     return row
@@ -157,7 +158,9 @@ def _baseline_of(result: ArmResults, of_study: str, here: Results) -> ArmResults
 
 
 def _without_remedies(result: ArmResults, here: Results) -> ArmResults | None:
-    """The arm that differs from this one in having no remedy; None where this one has none, or that has no result."""
-    plain = (other for other in here if other.is_like(result, PLACE) and not other.remedies)
-    found = next(plain, None) if result.remedies else None
+    """The arm that differs from this one in having no remedy, and beside an arm that has none either the one that lacks
+    nothing; None where there is no such arm, or it has no result."""
+    lacks = result.lacks if result.remedies else ""
+    plain = (other for other in here if other.is_like(result, PLACE) and not other.remedies and other.lacks == lacks)
+    found = next(plain, None) if result.remedies or result.lacks else None
     return found if found and found.is_complete else None

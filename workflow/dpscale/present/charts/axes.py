@@ -47,7 +47,7 @@ class Frame:
 
     @classmethod
     def around(cls, panels: Sequence[Panel]) -> "Frame":
-        """Room for every line, interval and guide of the panels. All have axes of one kind."""
+        """Room for every line, interval, run and guide of the panels. All have axes of one kind."""
         linear_x, linear_y = any(panel.linear_x for panel in panels), any(panel.linear_y for panel in panels)
         guides = [guide for panel in panels for guide in panel.guides]
         found = [marker for panel in panels for line in panel.series for marker in line.markers]
@@ -55,7 +55,8 @@ class Frame:
         xs = [*ticks, *(guide.start[0] for guide in guides)]
         ys = [marker.y for marker in found] + [y for guide in guides for _, y in (guide.start, guide.end)]
         ys += [end for panel in panels if panel.shaded_below for end in (0.0, panel.shaded_below)]
-        ends = [end for marker in found if marker.figure.has_interval for end in marker.figure.interval]
+        ys += [run for marker in found for run in marker.dots]
+        ends = [end for marker in found if marker.has_bar for end in marker.figure.interval]
         low, high = reach(ys, ends, linear_y)
         return cls(
             Axis(*reach(xs, (), linear_x), WIDTH, linear_x, ticks),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpscale.present.charts.axes import Frame
+from dpscale.present.charts.document import document
 from dpscale.present.charts.lines import draw
 from dpscale.present.charts.panel import Panel, Plot
 from dpscale.present.charts.svg import for_page
@@ -45,8 +46,8 @@ class Chart:
     not_drawn: Sequence[str]
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        return "\n".join(picture.svg for picture in self.pictures)
+        """As a notebook shows it: pictures with their headings, in the colours of the page on paper."""
+        return "\n".join(document(picture.svg, picture.heading, f"{picture.subtitle}.") for picture in self.pictures)
 
 
 def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from dpscale.analyse.communication.collectives import WHOLE_GRADIENT
 from dpscale.present.charts.chart import Chart, chart_of_lines, chart_of_waterfalls
 from dpscale.present.charts.panel import DrawnSeries, Panel, markers
 from dpscale.present.charts.timing import at_batch
 from dpscale.present.charts.waterfall import Stage, Waterfall
 from dpscale.present.findings.finding import largest
-from dpscale.present.text.numbers import measured, whole
+from dpscale.present.text.numbers import binary, measured
 from dpscale.present.text.words import Terms, colour
 from dpscale.strategies.known import BASELINE
-from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
+from dpscale.tables.column import GB_PER_S, KIB, MB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.quantities import BUS_BANDWIDTH
 from dpscale.tables.row import in_groups
@@ -74,7 +75,7 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
     alone = [row for row in collectives if row.operation != "peer_copy" and not row.use]
     panels = [
         Panel(
-            heading=_most_bandwidth(part, terms),
+            heading=_of_gradient(collectives, part[0], terms) or _most_bandwidth(part, terms),
             place=f"{terms.count(part[0].gpus)}{terms.environment(part[0])}",
             quantity=(
                 "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes), with nothing else running; "
@@ -102,8 +103,20 @@ def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
     ]
 
 
+def _of_gradient(collectives: Sequence[CollectivesRow], like: CollectivesRow, terms: Terms) -> str:
+    """`4 GPUs: 302 GB/s with an allreduce of the whole gradient, 44.7 MB`: what a training sends, and what utilisation
+    is over. "" where that was not timed."""
+    place = "allreduce", like.gpus, like.environment
+    here = (row for row in collectives if (row.operation, row.gpus, row.environment) == place)
+    row = next((row for row in here if WHOLE_GRADIENT in row.use), None)
+    if row is None:
+        return ""
+    rate, size = measured(row.bus_bandwidth_gb_s.value, GB_PER_S), measured(row.message_bytes, MB)
+    return f"{terms.count(row.gpus)}: {rate} with an allreduce of the {WHOLE_GRADIENT}, {size}"
+
+
 def _most_bandwidth(part: Sequence[CollectivesRow], terms: Terms) -> str:
-    """`4 GPUs: 371 GB/s at most, with reduce of 1,048,576 KiB`."""
+    """`4 GPUs: 371 GB/s at most, with reduce of 1 GiB`."""
     most = largest(part, lambda row: row.bus_bandwidth_gb_s.value)
-    of = f"{most.operation.replace('_', '-')} of {whole(KIB.of(most.message_bytes or 0))} {KIB.shown}"
+    of = f"{most.operation.replace('_', '-')} of {binary(most.message_bytes or 0)}"
     return f"{terms.count(most.gpus)}: {measured(most.bus_bandwidth_gb_s.value, GB_PER_S)} at most, with {of}"

@@ -1,24 +1,12 @@
-"""Charts as SVG files of their own, for slides, documents and Snakemake's report.
+"""Charts as SVG files of their own, for slides, documents and Snakemake's report."""
 
-Such a file has no page to take heading, colours and font from: it gets those of the page on paper, which is light.
-"""
-
-import re
-import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from dpscale.present.charts.chart import Chart, Picture
-from dpscale.present.text.html import style_of_pages
+from dpscale.present.charts.chart import Chart
+from dpscale.present.charts.document import SVG, document
 from dpscale.records.files import write_text
-
-_NAMESPACE = "http://www.w3.org/2000/svg"
-_SVG = f"{{{_NAMESPACE}}}"
-ElementTree.register_namespace("", _NAMESPACE)
-_COLOUR = re.compile(r"--([\w-]+): *(#\w+)")
-_VARIABLE = re.compile(r"var\(--([\w-]+)\)")
-_FONT, _FONT_PX, _LINE_PX, _CHARACTER_PX = "DejaVu Sans, Verdana, sans-serif", 11, 15, 7
 
 
 def write_charts(charts: Iterable[Chart], note: str, folder: Path) -> None:
@@ -27,53 +15,14 @@ def write_charts(charts: Iterable[Chart], note: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {folder / f"{picture.name}.svg": picture for chart in charts for picture in chart.pictures}
     for path, picture in pictures.items():
-        write_text(path, _document(picture, note))
+        subtitle = f"{picture.subtitle}.{f' {note}' if note else ''}"
+        write_text(path, document(picture.svg, picture.heading, subtitle))
     for path in set(folder.glob("*.svg")) - set(pictures):
         path.unlink()
 
 
 def heading_of(file: Path) -> str:
     """What stands above the picture in such a file."""
-    lines = ElementTree.parse(file).iter(f"{_SVG}text")
+    lines = ElementTree.parse(file).iter(f"{SVG}text")
     heading = " ".join(line.text or "" for line in lines if line.get("font-weight") == "bold")
     return heading.replace("\u00a0", " ")
-
-
-def light_colours() -> Mapping[str, str]:
-    """The colours of the pages' style sheet's first `:root`, which is the light scheme's, by their variables' names."""
-    style = style_of_pages()
-    return dict(_COLOUR.findall(style[style.index(":root") :].split("}", 1)[0]))
-
-
-def _document(picture: Picture, note: str) -> str:
-    root = ElementTree.fromstring(picture.svg)
-    colours = light_colours()
-    for element in root.iter():
-        for key, value in element.attrib.items():
-            plain = _VARIABLE.sub(lambda variable: colours[variable[1]], value)
-            element.set(key, plain.replace("currentColor", colours["ink"]))
-    root.attrib |= {"fill": colours["ink"], "font-family": _FONT, "font-size": str(_FONT_PX)}
-    _set_heading(root, {picture.heading: "bold", f"{picture.subtitle}.{f' {note}' if note else ''}": "normal"})
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _set_heading(root: ElementTree.Element, paragraphs: Mapping[str, str]) -> None:
-    """Put the paragraphs, by their weights, above the picture, and paper under all of it."""
-    left, top, width, height = (float(number) for number in root.attrib["viewBox"].split())
-    lines = [
-        (line, weight)
-        for text, weight in paragraphs.items()
-        for line in textwrap.wrap(text, int(width / _CHARACTER_PX))
-    ]
-    heading_px = _LINE_PX * (len(lines) + 1)
-    top -= heading_px
-    box = {"x": left, "y": top, "width": width, "height": height + heading_px}
-    place = {key: f"{value:g}" for key, value in box.items()}
-    root.attrib |= {"viewBox": " ".join(place.values()), "width": place["width"], "height": place["height"]}
-    added = [ElementTree.Element(f"{_SVG}rect", {**place, "fill": "#fff"})]
-    for number, (line, weight) in enumerate(lines, 1):
-        at = {"x": f"{left + _LINE_PX / 2:g}", "y": f"{top + _LINE_PX * number:g}", "font-weight": weight}
-        added.append(ElementTree.Element(f"{_SVG}text", at))
-        added[-1].text = line
-    described = sum(element.tag in (f"{_SVG}title", f"{_SVG}desc") for element in root)
-    root[described:described] = added

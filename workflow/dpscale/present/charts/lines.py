@@ -35,6 +35,10 @@ def draw(panel: Panel, frame: Frame) -> str:
     intervals = [entry for line in panel.series for entry in _intervals(line, frame.y)]
     ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
     bars = over(intervals).mark_rule(strokeWidth=1.5).encode(x, COLOUR, **ends)
+    runs = [
+        {"x": marker.x, "y": y, "colour": line.colour}
+        for line in panel.series for marker in line.markers for y in marker.dots if frame.y.low <= y <= frame.y.high
+    ]  # fmt: skip
     bands = over(intervals).mark_area(opacity=0.15, strokeWidth=0)
     shade = [{"y": frame.y.low, "end": panel.shaded_below}] if panel.shaded_below else []
     guides = [{"line": guide.label, "x": x, "y": y} for guide in panel.guides for x, y in (guide.start, guide.end)]
@@ -55,6 +59,7 @@ def draw(panel: Panel, frame: Frame) -> str:
         over(marked)
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, COLOUR, shape=alt.Shape("shape:N", scale=None)),
+        over(runs).mark_point(filled=False, size=30, strokeWidth=1.2, opacity=1).encode(x, y, COLOUR),
         # A name that is too long for its room ends in an ellipsis; the description has all of it.
         over(labels)
         .mark_text(limit=WIDTH + RIGHT - LABEL_X)
@@ -85,7 +90,7 @@ def _intervals(line: DrawnSeries, axis: Axis) -> list[Entry]:
             "low": max(marker.figure.low, axis.low), "high": min(marker.figure.high, axis.high),
         }
         for marker in line.markers
-        if marker.figure.has_interval and marker.figure.high > axis.low
+        if marker.has_bar and marker.figure.high > axis.low
     ]  # fmt: skip
 
 

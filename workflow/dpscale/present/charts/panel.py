@@ -28,22 +28,51 @@ class Plot(ABC):
         """What is drawn, in words."""
 
 
+# An interval that reaches over a larger factor is not drawn where the runs can be: one doubling of devices is a step of
+# the axis, so such a bar does not even tell N devices from 2N.
+WIDEST_BAR = 2.0
+
+
 @dataclass(frozen=True)
 class Marker:
-    """A figure at an x, in the unit that people read; it has a bar where it has an interval."""
+    """A figure at an x, in the unit that people read, and the `runs` that it is the mean of, where they are known."""
 
     x: float
     figure: Figure
+    runs: Sequence[float] = ()
 
     @property
     def y(self) -> float:
         return self.figure.value
 
+    @property
+    def has_bar(self) -> bool:
+        """Whether its interval is drawn: it has one, and that says more than its runs."""
+        is_wide = self.figure.high > WIDEST_BAR * self.figure.low
+        return self.figure.has_interval and not (is_wide and self.dots_without_bar)
 
-def markers(found: Iterable[tuple[float, Figure]], unit: Unit = PLAIN) -> list[Marker]:
-    """Those of the figures by x that are known, as `unit` shows them."""
-    known = [(x, figure) for x, figure in found if figure.is_known]
-    return [Marker(x, figure.map(unit.of)) for x, figure in sorted(known, key=lambda at: at[0])]
+    @property
+    def dots(self) -> Sequence[float]:
+        """Its runs, drawn in place of a bar."""
+        return () if self.has_bar else self.dots_without_bar
+
+    @property
+    def dots_without_bar(self) -> Sequence[float]:
+        """Of several runs; of two machines or runs whose values are the figure's ends."""
+        if len(self.runs) > 1:
+            return self.runs
+        return self.figure.interval if self.figure.is_of_two else ()
+
+
+Known = tuple[float, Figure] | tuple[float, Figure, Sequence[float]]
+
+
+def markers(found: Iterable[Known], unit: Unit = PLAIN) -> list[Marker]:
+    """Those of the figures by x that are known, each with its runs if they are, as `unit` shows them."""
+    made = (
+        Marker(x, figure.map(unit.of), [unit.of(run) for runs in more for run in runs]) for x, figure, *more in found
+    )
+    return sorted((marker for marker in made if marker.figure.is_known), key=lambda marker: marker.x)
 
 
 @dataclass(frozen=True)
@@ -84,8 +113,8 @@ def level(label: str, y: float, along: Iterable[float]) -> Guide:
 class Panel(Plot):
     """Lines over axes that are logarithmic unless said to be linear; `unit` is that of y.
 
-    Intervals are bars, and bands where both axes are linear. Ticks of x are at the markers.
-    From zero up to `shaded_below` the plot is grey.
+    Intervals are bars, and bands where both axes are linear; dots are the runs of a figure without a bar. Ticks of x
+    are at the markers. From zero up to `shaded_below` the plot is grey.
     """
 
     y_title: str
@@ -95,6 +124,11 @@ class Panel(Plot):
     linear_x: bool = False
     linear_y: bool = False
     shaded_below: float | None = None
+
+    @property
+    def subtitle(self) -> str:
+        has_dots = any(marker.dots for line in self.series for marker in line.markers)
+        return f"{super().subtitle}{'; small circles are runs' if has_dots else ''}"
 
     @property
     def description(self) -> str:

@@ -5,17 +5,16 @@ every line. Colours are CSS variables of the page, so that dark mode and print f
 names figures and where they were measured. Whether a difference is more than noise is for `findings`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from dpscale.analyse.answer.series import of_configuration
+from dpscale.analyse.answer.answer import nearest, with_speedup
+from dpscale.analyse.answer.series import Configuration, configuration_of, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
-from dpscale.analyse.timing.times import WORTH
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, chart_of_lines
 from dpscale.present.charts.panel import DrawnSeries, Guide, Panel, level, markers
-from dpscale.present.findings.finding import largest
-from dpscale.present.text.numbers import percent
+from dpscale.present.text.numbers import estimate
 from dpscale.present.text.words import (
     AtBatch,
     Terms,
@@ -25,9 +24,10 @@ from dpscale.present.text.words import (
     on_nodes,
 )
 from dpscale.tables.answer import AnswerRow
+from dpscale.tables.column import PERCENT
 from dpscale.tables.quantities import BATCH, EFFICIENCY, SPEEDUP
 from dpscale.tables.row import grouped, in_groups
-from dpscale.tables.timing import SpeedupRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
@@ -37,31 +37,40 @@ def at_batch(row: AtBatch, terms: Terms) -> str:
     return f"{terms.group(row)} at batch {row.batch_per_gpu:,}"
 
 
-def efficiency(gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
+def efficiency(
+    answer: Sequence[AnswerRow],
+    gains: Sequence[SpeedupRow],
+    blocks: Sequence[BlocksRow],
+    worth_from: float,
+    terms: Terms,
+) -> Chart:
     """Efficiency of a weak series in % against batch, with and without loading: a panel for every number of GPUs and
     environment, the most GPUs first."""
+    runs = _runs(blocks, "efficiency")
     panels = [
         Panel(
-            heading=_best_efficiency(part, terms),
+            heading=_at_the_batch_of_the_answer(part, answer, terms),
             place=f"{terms.count(part[0].gpus)}{on_nodes(row.nodes for row in part)}{terms.environment(part[0])}",
             quantity=f"Efficiency in % against {terms.batch}; one line for each strategy, without and with loading",
             x_title=terms.heading_of(BATCH),
             y_title=EFFICIENCY.heading,
             unit=EFFICIENCY.unit.shown,
-            series=_lines_of_efficiency(part),
+            series=_lines_of_efficiency(part, runs),
             guides=(level("100 %", EFFICIENCY.unit.of(1), (row.batch_per_gpu for row in part)),),
             linear_y=True,
-            shaded_below=EFFICIENCY.unit.of(WORTH),
+            shaded_below=EFFICIENCY.unit.of(worth_from),
         )
         for part in reversed(in_groups(gains, attrgetter("gpus", "environment")))
     ]
     return chart_of_lines("efficiency", panels)
 
 
-def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
+def speedup(
+    answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], blocks: Sequence[BlocksRow], terms: Terms
+) -> Chart:
     """Speedup in a weak series against number of devices, of the answer's strategy, scope and environment: a line per
     batch."""
-    known = [row for row in answer if row.speedup.is_known and row.gpus > 1]
+    known = with_speedup(answer)
     if not known:
         return chart_of_lines("speedup", [])
     most = known[-1]
@@ -74,45 +83,69 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], terms: Ter
         x_title=terms.heading,
         y_title=SPEEDUP.heading,
         unit=SPEEDUP.unit.shown,
-        series=_lines_of_speedup(part, most.batch_per_gpu),
+        series=_lines_of_speedup(part, _runs(blocks, "speedup"), most.batch_per_gpu),
         guides=[Guide("ideal", (1, 1), (most.gpus, most.gpus))],
     )
     return chart_of_lines("speedup", [panel])
 
 
-def _lines_of_speedup(part: Sequence[SpeedupRow], batch: int) -> list[DrawnSeries]:
+# Of a configuration in a scope the figure of every run of it.
+Runs = Mapping[tuple[Configuration, str], Sequence[float]]
+
+
+def _runs(blocks: Sequence[BlocksRow], figure: str) -> Runs:
+    """Of the weak series."""
+    weak = (row for row in blocks if (row.scaling, row.status) == ("weak", "ok"))
+    grouped_blocks = grouped(weak, lambda row: (configuration_of(row), row.scope))
+    return {place: [getattr(row, figure) for row in rows] for place, rows in grouped_blocks.items()}
+
+
+def _runs_of(row: SpeedupRow, runs: Runs) -> Sequence[float]:
+    return runs.get((configuration_of(row), row.scope), ())
+
+
+def _lines_of_speedup(part: Sequence[SpeedupRow], runs: Runs, batch: int) -> list[DrawnSeries]:
     """That at the batch of the answer is the strategy's colour, the others are quiet."""
     return [
         DrawnSeries(
             f"batch {line[0].batch_per_gpu:,}",
             colour(line[0].strategy) if line[0].batch_per_gpu == batch else "var(--quiet)",
             style,
-            markers([(1.0, Figure(1.0)), *((row.gpus, row.speedup) for row in line)], SPEEDUP.unit),
+            markers(
+                [(1.0, Figure(1.0)), *((row.gpus, row.speedup, _runs_of(row, runs)) for row in line)], SPEEDUP.unit
+            ),
         )
         for style, line in enumerate(in_groups(part, attrgetter("batch_per_gpu")))
     ]
 
 
-def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[DrawnSeries]:
+def _lines_of_efficiency(part: Sequence[SpeedupRow], runs: Runs) -> list[DrawnSeries]:
     """Solid lines without loading, dashes with it; colour says the strategy."""
     return [
         DrawnSeries(
             strategy if scope == "compute" else f"{strategy}, loading",
             colour(strategy),
             0 if scope == "compute" else 1,
-            markers(((row.batch_per_gpu, row.efficiency) for row in line), EFFICIENCY.unit),
+            markers(((row.batch_per_gpu, row.efficiency, _runs_of(row, runs)) for row in line), EFFICIENCY.unit),
         )
         for (strategy, scope), line in grouped(part, lambda row: (row.strategy, row.scope)).items()
     ]
 
 
-def _best_efficiency(part: Sequence[SpeedupRow], terms: Terms) -> str:
-    """`4 GPUs: ddp 91.3 % at batch 128, with loading 72.6 %`: the best without loading, and the same with it."""
+def _at_the_batch_of_the_answer(part: Sequence[SpeedupRow], answer: Sequence[AnswerRow], terms: Terms) -> str:
+    """`ddp on 4 GPUs at batch 128: 91.3 %, with loading 72.6 %`: what the answer is about, or what is nearest to it."""
     shown = headline(part)
     if not shown:
         return NO_HEADLINE
     first = min(row.scope for row in shown)
-    best = largest((row for row in shown if row.scope == first), lambda row: row.efficiency.value)
-    loaded = [row for row in of_configuration(shown, best) if row.scope != first]
-    with_loading = f", with loading {percent(loaded[0].efficiency.value)}" if loaded else ""
-    return f"{at_batch(best, terms)}: {percent(best.efficiency.value)}{with_loading}"
+    batch = next((row.asked_batch_per_gpu for row in answer if row.asked_batch_per_gpu), shown[0].batch_per_gpu)
+    told = nearest((row for row in shown if row.scope == first and row.efficiency.is_known), batch)
+    if told is None:
+        return NO_HEADLINE
+    loaded = [row for row in of_configuration(shown, told) if row.scope != first]
+    with_loading = f", with loading {_percent(loaded[0].efficiency)}" if loaded else ""
+    return f"{at_batch(told, terms)}: {_percent(told.efficiency)}{with_loading}"
+
+
+def _percent(figure: Figure) -> str:
+    return estimate(figure, PERCENT, with_unit=True, digits=3)

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
@@ -135,11 +136,7 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
         interval = f" (95 % interval: {ends})" if ends else ""
         told.append(f"{_counted(devices, device)} are {value} times as fast as 1{steps}{interval}.")
     if diagnosis.reasons:
-        first, *others = diagnosis.reasons
-        share = f", {_share_of(first)}" if first.share.is_known else ""
-        line = next((f" ({note})" for note in first.notes if ", line " in note), "")
-        told.append(f"The largest reason: {first.cause.label}{share}{line}.")
-        told += [f"Then: {', '.join(one.cause.label for one in others)}."] if others else []
+        told.extend(_reasons(diagnosis.reasons))
     elif diagnosis.is_efficient:
         told.append(f"{NOTHING.label.capitalize()}.")
     else:
@@ -152,6 +149,22 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
         else:
             told.append("What part of the GPU it uses is not known.")
     return " ".join(told)
+
+
+def _reasons(reasons: Sequence[FoundCause]) -> Iterator[str]:
+    """The largest one that has a cost, after those that come first and have none; then the others."""
+    unmeasured = list(takewhile(lambda reason: not reason.cost_s.is_known, reasons))
+    if unmeasured:
+        yield f"First: {', '.join(reason.cause.label for reason in unmeasured)}. What that costs was not measured."
+    measured_ones = reasons[len(unmeasured) :]
+    if not measured_ones:
+        return
+    largest, *others = measured_ones
+    share = f", {_share_of(largest)}" if largest.share.is_known else ""
+    line = next((f" ({note})" for note in largest.notes if ", line " in note), "")
+    yield f"The largest reason{' that was measured' if unmeasured else ''}: {largest.cause.label}{share}{line}."
+    if others:
+        yield f"Then: {', '.join(reason.cause.label for reason in others)}."
 
 
 def told_cause(finding: FoundCause, device: str) -> ToldCause:

@@ -28,12 +28,14 @@ def advices(rows: Sequence[AdviceRow], terms: Terms) -> list[Advice]:
     """In the table's order."""
     found = []
     for row in rows:
-        what, section = _WORDED[row.problem]
+        is_elsewhere = row.problem == advice.VARIANT and row.on_gpus != row.gpus
+        what, section = _ON_FEWER if is_elsewhere else _WORDED[row.problem]
         names = {"better": row.better, "used": row.used}
         if row.problem == advice.BATCH:
             names = {which: f"{int(batch):,}" for which, batch in names.items()}
         told = what.format(device=terms.device, devices=terms.devices, gpus=row.gpus, on_gpus=row.on_gpus, **names)
         times = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}"
+        times = f"on {terms.count(row.on_gpus)} {times}" if is_elsewhere else times
         found.append(Advice(told, f"{times}, {_saving(row, terms)}", section))
     return found
 
@@ -54,6 +56,8 @@ _WORDED: Mapping[str, tuple[str, str]] = {
     advice.FEWER: ("Use 1 {device}, not {gpus:,}", "times"),
     advice.STRATEGY: ("Use {better}, not {used}, on {gpus:,} {devices}", "speedup"),
     advice.BATCH: ("Use batch {better} per {device}, not {used}, if accuracy allows it", "times"),
-    advice.VARIANT: ("Use the settings of {better} on every {device} (measured on {on_gpus})", "variants"),
-    advice.ONE_GPU: ("Use 1 {device} with the settings of {better}, not {gpus:,} with {used}", "variants"),
+    advice.VARIANT: ("Use the settings of the variant {better}", "variants"),
+    advice.ONE_GPU: ("Use 1 {device} with the settings of the variant {better}, not {gpus:,} with {used}", "variants"),
 }
+# Of a variant that was not measured on as many devices: its times are those of fewer.
+_ON_FEWER = "Try the settings of the variant {better} on {gpus:,} {devices}", "variants"

@@ -17,7 +17,8 @@ from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent
-from dpscale.present.text.words import Terms, listed, plural, span
+from dpscale.present.text.words import Terms, capitalised, joined, listed, plural, scope, span
+from dpscale.records.versions import OLDER
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
 from dpscale.tables.communication import LadderRow
@@ -75,14 +76,28 @@ def _on_one_server(alike: Outcome[TimesRow], terms: Terms) -> str:
     return f"{_were(alike)} measured on one server. Their numbers say nothing of another server."
 
 
-def _older_versions(environments: Iterable[EnvironmentsRow]) -> str:
-    older = [f"{row.environment} ({row.older_measurements})" for row in environments if row.older_measurements]
-    return (
-        f"Older versions of the measurement made records of environment {listed(older)}. They are shown as what they "
-        "are, and never pooled with newer ones."
-        if older
-        else ""
-    )
+def _older_versions(environments: Iterable[EnvironmentsRow], terms: Terms) -> str:
+    """What of an environment was measured by an older version of this program, and what that means."""
+    told = []
+    for row in environments:
+        versions = [version for version in row.older_measurements.split("; ") if version in OLDER]
+        if versions:
+            told.append(f"Records{terms.environment(row)} are of older versions of this program.")
+            told += [f"{capitalised(version)}: {terms.filled(OLDER[version])}." for version in versions]
+    return " ".join(told)
+
+
+def _different_cores(environments: Iterable[EnvironmentsRow], terms: Terms) -> str:
+    """Jobs that had other numbers of cores are pooled: where the host decides, that is a difference of machines."""
+    told = []
+    for row in environments:
+        cores = sorted(row.cpu_cores.split("; "), key=lambda number: (len(number), number))
+        if len(cores) > 1:
+            told.append(
+                f"Jobs with {joined(cores)} cores are pooled{terms.environment(row)}. Where steps wait for the host, "
+                f"times may differ for that, those of 1 {terms.device} too."
+            )
+    return " ".join(told)
 
 
 @where(BORROWED)
@@ -96,9 +111,11 @@ def _borrowed(borrowed: Outcome[SpeedupRow], terms: Terms) -> str:
 @where(DRIFTED)
 def _drifted(drifted: Outcome[BlocksRow], terms: Terms) -> str:
     most = largest(drifted.holding, lambda row: abs(row.drift))
+    run = f"{most.block} of {terms.point(most)}, {scope(most.scope)}"
     return (
         f"In {among(drifted, 'run')}, 1 {terms.device} alone changed its speed by more than "
-        f"{percent(DRIFT_TOLERANCE, digits=1)} while the run went on, at most by {percent(most.drift)}."
+        f"{percent(DRIFT_TOLERANCE, digits=1)} while the run went on, at most by {percent(most.drift)} ({run}). "
+        "No run is left out."
     )
 
 
@@ -136,7 +153,8 @@ def first_cautions(tables: Tables, terms: Terms) -> list[str]:
 
 def other_cautions(tables: Tables, terms: Terms) -> list[str]:
     found = (
-        _older_versions(tables.environments),
+        _older_versions(tables.environments, terms),
+        _different_cores(tables.environments, terms),
         _borrowed(tables.speedup, terms),
         _drifted(tables.blocks, terms),
         _slowed(tables.records, terms),

@@ -12,7 +12,10 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
             scaling.more_devices_slower(tables.speedup, terms),
             scaling.strong_scaling(tables.speedup, terms),
         ),
-        "times": (scaling.strategies_compared(tables.strategy_pairs, terms),),
+        "times": (
+            scaling.strategies_compared(tables.strategy_pairs, terms),
+            scaling.loaders_compared(tables.strategy_pairs, terms),
+        ),
         "batches": (scaling.batch_that_is_enough(tables.times, terms),),
         "communication": (scaling.largest_communication_share(tables.communication, terms),),
         "steps": (scaling.profiler_left_out(tables.communication, terms),),

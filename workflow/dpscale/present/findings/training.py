@@ -33,7 +33,7 @@ def findings(arms: Arms, twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
 
 
 def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
-    """Arms of a larger batch without remedies whose test accuracy lies wholly below the baseline's."""
+    """Arms of a larger batch, and of nothing else, whose test accuracy lies wholly below the baseline's."""
     told = [
         f"{row.arm} at global batch {row.global_batch:,}{terms.environment(row)} ends at "
         f"{_with_unit(row.test_accuracy, PERCENT)}: {_with_unit(row.test_accuracy_difference, POINTS)} from "
@@ -42,6 +42,7 @@ def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
         if baseline.is_baseline
         and BELOW_BASELINE.surely(row)
         and not row.remedies
+        and not row.lacks
         and row.global_batch > baseline.global_batch
     ]
     return ["A larger batch without a remedy loses test accuracy.", *told] if told else []
@@ -62,18 +63,22 @@ def best_at_a_batch(arms: Arms, terms: Terms) -> list[str]:
     told = []
     for pairs in grouped(compared, lambda pair: (pair[0].environment, pair[0].global_batch)).values():
         best, baseline = largest(pairs, lambda pair: pair[0].test_accuracy.value)
-        recovered = (
-            f"It recovers {measured(best.recovered.value, PERCENT)} of what the batch lost against {baseline.arm}."
-            if best.recovered.is_known
-            else "What it recovers is not resolvable: the batch may have lost nothing."
-        )
         told += [
             f"Best of {plural(len(pairs), 'arm')} with remedies at global batch {best.global_batch:,}"
             f"{terms.environment(best)}: {best.arm}, {measured(best.test_accuracy.value, PERCENT)}.",
-            recovered,
-            *_tuning(best, baseline),
+            *_recovered(best, baseline),
         ]
     return [*told, "Intervals in the table do not allow for such a choice."] if told else []
+
+
+def _recovered(best: TrainingSummaryRow, baseline: TrainingSummaryRow) -> list[str]:
+    """What an arm recovers of what the batch lost; first that it was searched and its baseline was not, if so."""
+    if not best.recovered.is_known:
+        return ["What it recovers is not resolvable: the batch may have lost nothing.", *_tuning(best, baseline)]
+    share, against = measured(best.recovered.value, PERCENT), f"what the batch lost against {baseline.arm}"
+    if best.tuned_trials is not None and baseline.tuned_trials is None:
+        return [*_tuning(best, baseline), f"So it says little that it recovers {share} of {against}."]
+    return [f"It recovers {share} of {against}.", *_tuning(best, baseline)]
 
 
 def _tuning(row: TrainingSummaryRow, other: TrainingSummaryRow) -> list[str]:
@@ -88,15 +93,19 @@ def _tuning(row: TrainingSummaryRow, other: TrainingSummaryRow) -> list[str]:
 
 
 def remedies(arms: Arms, terms: Terms) -> list[str]:
-    """The arms with remedies that end above, level with and below the same arm without them."""
+    """The arms with remedies that end above and below the same arm without them, and those of which that is not shown:
+    these with their interval, since a wide one may hold a large difference."""
     told = []
     for claim, what in (
         (REMEDY_HELPS, "Remedies help"),
-        (REMEDY_LEVEL, "Remedies make no difference with these seeds"),
+        (REMEDY_LEVEL, "Remedies show no difference with these seeds"),
         (REMEDY_HARMS, "Remedies harm"),
     ):
         if (outcome := claim.of(arms)).holding:
             named = [f"{row.arm}{terms.environment(row)}" for row in outcome.holding]
+            if claim is REMEDY_LEVEL:
+                gains = [_with_unit(row.test_accuracy_gain, POINTS) for row in outcome.holding]
+                named = [f"{name} ({gain})" for name, gain in zip(named, gains, strict=True)]
             told.append(f"{what} in {among(outcome, 'arm')}: {listed(named)}.")
     return told
 

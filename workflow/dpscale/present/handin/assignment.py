@@ -14,7 +14,7 @@ from dpscale.present.handin.grid import Grid, PrintedPlace, Quantity
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.handin.sentences import of_bandwidth, of_communication, of_speedup
 from dpscale.present.handin.sheet import Sheet
-from dpscale.present.text.numbers import plain
+from dpscale.present.text.numbers import at_least
 from dpscale.present.text.words import Terms, ok, scope
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
@@ -91,7 +91,7 @@ def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
         if column == "utilisation" and row.bandwidth_gb_s.is_known:
             return PrintedCell(states=(*states, "no bus bandwidth"))
         if column == "bandwidth_gb_s" and isfinite(row.bandwidth_gb_s_at_least):
-            return PrintedCell(low=plain(row.bandwidth_gb_s_at_least, 3), states=states)
+            return PrintedCell(low=at_least(row.bandwidth_gb_s_at_least), states=states)
     return cell(figure, unit, *states)
 
 

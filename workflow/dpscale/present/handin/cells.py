@@ -36,6 +36,11 @@ class PrintedCell:
         return beside(f"{self.value}{mark}", [self.low, self.high] if self.low else [], self.figure)
 
     @property
+    def brief(self) -> str:
+        """The same without the number of machines or runs, which the caption has: `1.45 (1.31 to 1.60)`."""
+        return self.text.replace(f", {state(self.figure.kind)})", ")") if self.figure.is_of_two else self.text
+
+    @property
     def plain(self) -> list[str]:
         """Value, low, high and state for a program to read."""
         numbers = [number.replace(",", "").replace(MINUS, "-") for number in (self.value, self.low, self.high)]

@@ -2,13 +2,13 @@
 every number of devices, as a page shows them, and one configuration per row, as they are handed in."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dpscale.present.handin.cells import PrintedCell, words
 from dpscale.present.handin.sentences import Paragraphs
 from dpscale.present.handin.sheet import Sheet
-from dpscale.present.text.words import Terms, capitalised, on_nodes, rank, state
+from dpscale.present.text.words import Terms, capitalised, joined, on_nodes, rank, state
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import Unit
 from dpscale.tables.timing import TimesRow
@@ -92,10 +92,16 @@ class Grid:
         }
         nodes = {gpus: on_nodes(row.nodes for row in times if row.gpus == gpus) for gpus in numbers}
         headings = [f"{terms.count(gpus)}{nodes[gpus]}: {quantity.heading}" for gpus, quantity in columns]
-        return self._sheet([f"Batch per {terms.device}", *headings], groups, terms)
+        sheet = self._sheet([f"Batch per {terms.device}", *headings], groups, terms)
+        of_two = [cell.figure.kind for spot in self.spots for cell in self.row(spot) if cell.figure.is_of_two]
+        if not of_two:
+            return sheet
+        units = joined([state(kind) for kind in dict.fromkeys(of_two)])
+        return replace(sheet, caption=f"{sheet.caption} In parentheses the values of {units}.")
 
     def _sheet(self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], terms: Terms) -> Sheet:
-        notes = terms.notes_of(map(state, cell.states) for spot in self.spots for cell in self.row(spot))
+        rows = (row for rows in groups.values() for row in rows)
+        notes = terms.notes_of([word.rstrip(")") for cell in row for word in cell.split(", ")] for row in rows)
         has_intervals = any(cell.figure.has_interval for spot in self.spots for cell in self.row(spot))
         caption = f"{self.caption}.{' In brackets 95 % intervals.' if has_intervals else ''}"
         return Sheet(self.id, self.title, caption, columns, groups, notes, self.paragraphs)
@@ -105,4 +111,4 @@ def _shown(quantity: Quantity, strategy: str, gpus: int, batch: int) -> str:
     """The number, or the word for its absence."""
     spot = PrintedPlace(strategy if gpus > 1 else BASELINE, gpus, batch)
     cell = quantity.cells.get(spot, PrintedCell(states=(NOT_PLANNED,)))
-    return cell.text if cell.value or cell.low else words(cell.states)
+    return cell.brief if cell.value or cell.low else words(cell.states)

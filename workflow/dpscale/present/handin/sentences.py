@@ -1,22 +1,21 @@
 """What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
-from dpscale.analyse.answer.trend import direction
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, direction, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.cells import cell
 from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.text.numbers import measured, whole
-from dpscale.present.text.words import Terms, headline, ok, rank
+from dpscale.present.text.numbers import estimate, measured, whole
+from dpscale.present.text.words import Terms, headline, joined, ok, rank, state
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import OfConfiguration
 from dpscale.tables.timing import SpeedupRow
-from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 P = TypeVar("P", bound=OfConfiguration)
 
@@ -85,9 +84,7 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
     """Beside Table 3."""
     shown = headline(bandwidth)
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    unresolved = len([row for row in shown if row.status == NOT_RESOLVABLE])
-    note = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
-    said: Paragraphs = {"Note": [f"{note}interval."] if unresolved else []}
+    said: Paragraphs = {"Note": [*_without_bandwidth(shown)]}
     if not known:
         return said
     row = _example(known)
@@ -192,16 +189,32 @@ def _of_messages(
             f"{largest.adds}, {_value(largest.difference_s, MILLISECONDS)} per step."
         )
     elif first.isolated_step_s.is_known and first.communication_step_s.is_known:
+        longer = estimate(first.communication_step_s, MILLISECONDS, with_unit=True)
+        messages = measured(first.isolated_step_s.value, MILLISECONDS)
+        if first.communication_step_s.holds(0):
+            yield (
+                f"With {terms.point(first)}, it is not sure that a step takes longer than on 1 {terms.device}: the "
+                f"difference is {longer}. Its messages alone take {messages}."
+            )
+            return
         yield (
-            f"With {terms.point(first)}, a step takes {_value(first.communication_step_s, MILLISECONDS)} "
-            f"longer than on 1 {terms.device}, and its messages alone take "
-            f"{measured(first.isolated_step_s.value, MILLISECONDS)}."
+            f"With {terms.point(first)}, a step takes {longer} longer than on 1 {terms.device}, and its messages alone "
+            f"take {messages}."
         )
         if LONGER_THAN_MESSAGES.surely(first):
             yield (
                 f"The rest is overhead of the host, {terms.devices} that wait, or transfers that take longer beside "
                 "compute."
             )
+
+
+def _without_bandwidth(rows: Sequence[BandwidthRow]) -> Iterator[str]:
+    """In how many rows no bandwidth stands, by the word that stands in its place; the table says what that means."""
+    lacking = [row for row in rows if not row.bandwidth_gb_s.is_known]
+    if lacking:
+        most_first = Counter(row.status for row in lacking).most_common()
+        words = [f"{number} {state(status)}" for status, number in most_first]
+        yield f"In {len(lacking)} of {len(rows)} rows no bandwidth follows: {joined(words)}."
 
 
 def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:

@@ -17,8 +17,8 @@ def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[st
     gains = in_order(row for row in ok(tables.speedup) if row.scaling == "weak")
     ladder, alone = in_order(tables.ladder), in_order(row for row in ok(tables.variants) if row.strategy == BASELINE)
     return {
-        "gains": timing.speedup(tables.answer, gains, terms),
-        "efficiency": timing.efficiency(gains, terms),
+        "speedup": timing.speedup(tables.answer, gains, tables.blocks, terms),
+        "efficiency": timing.efficiency(tables.answer, gains, tables.blocks, study["answer"]["worth_from"], terms),
         "ladders": communication.ladders(ladder, terms),
         "bus_bandwidth": communication.bus_bandwidth(tables.collectives, terms),
         "variants_on_one": variants.epochs_on_one(alone, terms),

@@ -17,7 +17,7 @@ from dpscale.present.text.words import (
 )
 from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.study import EnvironmentsRow, RecordsRow
-from dpscale.tables.timing import TimesRow
+from dpscale.tables.timing import RunsRow, TimesRow
 
 # Enough to tell one version of a file from another.
 CHECKSUM_DIGITS = 12
@@ -49,6 +49,7 @@ def set_up(
     records: Sequence[RecordsRow],
     environments: Sequence[EnvironmentsRow],
     times: Iterable[TimesRow],
+    runs: Iterable[RunsRow],
     bandwidth: Iterable[BandwidthRow],
     terms: Terms,
 ) -> SetUp:
@@ -58,7 +59,7 @@ def set_up(
         _on_cpu(study, environments),
         dates(records),
         _commit(records),
-        _of_study(study, times, bandwidth, terms),
+        _of_study(study, times, runs, bandwidth, terms),
         environment_facts(environments, terms),
     )
 
@@ -111,7 +112,11 @@ def _commit(records: Sequence[RecordsRow]) -> str:
 
 
 def _of_study(
-    study: Mapping[str, Any], times: Iterable[TimesRow], bandwidth: Iterable[BandwidthRow], terms: Terms
+    study: Mapping[str, Any],
+    times: Iterable[TimesRow],
+    runs: Iterable[RunsRow],
+    bandwidth: Iterable[BandwidthRow],
+    terms: Terms,
 ) -> Facts:
     """What was measured and how, by the study's own settings; what was not recorded is left out."""
     dataset, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]
@@ -130,7 +135,7 @@ def _of_study(
         f"{on_or_off(study['cudnn_benchmark'])}, {terms.samples} on the {study['images_on']}",
         "Loader": f"{plural(dataset['loader_workers'], 'worker')} per process",
         "Clock": f"{_runs(study, times)} per configuration, each of {plural(epochs['warmup'], 'epoch')} to warm up "
-        f"and at least {epochs['timed']:,} timed",
+        f"and {_timed_epochs(study, runs)} timed",
     })  # fmt: skip
 
 
@@ -139,6 +144,11 @@ def _runs(study: Mapping[str, Any], times: Iterable[TimesRow]) -> str:
     runs = {row.runs for row in ok(times) if row.runs is not None}
     planned = plural(study["runs"], "run")
     return planned if runs <= {study["runs"]} else f"{span(runs)} of {planned}"
+
+
+def _timed_epochs(study: Mapping[str, Any], runs: Iterable[RunsRow]) -> str:
+    """`1 to 3`, as the runs under the study's own settings have; what is planned where nothing was measured."""
+    return span([row.n for row in runs if not row.variant and row.n is not None] or [study["epochs"]["timed"]])
 
 
 def environment_facts(environments: Iterable[EnvironmentsRow], terms: Terms) -> dict[str, Facts]:

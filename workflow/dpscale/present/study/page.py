@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.analyse.timing.times import WORTH
 from dpscale.present.charts.chart import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import findings
 from dpscale.present.findings.forecast import forecast_said
+from dpscale.present.findings.steps import witnesses
 from dpscale.present.findings.variants import beside_the_public_best
 from dpscale.present.handin.assignment import sheets
 from dpscale.present.handin.files import files
@@ -45,7 +45,7 @@ def render(
     """
     terms = Terms.of(study, tables)
     answer = answer_of(tables, per_gpu_hour)
-    described = set_up(study, tables.records, tables.environments, tables.times, tables.bandwidth, terms)
+    described = set_up(study, tables.records, tables.environments, tables.times, tables.runs, tables.bandwidth, terms)
     rows = AssignmentRows.of(tables)
     handin = report(study, tables, terms)
     return fill(
@@ -55,7 +55,7 @@ def render(
         states=STATES.values(),
         set_up=described,
         answer=first_screen(answer, terms),
-        worth=measured(WORTH, PERCENT, digits=2),
+        worth=measured(study["answer"]["worth_from"], PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         by_chance=by_chance(tables.counts),
         first_cautions=first_cautions(tables, terms),
@@ -63,6 +63,7 @@ def render(
         findings=findings(tables, terms),
         missing_cells=not_run.missing_cells(tables.missing, terms),
         absences=not_run.absences(rows.times, tables.absences, terms),
+        witnesses=witnesses(tables.communication, tables.answer, terms),
         forecast=forecast_said(tables.held_out, tables.forecast, terms),
         public_best=beside_the_public_best(tables.variants, terms),
         views=views(tables, terms),

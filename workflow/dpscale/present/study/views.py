@@ -8,7 +8,7 @@ from typing import Any
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import by_batch
-from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
+from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.view import Shown, View, written
 from dpscale.present.text.words import Terms, listed, mark, ok, on_or_off, text
 from dpscale.tables.answer import CausesRow
@@ -61,7 +61,7 @@ def _is_estimated(row: CommunicationRow) -> bool:
 
 def _bandwidth(row: BandwidthRow) -> str:
     """The inferred bandwidth with its interval, or what follows where it is not resolvable: `at least 47.1`."""
-    least = plain(row.bandwidth_gb_s_at_least, 3)
+    least = at_least(row.bandwidth_gb_s_at_least)
     return estimate(row.bandwidth_gb_s, GB_PER_S) if least == ABSENT else f"at least {least}"
 
 
@@ -190,6 +190,7 @@ _TABLES: Sequence[Shown[Any]] = (
             "arm",
             "point",
             "remedies",
+            "lacks",
             "outcome",
             "faster_by",
             "tuned_trials",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Decimal
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import MULTIPLES, PERCENT, PLAIN, Unit
@@ -21,6 +22,14 @@ def plain(value: float | None, digits: int = 4) -> str:
     return fixed(value, decimals)
 
 
+def at_least(value: float, digits: int = 3) -> str:
+    """A lower bound with `digits` significant digits, rounded down: what is at least 9.745 is not at least 9.75. A dash
+    where there is none."""
+    if not math.isfinite(value):
+        return ABSENT
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals_at(value, digits)), ROUND_FLOOR):,}"
+
+
 def whole(value: float | None) -> str:
     """A count with thousands separated, or a dash where there is none."""
     return ABSENT if value is None or not math.isfinite(value) else fixed(int(value), 0)
@@ -33,6 +42,13 @@ def in_unit(value: float | None, unit: Unit, digits: int = 4) -> str:
     if unit.decimals is not None:
         return fixed(unit.of(value), unit.decimals)
     return plain(unit.of(value), digits)
+
+
+def binary(number: int) -> str:
+    """`4 KiB`, `1 GiB`: bytes that are a power of two, or near one, in the largest binary unit that they fill."""
+    units = ("bytes", "KiB", "MiB", "GiB")
+    power = min(len(units) - 1, max(0, number.bit_length() - 1) // 10)
+    return f"{plain(number / 1024**power, 3).removesuffix('.00').removesuffix('.0')} {units[power]}"
 
 
 def measured(value: float | None, unit: Unit, digits: int = 3) -> str:
@@ -56,6 +72,14 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits
     if not figure.is_known:
         return ABSENT
     return beside(f"{value_of(figure, unit, with_unit, digits)}{mark}", _parts(figure, unit, digits)[1:], figure)
+
+
+def brief(figure: Figure, unit: Unit = PLAIN, digits: int = 4, mark: str = "") -> str:
+    """The same without the number of servers or runs, which stands elsewhere: `1.45 (1.31 to 1.60)`."""
+    if not figure.is_of_two:
+        return estimate(figure, unit, digits=digits, mark=mark)
+    value, low, high = _parts(figure, unit, digits)
+    return f"{value}{mark} ({low} to {high})"
 
 
 def beside(value: str, ends: Sequence[str], figure: Figure) -> str:

@@ -1,0 +1,116 @@
+"""On which side of a limit a speedup lies, and how many more machines or runs would decide."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answered_study import answered_tables
+from blocks import apart, together
+from dpscale.analyse.answer.answer import answer_of
+from dpscale.analyse.answer.asked import Asked
+from dpscale.analyse.answer.verdict import Units, more_units, verdict
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
+from dpscale.plan.study import Study
+from dpscale.records.files import Record
+from record_factory import timing_record
+
+
+def machines(*values: float) -> Figure:
+    return estimate_of_blocks(apart(dict(enumerate(values))))
+
+
+def runs(*values: float) -> Figure:
+    return estimate_of_blocks(together(dict(enumerate(values))))
+
+
+@pytest.mark.parametrize(
+    ("speedup", "worth", "more"),
+    [
+        (machines(1.8, 1.82, 1.78), "worth it", None),
+        (runs(1.8, 1.82, 1.78), "worth it", None),
+        (machines(1.1, 1.12, 1.08), "not", None),
+        (machines(1.45, 1.8, 1.82), "probably", 2),
+        (machines(1.54, 1.87), "probably", 3),
+        (runs(1.54, 1.87), "probably", 3),
+        (machines(1.1, 1.3), "probably not", 3),
+        (machines(1.2, 1.87), "undecided", None),
+        (machines(1.39, 1.5, 1.5), "undecided", 4),
+        (machines(1.9), "not confirmed", 2),
+        (Figure(1.54, 1.5, 1.6, "two machines"), "probably", 2),  # as a file has it
+        (Figure(1.9), "not confirmed", 3),  # of how many is not known
+    ],
+)
+def test_the_verdict_and_how_many_more_decide(speedup: Figure, worth: str, more: int | None) -> None:
+    units = Units.of(speedup)
+    assert verdict(speedup, units, 1.4) == worth
+    if worth not in ("worth it", "not"):
+        assert more_units(speedup, units, 1.4) == more
+
+
+def test_without_a_speedup_there_is_no_verdict() -> None:
+    assert verdict(UNKNOWN, Units.of(UNKNOWN), 1.4) == ""
+
+
+def test_two_that_borrowed_are_as_far_apart_as_their_interval_says() -> None:
+    """t of two degrees of freedom is 4.303: an interval of 1.78 [1.33, 2.38] is of a spread of 9.6 %."""
+    blocks = apart({1: 1.77, 2: 1.79})
+    alike = Figure(1.78, 1.33, 2.38, "interval", blocks, borrowed_from=21)
+    assert verdict(alike, Units.of(alike), 1.4) == "probably"
+    assert more_units(alike, Units.of(alike), 1.4) == 1
+    assert more_units(alike, Units.of(alike), 1.72) is None
+    own = Figure(1.78, 1.77, 1.79, "two machines", blocks)
+    assert more_units(own, Units.of(own), 1.72) == 1, "their own spread alone"
+
+
+def test_servers_are_units_and_not_their_runs() -> None:
+    figure = estimate_of_blocks({**apart({"a": 1.5, "b": 1.9}), **together({"c": 1.7})})
+    units = Units.of(figure)
+    assert (units.kind, len(units.values)) == ("machine", 2)
+    assert (Units.of(runs(1.5, 1.9)).kind, Units.of(machines(1.9)).kind) == ("run", "run")
+
+
+VALUES: dict[str, Any] = {
+    "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32],
+    "variants": {"own": {"precision": "bfloat16", "runs": 1}, "as-study": {"memory_format": "channels_last"}},
+}  # fmt: skip
+
+
+def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
+    study = Study(VALUES, source="config/mine.yaml")
+    single, ddp = Configuration("single", 1, 32), Configuration("ddp", 2, 32)
+    minutes: dict[TimingCell | VariantCell, int] = {
+        TimingCell(single, 1): 1, TimingCell(single, 2): 2, TimingCell(single, 3): 9, TimingCell(ddp, 1): 4,
+        VariantCell(ddp, 1, "as-study", study.variants["as-study"].settings): 8,
+        VariantCell(ddp, 1, "own", study.variants["own"].settings): 50,
+    }  # fmt: skip
+    records: dict[AnyCell, Record] = {
+        cell: {**timing_record(cell, study.settings, [1.0]), "started_at": "2026-01-01T00:00:00+00:00",
+               "finished_at": f"2026-01-01T00:{number:02}:00+00:00"}
+        for cell, number in minutes.items()
+    }  # fmt: skip
+    asked = Asked.of(study, records)
+    assert asked.run_s == 60 * (2 + 4 + 8), "a variant with a number of its own is not measured again"
+    assert asked.command(5) == "make report CONFIG=config/mine.yaml RUNS=5"
+    assert (asked.batch_per_gpu, asked.worth_from) == (32, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [("config/mine.yaml", "config/mine.yaml"), ("/somewhere/clone/config/mine.yaml", "config/mine.yaml")],
+)
+def test_a_command_names_no_place_of_this_machine(source: str, named: str) -> None:
+    assert Asked.of(Study(VALUES, source=source), {}).study_file == named
+
+
+def test_the_rows_say_what_the_machines_showed(tmp_path: Path) -> None:
+    tables = answered_tables(tmp_path, {2: [1.45, 1.8, 1.82]}, loaded={2: [0.9, 0.91, 0.89]}, gpus=[1, 2])
+    answer = answer_of(tables)
+    (row,), (loaded,) = answer.several, answer.loaded
+    assert (row.worth, row.is_decided, row.unit, row.units) == ("probably", False, "machine", 3)
+    assert (row.lowest, row.highest, row.limit, row.more_units) == pytest.approx((1.45, 1.82, 1.4, 2))
+    assert (row.more_s, row.command) == (120, "make report CONFIG=study RUNS=4")
+    assert (loaded.worth, loaded.is_decided, loaded.scope) == ("not", True, "end_to_end")
+    assert (loaded.more_units, loaded.command) == (None, "")

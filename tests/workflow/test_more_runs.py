@@ -1,0 +1,62 @@
+"""`make report RUNS=3`: more runs of a study than its file has, with a real Snakemake; its workers measure nothing."""
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+
+import warm
+from project import Project
+
+OWN = {"fast": {"precision": "bfloat16", "runs": 1}, "slow": {"memory_format": "channels_last"}}
+
+
+def run(project: Project, runs: str) -> subprocess.CompletedProcess[str]:
+    """As the Makefile does."""
+    words = ["-m", "dpscale.run", "study.yaml", "study.yaml", runs, "summary"]
+    return warm.python(words, project.folder, project.environment)
+
+
+@pytest.mark.snakemake
+def test_a_larger_number_measures_only_the_runs_that_are_missing(project: Project) -> None:
+    before = {path: path.read_bytes() for path in project.records()}
+    done = run(project, "3")
+    assert done.returncode == 0, done.stdout
+    after = {path: path.read_bytes() for path in project.records()}
+    assert {path.stem for path in set(after) - set(before)} == {"run-3"}
+    assert len(after) == len(before) + 2, "one on one worker, one on two"
+    assert {path: after[path] for path in before} == before
+    assert "2 workers are 2.00 times as fast as 1" in done.stdout
+    study: dict[str, Any] = json.loads((project.folder / "results/tiny/study.json").read_text())
+    assert (study["runs"], study["network"]["width"], study["dataset"]["images"]) == (3, 4, 128), "nested keys stay"
+
+
+@pytest.mark.snakemake
+def test_a_smaller_number_measures_nothing_and_the_answer_names_the_study_file(project: Project) -> None:
+    before = {path: path.stat().st_mtime_ns for path in project.records()}
+    done = run(project, "1")
+    assert done.returncode == 0, done.stdout
+    assert {path: path.stat().st_mtime_ns for path in project.records()} == before
+    assert "one run, not confirmed" in " ".join(done.stdout.split())
+    assert "make report CONFIG=study.yaml RUNS=3" in " ".join(done.stdout.split())
+
+
+@pytest.mark.snakemake
+def test_what_has_a_number_of_its_own_keeps_it(project: Project) -> None:
+    project.change_study(communication={"runs": 1}, variants=OWN)
+    planned = project.snakemake("-n", "--config", "runs=3")
+    assert planned.returncode == 0, planned.stdout
+    missing = set(re.findall(r"output: results/tiny/([\w/]+)/ddp/gpus-2/batch-64/run-(\d)\.json", planned.stdout))
+    assert missing == {
+        ("cells", "3"), ("communication", "1"), ("variants/fast", "1"),
+        *(("variants/slow", run) for run in "123"),
+    }  # fmt: skip
+
+
+@pytest.mark.snakemake
+def test_what_is_no_number_of_runs_is_told(project: Project) -> None:
+    done = run(project, "many")
+    assert done.returncode != 0
+    assert "runs" in done.stdout and "study.yaml" in done.stdout

@@ -1,0 +1,88 @@
+"""Whether more devices are worth it, how sure that is, and what would decide it: of one speedup and one limit."""
+
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+import scipy
+
+from dpscale.formulas.deciding import FEWEST_UNITS, units_to_decide
+from dpscale.formulas.figure import INTERVAL, Figure
+from dpscale.formulas.statistics import units_of
+from dpscale.vocabulary.states import (
+    MACHINE,
+    NOT_CONFIRMED,
+    NOT_WORTH_IT,
+    PROBABLY,
+    PROBABLY_NOT,
+    RUN,
+    UNDECIDED,
+    WORTH_IT,
+)
+
+DECIDED = (WORTH_IT, NOT_WORTH_IT)
+
+
+@dataclass(frozen=True)
+class Units:
+    """What a figure is the mean of: machines, or the runs of one machine (`kind`), and the figure of each."""
+
+    kind: str
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, figure: Figure) -> "Units":
+        """Without values where the figure does not know its blocks, and is not that of two or of one run."""
+        servers = {block.server for block in figure.blocks}
+        if figure.blocks:
+            return cls(MACHINE if len(servers) > 1 else RUN, tuple(units_of(figure.blocks)))
+        if figure.is_of_two:
+            return cls(MACHINE if figure.kind == "two machines" else RUN, figure.interval)
+        return cls(RUN, (figure.value,) if figure.kind == "one run" else ())
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation of the logarithms; None of fewer than two."""
+        return float(np.log(self.values).std(ddof=1)) if len(self.values) > 1 else None
+
+    def are_above(self, limit: float) -> bool:
+        """Whether all of several are."""
+        return len(self.values) > 1 and min(self.values) > limit
+
+    def are_below(self, limit: float) -> bool:
+        """Whether all of several are."""
+        return len(self.values) > 1 and max(self.values) < limit
+
+
+def verdict(speedup: Figure, units: Units, limit: float) -> str:
+    """On which side of the limit the interval lies; otherwise on which side all machines, or runs, lie. Nothing where
+    there is no speedup."""
+    if not speedup.is_known:
+        return ""
+    if speedup.is_above(limit):
+        return WORTH_IT
+    if speedup.is_below(limit):
+        return NOT_WORTH_IT
+    if units.are_above(limit):
+        return PROBABLY
+    if units.are_below(limit):
+        return PROBABLY_NOT
+    return UNDECIDED if speedup.has_interval or len(units.values) > 1 else NOT_CONFIRMED
+
+
+def more_units(speedup: Figure, units: Units, limit: float) -> int | None:
+    """How many more machines, or runs, would decide what is not decided, if value and spread stay as they were seen;
+    None where 20 in all would not. Of a single one the spread is not known: then so many that there is an interval."""
+    number, spread = len(units.values), _spread(speedup, units)
+    if spread is None:
+        return max(1, FEWEST_UNITS - number)
+    in_all = units_to_decide(log(speedup.value), log(limit), spread, number)
+    return None if in_all is None else in_all - number
+
+
+def _spread(speedup: Figure, units: Units) -> float | None:
+    """Of the units; of two that borrowed that of their interval: its ends are exp(+-t(2) * spread / sqrt(2)) times the
+    value."""
+    if not speedup.borrowed_from:
+        return units.spread
+    return log(speedup.high / speedup.value) * sqrt(2) / float(scipy.special.stdtrit(2, INTERVAL[1]))

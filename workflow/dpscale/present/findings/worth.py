@@ -1,0 +1,147 @@
+"""Whether more devices are worth it, how sure that is, and what would decide it: in words. Numbers and decisions are
+those of `analyse.answer`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from dpscale.analyse.answer.answer import Answer, is_none_faster, is_one_enough
+from dpscale.analyse.answer.series import COMPUTE
+from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
+from dpscale.present.text.words import Terms, joined, plural
+from dpscale.records.cost import duration
+from dpscale.tables.answer import AnswerRow
+from dpscale.tables.column import MULTIPLES
+from dpscale.tables.row import grouped
+from dpscale.vocabulary.states import MACHINE, NOT_CONFIRMED, NOT_WORTH_IT, PROBABLY, PROBABLY_NOT, UNDECIDED, WORTH_IT
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """What would decide what is not decided: in words, and the command, if there is one."""
+
+    what: str
+    command: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.what}: {self.command}" if self.command else f"{self.what}."
+
+    @property
+    def lines(self) -> list[str]:
+        """The same with the command on a line of its own, to be copied."""
+        return [f"{self.what}:", f"  {self.command}"] if self.command else [self.text]
+
+
+def gains_said(gains: Sequence[AnswerRow], terms: Terms) -> str:
+    """`2 GPUs are 1.78 times as fast as 1 (1.66 to 1.90 on 2 machines) and 4 GPUs 3.65 times [3.49, 3.82]`."""
+    first, *others = gains
+    told = [f"{terms.count(first.gpus)} are {value_of(first.speedup, MULTIPLES)} times as fast as 1{_how_sure(first)}"]
+    told += [f"{terms.count(gain.gpus)} {value_of(gain.speedup, MULTIPLES)} times{_how_sure(gain)}" for gain in others]
+    return joined(told)
+
+
+def _how_sure(gain: AnswerRow) -> str:
+    """The interval where it decides; otherwise what machines, or runs, really showed."""
+    if gain.is_decided:
+        return f" [{ends_of(gain.speedup, MULTIPLES)}]"
+    if (gain.units or 0) > 1:
+        return f" ({_range(gain)})"
+    return " (one run, not confirmed)" if gain.units == 1 else " (not confirmed)"
+
+
+def _range(gain: AnswerRow) -> str:
+    """`1.66 to 1.90 on 2 machines`, `1.31 to 1.60 in 3 runs`."""
+    ends = f"{in_unit(gain.lowest, MULTIPLES)} to {in_unit(gain.highest, MULTIPLES)}"
+    return f"{ends} {'on' if gain.unit == MACHINE else 'in'} {plural(gain.units or 0, gain.unit)}"
+
+
+def verdicts(gains: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
+    """Whether it is worth it, a sentence for all that are alike."""
+    if is_one_enough(gains):
+        yield f"Use 1 {terms.device}: more were not faster."
+        return
+    for (worth, side), some in grouped(gains, lambda gain: (gain.worth, _side(gain))).items():
+        yield _verdict(worth, side, some, gains, terms)
+    if is_none_faster(gains):
+        yield f"So far no more {terms.devices} were faster than 1."
+
+
+def _side(gain: AnswerRow) -> str:
+    if gain.worth == UNDECIDED:
+        return ""
+    return "more" if gain.speedup.value > gain.limit else "less"
+
+
+def _verdict(worth: str, side: str, some: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
+    named, whose = who(some, terms), "they" if len(some) < len(gains) else f"the {terms.devices}"
+    limit = f"{percent(some[0].worth_from, 2)} of what {whose} could give"
+    units = joined(list(dict.fromkeys(gain.unit for gain in some)))
+    if worth in (WORTH_IT, NOT_WORTH_IT):
+        return f"{_worth(some, gains, terms)}: {side} than {limit}."
+    if worth in (PROBABLY, PROBABLY_NOT):
+        is_not = "" if worth == PROBABLY else "not "
+        return f"{named} are probably {is_not}worth it: every {units} gave {side} than {limit}."
+    if worth == NOT_CONFIRMED:
+        return f"{named} gave {side} than {limit}, which is not confirmed."
+    return f"It is not decided whether {named} are worth it: some {units}s gave less than {limit}, some more."
+
+
+def _worth(some: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
+    """`Both are worth it`, `Neither is worth it`, `4 GPUs are not worth it`."""
+    is_worth = some[0].worth == WORTH_IT
+    if len(some) < len(gains):
+        return f"{who(some, terms)} are {'' if is_worth else 'not '}worth it"
+    if len(some) == 1:
+        return f"That is {'' if is_worth else 'not '}worth it"
+    both = ("Both are", "Neither is") if len(some) == 2 else ("All are", "None is")
+    return f"{both[not is_worth]} worth it"
+
+
+def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
+    """What would decide what is not decided, one for all that ask for the same command."""
+    undecided = [row for row in (*answer.several, *answer.loaded) if row.is_decided is False]
+    for (unit, command), rows in grouped(undecided, lambda row: (row.unit, row.command)).items():
+        if not command:
+            near = f"{unit}s differ too much for a value so near the limit"
+            yield Deciding(f"More {unit}s will probably not decide about {_about(rows, terms)}: {near}")
+            continue
+        aim = "To confirm it for" if all(row.worth == NOT_CONFIRMED for row in rows) else "To decide about"
+        wanted = [
+            f"{_about(some, terms)}: {_more(unit, some[0])}"
+            for some in grouped(rows, lambda row: row.more_units).values()
+        ]
+        there = (
+            ""
+            if unit != MACHINE
+            else ". There"
+            if rows[0].more_units == 1 and len(wanted) == 1
+            else ". On the next one"
+        )
+        yield Deciding(f"{aim} {'. About '.join(wanted)}{there}", command)
+
+
+def _more(unit: str, row: AnswerRow) -> str:
+    """`2 more runs (about 4 min)`, `a run on 3 more machines (about 4 min each)`."""
+    more = row.more_units or 0
+    each = " each" if unit == MACHINE and more > 1 else ""
+    time = f" (about {duration(row.more_s)}{each})" if isfinite(row.more_s) else ""
+    return f"{'a run on ' if unit == MACHINE else ''}{plural(more, f'more {unit}')}{time}"
+
+
+def _about(rows: Sequence[AnswerRow], terms: Terms) -> str:
+    """`2 and 4 GPUs`, `2 GPUs with data loading`, `2 and 4 GPUs, without and with data loading`."""
+    by_scope = grouped(rows, lambda row: row.scope)
+    without, loaded = (
+        [row for scope, some in by_scope.items() for row in some if (scope == COMPUTE) == is_without]
+        for is_without in (True, False)
+    )
+    if [row.gpus for row in without] == [row.gpus for row in loaded]:
+        return f"{who(without, terms)}, without and with data loading"
+    named = [who(without, terms)] if without else []
+    return joined([*named, *([f"{who(loaded, terms)} with data loading"] if loaded else [])])
+
+
+def who(some: Sequence[AnswerRow], terms: Terms) -> str:
+    """`2 and 4 GPUs`."""
+    return f"{joined([f'{one.gpus:,}' for one in some])} {terms.devices}"
