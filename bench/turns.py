@@ -22,7 +22,7 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice, pairwise
 from pathlib import Path
@@ -53,6 +53,8 @@ ALLOWED_SPREAD, ALLOWED_LENGTHENING, BETTER = 1.1, 0.01, 0.8
 # strategy, batch per GPU and turns
 Place = tuple[str, int, int]
 Job = dict[str, Any]
+# ln S of a round, from the jobs of a machine, a place and the number of the round.
+OfRound = Callable[[Sequence[Job], Place, int], float]
 
 
 @click.command()
@@ -154,27 +156,32 @@ def _stretch(timed: tuple[EpochTimer, Step, list[Batch]], steps: int) -> float:
 def table(machines: Sequence[Sequence[Job]]) -> Iterator[str]:
     """The table of docs/method/statistics.md, and what the rule takes."""
     kinds = sorted({(job["strategy"], job["batch"]) for jobs in machines for job in jobs}, key=lambda kind: kind[::-1])
-    yield "| strategy | batch | " + " | ".join(f"{turns} turns" for turns in TURNS) + " |"
-    yield "|---" * (2 + len(TURNS)) + "|"
+
+    def line(what: str, values: Mapping[int, float], sign: str = "") -> str:
+        return f"| {what} | " + " | ".join(f"{100 * values[turns]:{sign}.2f} %" for turns in TURNS) + " |"
+
+    def spread(of_round: OfRound, *some: tuple[str, int]) -> dict[int, float]:
+        return {turns: deviation(machines, [(*kind, turns) for kind in some], of_round) for turns in TURNS}
+
+    yield "| | " + " | ".join(f"{turns} turn{'s' * (turns > 1)}" for turns in TURNS) + " |"
+    yield "|---" * (1 + len(TURNS)) + "|"
     for strategy, batch in kinds:
-        spreads = [deviation(machines, [(strategy, batch, turns)], own_job) for turns in TURNS]
-        yield f"| {strategy} | {batch} | " + " | ".join(f"{100 * spread:.2f} %" for spread in spreads) + " |"
-    pooled = {turns: deviation(machines, [(*kind, turns) for kind in kinds], own_job) for turns in TURNS}
-    yield "| all, own job | | " + " | ".join(f"{100 * pooled[turns]:.2f} %" for turns in TURNS) + " |"
-    blocks = {turns: deviation(machines, [(*kind, turns) for kind in kinds], own_block) for turns in TURNS}
-    yield "| all, block | | " + " | ".join(f"{100 * blocks[turns]:.2f} %" for turns in TURNS) + " |"
+        yield line(f"between runs: {strategy}, batch {batch}", spread(own_job, (strategy, batch)))
+    pooled, blocks = spread(own_job, *kinds), spread(own_block, *kinds)
+    yield line("between runs: all", pooled)
+    yield line("the same with the block's time of one GPU", blocks)
+    for strategy, batch in kinds:
+        apart = {turns: between_machines(machines, (strategy, batch, turns)) for turns in TURNS}
+        yield line(f"between machines: {strategy}, batch {batch}", apart)
     lengthened = {turns: max(lengthening(machines, (*kind, turns)) for kind in kinds) for turns in TURNS}
-    yield "| longest, over 1 turn | | " + " | ".join(f"{100 * lengthened[turns]:+.2f} %" for turns in TURNS) + " |"
-    for strategy, batch in kinds:
-        across = [between_machines(machines, (strategy, batch, turns)) for turns in TURNS]
-        yield (
-            f"| {strategy}, machines apart | {batch} | " + " | ".join(f"{100 * each:+.2f} %" for each in across) + " |"
-        )
+    yield line("longest of all stretches, over one turn", lengthened, "+")
+    yield ""
     allowed = [turns for turns in TURNS if lengthened[turns] <= ALLOWED_LENGTHENING]
     least = min(pooled[turns] for turns in allowed)
     chosen = next(turns for turns in allowed if pooled[turns] <= ALLOWED_SPREAD * least)
-    pairing = "own job's turns" if pooled[chosen] <= BETTER * blocks[chosen] else "the block's time of one GPU"
-    yield f"The rule takes {chosen} turns, and {pairing} ({pooled[chosen] / blocks[chosen]:.2f} of the block's spread)."
+    pairing = "the job's own turns" if pooled[chosen] <= BETTER * blocks[chosen] else "the block's time of one GPU"
+    share = f"the own job's spread is {pooled[chosen] / blocks[chosen]:.2f} of the block's"
+    yield f"The rule takes {chosen} turn{'s' * (chosen > 1)}, and {pairing}: {share}."
 
 
 def own_job(jobs: Sequence[Job], place: Place, number: int) -> float:
@@ -197,21 +204,24 @@ def _job(jobs: Sequence[Job], place: Place, number: int) -> Job:
     return next(job for job in jobs if (job["strategy"], job["batch"], job["turns"], job["round"]) == (*place, number))
 
 
-def deviation(machines: Sequence[Sequence[Job]], places: Sequence[Place], of_round: Any) -> float:
+def deviation(machines: Sequence[Sequence[Job]], places: Sequence[Place], of_round: OfRound) -> float:
     """The standard deviation between rounds of a machine, pooled over machines and places."""
     squares, free = 0.0, 0
     for jobs in machines:
         for place in places:
-            values = [of_round(jobs, place, number) for number in _whole_rounds(jobs)]
+            values = [of_round(jobs, place, number) for number in _rounds(jobs, place[1])]
             squares += sum((value - statistics.fmean(values)) ** 2 for value in values)
             free += len(values) - 1
     return math.sqrt(squares / free) if free else math.nan
 
 
-def _whole_rounds(jobs: Sequence[Job]) -> list[int]:
-    """The rounds that have every job."""
-    number_of_jobs = [sum(job["round"] == number for job in jobs) for number in range(1, 1 + jobs[-1]["round"])]
-    return [number for number, count in enumerate(number_of_jobs, 1) if count == number_of_jobs[0]]
+def _rounds(jobs: Sequence[Job], batch: int) -> list[int]:
+    """The rounds that have the jobs of all strategies at a batch."""
+    done: dict[int, set[str]] = {}
+    for job in jobs:
+        if job["batch"] == batch:
+            done.setdefault(job["round"], set()).add(job["strategy"])
+    return [number for number, strategies in done.items() if len(strategies) == len({job["strategy"] for job in jobs})]
 
 
 def lengthening(machines: Sequence[Sequence[Job]], place: Place) -> float:
@@ -220,14 +230,14 @@ def lengthening(machines: Sequence[Sequence[Job]], place: Place) -> float:
         sum(_job(jobs, place, number)[part]) / sum(_job(jobs, (*place[:2], 1), number)[part]) - 1
         for part in ("alone_s", "parallel_s")
         for jobs in machines
-        for number in _whole_rounds(jobs)
+        for number in _rounds(jobs, place[1])
     ]
     return statistics.median(longer)
 
 
 def between_machines(machines: Sequence[Sequence[Job]], place: Place) -> float:
     """The largest difference of ln S between two machines, each the mean over its rounds; 0 of one machine."""
-    means = [statistics.fmean(own_job(jobs, place, number) for number in _whole_rounds(jobs)) for jobs in machines]
+    means = [statistics.fmean(own_job(jobs, place, number) for number in _rounds(jobs, place[1])) for jobs in machines]
     return max((after - before for before, after in pairwise(sorted(means))), default=0.0)
 
 

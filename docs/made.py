@@ -1,6 +1,7 @@
-"""Documents that are made of the code: keys of a study, columns of tables, the gallery of recorded studies.
+"""Documents that are made: keys of a study and columns of tables, of the code; the gallery, of recorded studies.
 
-`python docs/made.py` writes the tables of config/README.md anew; the site's own pages are made with the site.
+`python docs/made.py` writes the tables of config/README.md anew, and those of recorded_numbers.py; the site's own pages
+are made with the site.
 """
 
 import inspect
@@ -12,6 +13,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import recorded_numbers
 from dpscale.cli import main
 from dpscale.loaded import LoadedStudy
 from dpscale.options import read_study
@@ -179,3 +181,5 @@ def run(command: str, *arguments: str | Path) -> None:
 
 if __name__ == "__main__":
     KEYS.write_text(with_tables(KEYS.read_text()))
+    for document in (ROOT / name for name in recorded_numbers.DOCUMENTS):
+        document.write_text(recorded_numbers.with_made(document.read_text()))

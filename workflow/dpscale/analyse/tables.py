@@ -33,7 +33,7 @@ from dpscale.analyse.training.frontier import frontier_rows
 from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import summary_rows
 from dpscale.analyse.training.twins import twin_rows
-from dpscale.analyse.variants.measured import Variant, variants_of
+from dpscale.analyse.variants.measured import Variant, beside_base, variants_of, with_further_scopes
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
@@ -62,8 +62,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
 
     planned = plan(study, collected.largest)
     missing = missing_rows(planned.all_cells, collected)
-    points = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
-    variants = variants_of(study, varied, missing, points)
+    own = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
+    points, others = with_further_scopes(study, own, variants_of(study, varied, missing))
+    variants = beside_base(study, points, others)
     compared = list(compared_points(study, points))
     times = [times_row(study, point, network) for point in points.values()]
 

@@ -36,13 +36,30 @@ class Variant:
         return point.epoch.value if point and point.epoch.is_known else inf
 
 
-def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow], base: Points) -> list[Variant]:
-    """The study's own settings where its variants were measured, then its variants in their order. Empty where it has
-    none."""
-    found = [Variant(name, own, _points(name, own, timed, missing)) for name, own in study.variants.items()]
-    places = {_place(point) for variant in found for point in variant.points.values()}
-    own_settings = {key: point for key, point in base.items() if _place(point) in places}
-    return [Variant(BASE, study, own_settings), *found] if found else []
+def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow]) -> list[Variant]:
+    """The variants of a study in their order, each with its own points."""
+    return [Variant(name, own, _points(name, own, timed, missing)) for name, own in study.variants.items()]
+
+
+def with_further_scopes(study: Study, points: Points, variants: Sequence[Variant]) -> tuple[Points, list[Variant]]:
+    """The points of a study with those of its variants that have its own settings in other scopes, such as loading at
+    some batches alone; and the variants that have other settings."""
+    further = [variant for variant in variants if changed_settings(variant.study, study) == ["scopes"]]
+    own = {key: point for variant in further for key, point in variant.points.items() if key not in points}
+    return {**points, **own}, [variant for variant in variants if variant not in further]
+
+
+def changed_settings(study: Study, other: Study) -> list[str]:
+    """The settings that have another value in `study` than in `other`, by name."""
+    names = study.settings.names()
+    return [name for name in names if getattr(study.settings, name) != getattr(other.settings, name)]
+
+
+def beside_base(study: Study, points: Points, variants: Sequence[Variant]) -> list[Variant]:
+    """The study's own settings where its variants were measured, then its variants. Empty where it has none."""
+    places = {_place(point) for variant in variants for point in variant.points.values()}
+    own_settings = {key: point for key, point in points.items() if _place(point) in places}
+    return [Variant(BASE, study, own_settings), *variants] if variants else []
 
 
 def times_as_fast(point: Point, other: Point) -> tuple[Figure, int]:

@@ -8,7 +8,7 @@ from statistics import stdev
 
 from dpscale.analyse.timing.points import Point
 from dpscale.analyse.timing.times import times_row
-from dpscale.analyse.variants.measured import Variant, fastest_of, times_as_fast
+from dpscale.analyse.variants.measured import Variant, changed_settings, fastest_of, times_as_fast
 from dpscale.formulas import limits, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, ratio
 from dpscale.formulas.statistics import derive_in_blocks
@@ -42,9 +42,8 @@ def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterato
 
 def _changes(variant: Variant, base: Variant) -> str:
     """The settings that a variant has in place of the study's own: `compile=default; cuda_graph=True`."""
-    own, others = variant.study.settings, base.study.settings
-    changed = (name for name in own.names() if getattr(own, name) != getattr(others, name))
-    return "; ".join(f"{name}={getattr(own, name)}" for name in changed)
+    changed = changed_settings(variant.study, base.study)
+    return "; ".join(f"{name}={getattr(variant.study.settings, name)}" for name in changed)
 
 
 def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record | None) -> VariantsRow:

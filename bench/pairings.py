@@ -1,0 +1,124 @@
+"""Which one-GPU time a speedup should be formed with: that of its own job, or that of its block.
+
+    python bench/pairings.py
+
+Of all recorded studies whose parallel jobs time one GPU too. A block is a run on a server; its one-GPU time is the
+geometric mean over all of its jobs that timed one GPU at the batch. Shown is the standard deviation of ln S over
+servers (of one server, over its runs), pooled over configurations, with its degrees of freedom.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+SCOPE = "compute"
+VERSION = 2  # the first whose jobs have a baseline of their own
+# Below it the host decides how long a step of ResNet-18 takes.
+HOST_LIMITED_BELOW = 512
+
+Record = dict[str, Any]
+
+
+class Job(NamedTuple):
+    """A timing job: what it ran, where, its run, and the logarithms of one GPU's and of all GPUs' epoch in seconds."""
+
+    study: str
+    strategy: str
+    gpus: int
+    batch: int
+    server: str
+    run: int
+    alone: float | None
+    parallel: float
+
+
+def main() -> None:
+    for line in table(Path(__file__).parents[1] / "results"):
+        print(line)
+
+
+def table(results: Path) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    jobs = [job for folder in sorted(results.glob("recorded*/cells")) for job in jobs_in(folder)]
+    yield "| jobs | own job | block | own over block | degrees of freedom |"
+    yield "|---|---|---|---|---|"
+    kinds = {
+        f"batch below {HOST_LIMITED_BELOW}": [job for job in jobs if job.batch < HOST_LIMITED_BELOW],
+        f"batch from {HOST_LIMITED_BELOW} on": [job for job in jobs if job.batch >= HOST_LIMITED_BELOW],
+        "all": jobs,
+    }
+    for name, some in kinds.items():
+        (own, free), (block, _) = (deviation(some, jobs, is_own) for is_own in (True, False))
+        yield f"| {name} | {100 * own:.1f} % | {100 * block:.1f} % | {own / block:.2f} | {free} |"
+
+
+def jobs_in(cells: Path) -> Iterator[Job]:
+    """The jobs of a study, of the version with a baseline in each."""
+    records: list[Record] = [json.loads(path.read_text()) for path in sorted(cells.rglob("run-*.json"))]
+    current = [one for one in records if one["measurement_version"] == VERSION and SCOPE in one["scopes"]]
+    server = servers_of(current)
+    for record in current:
+        cell = record["cell"]
+        parallel = math.log(median(record["scopes"][SCOPE]["epoch_s"]))
+        yield Job(
+            cells.parent.name,
+            cell["strategy"],
+            cell["gpus"],
+            cell["batch_per_gpu"],
+            server[record["hardware"]["gpus"][0]["uuid"]],
+            cell["run"],
+            parallel if cell["gpus"] == 1 else alone_of(record),
+            parallel,
+        )
+
+
+def servers_of(records: list[Record]) -> dict[str, str]:
+    """By GPU the first GPU of its server: those that were used together are of one."""
+    first: dict[str, str] = {}
+    for record in sorted(records, key=lambda record: -len(record["hardware"]["gpus"])):
+        together = [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
+        known = next((first[uuid] for uuid in together if uuid in first), together[0])
+        first |= dict.fromkeys(together, known)
+    return first
+
+
+def alone_of(record: Record) -> float | None:
+    """The logarithm of one GPU's epoch in a parallel job at its own batch: the mean of before and after."""
+    for baseline in record.get("alone") or ():
+        if baseline["batch_per_gpu"] == record["cell"]["batch_per_gpu"] and SCOPE in baseline["scopes"]:
+            halves = baseline["scopes"][SCOPE]
+            return math.log(fmean(median(halves[half]["epoch_s"]) for half in ("before", "after")))
+    return None
+
+
+def deviation(jobs: list[Job], all_jobs: list[Job], is_own: bool) -> tuple[float, int]:
+    """The pooled standard deviation of ln S, and its degrees of freedom."""
+    squares, free = 0.0, 0
+    configurations: dict[tuple[str, str, int, int], list[Job]] = defaultdict(list)
+    for job in jobs:
+        if job.gpus > 1 and job.alone is not None:
+            configurations[job[:4]].append(job)
+    for of_configuration in configurations.values():
+        by_server: dict[str, list[float]] = defaultdict(list)
+        for job in of_configuration:
+            one_gpu = [job.alone] if is_own else [other.alone for other in all_jobs if is_same_block(job, other)]
+            by_server[job.server].append(fmean(alone for alone in one_gpu if alone is not None) - job.parallel)
+        units = [fmean(values) for values in by_server.values()]
+        units = next(iter(by_server.values())) if len(units) == 1 else units
+        squares += sum((unit - fmean(units)) ** 2 for unit in units)
+        free += len(units) - 1
+    return math.sqrt(squares / free), free
+
+
+def is_same_block(job: Job, other: Job) -> bool:
+    """Whether another job is of the same run on the same server, at the same batch, and timed one GPU."""
+    same = (job.study, job.server, job.run, job.batch) == (other.study, other.server, other.run, other.batch)
+    return same and other.alone is not None
+
+
+if __name__ == "__main__":
+    main()

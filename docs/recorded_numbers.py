@@ -1,0 +1,166 @@
+"""What documents say of recorded studies: tables that are made of the records, never typed.
+
+`python docs/made.py` writes them anew between the marks `<!-- made: NAME -->` and `<!-- end -->` of documents.
+"""
+
+import importlib
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpscale.analyse.tables import build_tables
+from dpscale.formulas.figure import Figure
+from dpscale.options import read_records, read_study
+from dpscale.present.text.numbers import estimate
+from dpscale.present.text.words import plural
+from dpscale.tables.column import MULTIPLES
+from dpscale.tables.row import grouped
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import RunsRow, SpeedupRow
+
+ROOT = Path(__file__).parents[1]
+TWO_H100, TWO_H200, FOUR_H200 = "recorded-two-gpus", "recorded-h200-2", "recorded"
+# The documents that have such tables.
+DOCUMENTS = ("README.md", "docs/results.md", "docs/method/statistics.md", f"results/{TWO_H100}/README.md")
+
+
+class Series(NamedTuple):
+    """The speedups of a strategy on so many GPUs of a recorded study, under a heading."""
+
+    heading: str
+    strategy: str
+    study: str
+    gpus: int
+
+
+def with_made(text: str) -> str:
+    """The text of a document with its tables made anew."""
+    marked = re.compile(r"(?<=<!-- made: )([\w-]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    return marked.sub(lambda found: f"{found[1]}{found[2]}\n{MADE[found[1]]()}\n", text)
+
+
+def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    names = list(head)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (names, ["---"] * len(names), *rows))
+
+
+@cache
+def tables_of(study: str) -> Tables:
+    """The tables of a recorded study, of its records."""
+    stated = read_study(ROOT / "config" / f"{study}.yaml")
+    return build_tables(stated, read_records(stated, ROOT / "results" / study))
+
+
+def weak_speedups(study: str, gpus: int) -> dict[tuple[str, int], SpeedupRow]:
+    """The speedups at the same batch per GPU, without loading, by strategy and batch."""
+    weak = (row for row in tables_of(study).speedup if (row.scaling, row.scope, row.status) == ("weak", "compute", "ok"))
+    return {(row.strategy, row.batch_per_gpu): row for row in weak if row.gpus == gpus}
+
+
+def runs_of_grid(study: str, gpus: int) -> list[RunsRow]:
+    """The runs on so many GPUs under the study's own settings, without loading."""
+    runs = tables_of(study).runs
+    return [row for row in runs if (row.gpus, row.scope, row.variant) == (gpus, "compute", "")]
+
+
+def speedup_table(columns: Sequence[Series]) -> str:
+    """A row per batch of the first series."""
+    found = [weak_speedups(series.study, series.gpus) for series in columns]
+    batches = sorted({batch for _, batch in found[0]})
+
+    def cells(batch: int) -> list[str]:
+        rows = [of_series[series.strategy, batch] for series, of_series in zip(columns, found, strict=True)]
+        return [f"{batch:,}", *(estimate(row.speedup, MULTIPLES) for row in rows)]
+
+    return markdown(["batch per GPU", *(series.heading for series in columns)], map(cells, batches))
+
+
+def what_it_rests_on(study: str, gpus: int) -> str:
+    """`4 servers with 2 x NVIDIA H100 80GB HBM3, 5 runs`."""
+    servers, runs = ({getattr(row, name) for row in runs_of_grid(study, gpus)} for name in ("server", "run"))
+    model = tables_of(study).environments[0].device_model
+    return f"{plural(len(servers), 'server')} with {gpus} x {model}, {plural(len(runs), 'run')}"
+
+
+def speedups_found() -> str:
+    """README's first table: two GPUs, and beside them four."""
+    columns = [Series(f"`{strategy}`, 2 H100", strategy, TWO_H100, 2) for strategy in ("ddp", "dp")]
+    columns += [Series(f"`{strategy}`, 4 H200", strategy, FOUR_H200, 4) for strategy in ("ddp", "dp")]
+    batches = {batch for _, batch in weak_speedups(TWO_H100, 2)}
+    four = [row for row in weak_speedups(FOUR_H200, 4).values() if row.batch_per_gpu in batches]
+    rests = [
+        f"{gpus} GPUs: {what_it_rests_on(study, gpus)} ([records](results/{study}/README.md))."
+        for study, gpus in ((TWO_H100, 2), (FOUR_H200, 4))
+    ]
+    if borrowed := max(row.borrowed_from or 0 for row in four):
+        rests.append(f"Where two servers differ much, the spread of {borrowed} other configurations counts too.")
+    few = {row.batch_per_gpu: row.full_steps_per_epoch for row in four if not row.is_headline}
+    for batch, steps in few.items():
+        rests.append(f"An epoch with batch {batch:,} on 4 GPUs has {steps} full steps: that cell says little.")
+    return speedup_table(columns) + "\n" + "\n".join(rests) + "\n"
+
+
+def speedups_of_both_kinds() -> str:
+    """Two H100s beside two H200s."""
+    kinds = (("H100", TWO_H100), ("H200", TWO_H200))
+    columns = [Series(f"{strategy}, {kind}", strategy, study, 2) for strategy in ("ddp", "dp") for kind, study in kinds]
+    rests = "; ".join(f"`{study}`: {what_it_rests_on(study, 2)}" for _, study in kinds)
+    return f"{speedup_table(columns)}\n{rests}.\n"
+
+
+def servers() -> str:
+    """The servers of the study that grows by one at a time, and how wide its intervals are."""
+    gpus = {row.path: row.gpu_uuids.split("; ") for row in tables_of(TWO_H100).records}
+    lines = []
+    for server, rows in sorted(grouped(runs_of_grid(TWO_H100, 2), lambda row: row.server or 0).items()):
+        first = rows[0]
+        path = f"cells/{first.strategy}/gpus-2/batch-{first.batch_per_gpu}/run-{first.run}.json"
+        runs, dates = sorted({f"{row.run}" for row in rows}), sorted({row.started_at[:10] for row in rows})
+        uuids = ", ".join(f"`{uuid[:12]}`" for uuid in gpus[path])
+        lines.append([f"{server}", uuids, ", ".join(runs), ", ".join(dates)])
+    batches = sorted(grouped(weak_speedups(TWO_H100, 2).values(), lambda row: row.batch_per_gpu).items())
+    widths = [[f"{batch:,}", *(_half_width(row.speedup) for row in rows)] for batch, rows in batches]
+    strategies = [row.strategy for row in batches[0][1]]
+    return (
+        f"{markdown(('server', 'GPUs', 'runs', 'date'), lines)}\n"
+        "How far the 95 % interval of a speedup without loading reaches to either side of it:\n\n"
+        f"{markdown(('batch per GPU', *strategies), widths)}"
+    )
+
+
+def _half_width(figure: Figure) -> str:
+    return f"{100 * (math.sqrt(figure.high / figure.low) - 1):.1f} %"
+
+
+def spreads_by_turns() -> str:
+    """What bench/turns.py shows of its machines."""
+    files = sorted((ROOT / "results/recorded-turns").glob("*.json"))
+    return of_bench("turns", [json.loads(path.read_text())["jobs"] for path in files])
+
+
+def spreads_by_pairing() -> str:
+    """What bench/pairings.py shows of the recorded studies."""
+    return of_bench("pairings", ROOT / "results")
+
+
+def of_bench(module: str, what: Any) -> str:
+    """The table of a module of bench/, which is loaded when it is asked for: one loads torch."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    lines = importlib.import_module(f"bench.{module}").table(what)
+    return "".join(f"{line}\n" for line in lines)
+
+
+MADE: Mapping[str, Callable[[], str]] = {
+    "speedups": speedups_found,
+    "kinds": speedups_of_both_kinds,
+    "servers": servers,
+    "turns": spreads_by_turns,
+    "pairings": spreads_by_pairing,
+}
