@@ -94,12 +94,35 @@ CASES = [
     Case(
         scaling.more_devices_slower,
         "speedup",
-        speedups(SLOW, FAST, speedup_row(0.4, 7.74, 2.0, **place("dp"))),
+        speedups(SLOW, FAST, speedup_row(0.4, 7.74, 2.0, **place("dp")), {**WITHOUT_INTERVAL, "batch_per_gpu": 64}),
         [
-            "surely slower than 1 in 1 of 3 comparisons; in 1 more they were slower, but not surely.",
+            "More GPUs are surely slower than 1 in 1 of 4 comparisons, probably slower in 2 and faster in 1.",
             "Of the sure ones the slowest is ddp on 4 GPUs at batch 32 per GPU: 0.58",
         ],
         speedups(FAST, WITHOUT_INTERVAL),
+    ),
+    Case(
+        scaling.more_devices_slower,
+        "speedup",
+        speedups(SLOW),
+        ["More GPUs are surely slower than 1 in 1 of 1 comparison. Of the sure ones"],
+        speedups(FAST),
+    ),
+    Case(
+        scaling.strategies_compared,
+        "strategy_pairs",
+        tables(
+            times=[
+                times_row(1.0, **place(batch=128)),
+                times_row(5.0, **place("dp", batch=128)),
+                times_row(1.09, **place(gpus=2)),
+                times_row(1.10, **place("dp", 2)),
+                times_row(1.11, **place(gpus=2, batch=128)),
+                times_row(1.10, **place("dp", 2, batch=128)),
+            ]
+        ),
+        ["ddp is surely faster than dp in 1 of 3 comparisons and probably in 1 more, most on 4 GPUs"],
+        tables(times=[times_row(1.09, **place(gpus=2)), times_row(1.10, **place("dp", 2))]),
     ),
     Case(
         scaling.strategies_compared,
@@ -150,8 +173,16 @@ CASES = [
     Case(
         scaling.largest_communication_share,
         "communication",
-        tables(communication=[communication_row(13.3, 7.74, **place("dp"))]),
-        ["in 1 of 1 configuration", "dp on 4 GPUs at batch 32 per GPU: 85.5 % of the epoch"],
+        tables(
+            communication=[
+                communication_row(13.3, 7.74, **place("dp")),
+                communication_row(0.55, 2.16, spread=2, **place()),
+            ]
+        ),
+        [
+            "surely above zero in 1 of 2 configurations and probably in 1 more. Of the sure ones it takes most with ",
+            "dp on 4 GPUs at batch 32 per GPU: 85.5 % of the epoch",
+        ],
         tables(communication=[communication_row(0.55, 2.16, spread=2, **place())]),
     ),
     Case(

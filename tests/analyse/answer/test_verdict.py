@@ -1,5 +1,6 @@
 """On which side of a limit a speedup lies, and how many more machines or runs would decide."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from blocks import apart, together
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.analyse.answer.asked import Asked
 from dpscale.analyse.answer.verdict import Units, more_units, verdict
+from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
@@ -103,6 +105,13 @@ def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
 )
 def test_a_command_names_no_place_of_this_machine(source: str, named: str) -> None:
     assert Asked.of(Study(VALUES, source=source), {}).study_file == named
+
+
+def test_runs_of_variants_are_no_runs_of_the_answer(tmp_path: Path) -> None:
+    tables = answered_tables(tmp_path, {2: [1.9]}, gpus=[1, 2])
+    of_variant = [replace(run, variant="graph", run=7) for run in tables.runs]
+    more = complete(replace(tables, runs=[*tables.runs, *of_variant]), Asked(study_file="mine.yaml"))
+    assert answer_of(more).several[0].command == "make report CONFIG=mine.yaml RUNS=3"
 
 
 def test_the_rows_say_what_the_machines_showed(tmp_path: Path) -> None:

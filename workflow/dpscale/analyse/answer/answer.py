@@ -197,7 +197,7 @@ def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Aske
     more = more_units(row.speedup, units, row.limit)
     if more is None:
         return row
-    last_run = max((run.run for run in of_configuration(tables.runs, row)), default=0)
+    last_run = max((run.run for run in of_configuration(tables.runs, row) if not run.variant), default=0)
     return replace(
         row,
         more_units=more,

@@ -100,6 +100,22 @@ SLOWER = Claim(
 )
 
 
+def _weak(what: str, holds: Callable[[Figure], bool]) -> Claim[SpeedupRow]:
+    """Of every weak comparison, with an interval or without."""
+    return Claim(
+        what,
+        SpeedupRow,
+        lambda row: holds(row.speedup),
+        lambda row: row.is_headline and row.scaling == "weak" and row.speedup.is_known,
+    )
+
+
+PROBABLY_SLOWER = _weak(
+    "more devices are probably slower", lambda speedup: speedup.value < 1 and not speedup.is_below(1)
+)
+FASTER = _weak("more devices are faster", lambda speedup: speedup.value > 1)
+
+
 def _compared(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
     return Claim(
         f"one strategy is {outcome}",
@@ -114,6 +130,22 @@ def _compared(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[
 STRATEGIES = {
     "faster": _compared("faster", lambda row: row.other_epoch_s.exceeds(row.epoch_s)),
     "slower": _compared("slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
+}
+
+
+def _probably(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
+    """By its value alone, where the intervals do not carry it, or there is none."""
+    return Claim(
+        f"one strategy is probably {outcome}",
+        StrategyPairsRow,
+        lambda row: holds(row) and not any(surely.surely(row) for surely in STRATEGIES.values()),
+        lambda row: row.is_headline and row.scope == COMPUTE and isfinite(row.ratio),
+    )
+
+
+PROBABLY_STRATEGIES = {
+    "faster": _probably("faster", lambda row: row.ratio > 1),
+    "slower": _probably("slower", lambda row: row.ratio < 1),
 }
 ENOUGH = Claim(
     "a batch is as fast as the best",
@@ -138,6 +170,12 @@ def _communication(what: str, holds: Callable[[Figure], bool]) -> Claim[Communic
 
 
 COMMUNICATION = _communication("communication takes time", lambda time: time.is_above(0))
+PROBABLY_COMMUNICATION = Claim(
+    "communication probably takes time",
+    CommunicationRow,
+    lambda row: row.communication_s.value > 0 and not row.communication_s.is_above(0),
+    lambda row: row.is_headline and row.status == "ok" and row.communication_s.is_known,
+)
 MAY_BE_NOTHING = _communication("communication may take no time", lambda time: time.holds(0))
 BELOW_THE_LINKS = Claim(
     "bandwidth is below that of the links",

@@ -1,51 +1,67 @@
 """What the data say of more devices: each a sentence with its numbers and the cells it rests on, or "".
 
-A finding claims only what the 95 % intervals carry: "slower" is an interval that lies wholly below 1, and a
-configuration without an interval supports no finding that compares.
+"Surely" is what the 95 % intervals carry: "surely slower" is an interval that lies wholly below 1. "Probably" is said
+of values that no interval carries.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 
-from dpscale.analyse.answer.claims import COMMUNICATION, ENOUGH, PROFILER_LEFT_OUT, SLOWER, STRATEGIES, Outcome
+from dpscale.analyse.answer.claims import (
+    COMMUNICATION,
+    ENOUGH,
+    FASTER,
+    PROBABLY_COMMUNICATION,
+    PROBABLY_SLOWER,
+    PROBABLY_STRATEGIES,
+    PROFILER_LEFT_OUT,
+    SLOWER,
+    STRATEGIES,
+    Outcome,
+)
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.scaling import SLOWER_BY
 from dpscale.present.findings.finding import among, by_batch, largest, smallest, where
 from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain
-from dpscale.present.text.words import Terms, headline, in_order, listed, ok
+from dpscale.present.text.words import Terms, headline, in_order, joined, listed, ok, plural
 from dpscale.tables.column import GB, MULTIPLES, PERCENT
 from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
 
 
-@where(SLOWER)
-def more_devices_slower(slower: Outcome[SpeedupRow], terms: Terms) -> str:
-    """Weak scaling: configurations whose speedup lies wholly below 1, and how many are below it, but not surely."""
-    worst = smallest(slower.holding, lambda row: row.speedup.value)
-    below = [row for row in slower.asked if row.speedup.value < 1 and row not in slower.holding]
-    not_surely = f"; in {len(below):,} more they were slower, but not surely" if below else ""
+def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
+    """Weak scaling: configurations whose speedup lies wholly below 1; how many more are below it, how many above."""
+    surely, probably, faster = SLOWER.of(rows), PROBABLY_SLOWER.of(rows), FASTER.of(rows)
+    if not surely.holding:
+        return ""
+    worst = smallest(surely.holding, lambda row: row.speedup.value)
+    others = [f"probably slower in {probably.number:,}"] if probably.holding else []
+    others += [f"faster in {faster.number:,}"] if faster.holding else []
     loading = ", with data loading" if worst.scope == END_TO_END else ""
+    counts = joined([f"surely slower than 1 in {surely.number:,} of {plural(faster.of, 'comparison')}", *others])
     return (
-        f"More {terms.devices} are surely slower than 1 in {among(slower, 'comparison')}{not_surely}. Of the sure ones "
-        f"the slowest is {terms.point(worst)}{loading}: {estimate(worst.speedup, MULTIPLES, with_unit=True)}."
+        f"More {terms.devices} are {counts}. Of the sure ones the slowest is {terms.point(worst)}{loading}: "
+        f"{estimate(worst.speedup, MULTIPLES, with_unit=True)}."
     )
 
 
 def strategies_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
     """Both outcomes, interval against interval: where the later strategy of the table is faster, and where it is
-    slower."""
+    slower; and where it probably is."""
     pairs = grouped(rows, lambda row: (row.strategy, row.other_strategy)).values()
     told = []
     for pair, (outcome, claim) in product(pairs, STRATEGIES.items()):
         if (found := claim.of(pair)).holding:
             most = (largest if outcome == "faster" else smallest)(found.holding, lambda row: row.ratio)
             seconds = f"{plain(most.epoch_s.value, 3)} and {plain(most.other_epoch_s.value, 3)} s per epoch"
+            probably = PROBABLY_STRATEGIES[outcome].of(pair)
+            more = f" and probably in {probably.number:,} more" if probably.holding else ""
             told.append(
-                f"{most.strategy} is surely {outcome} than {most.other_strategy} in {among(found, 'comparison')}, most "
-                f"on {terms.count(most.gpus)} {terms.at_batch(most)}: {measured(most.ratio, MULTIPLES)} as fast, "
-                f"{seconds}."
+                f"{most.strategy} is surely {outcome} than {most.other_strategy} in {found.number:,} of "
+                f"{plural(probably.of, 'comparison')}{more}, most on {terms.count(most.gpus)} {terms.at_batch(most)}: "
+                f"{measured(most.ratio, MULTIPLES)} as fast, {seconds}."
             )
     return " ".join(told)
 
@@ -85,13 +101,17 @@ def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:
     return " ".join(told)
 
 
-@where(COMMUNICATION)
-def largest_communication_share(resolved: Outcome[CommunicationRow], terms: Terms) -> str:
+def largest_communication_share(rows: Sequence[CommunicationRow], terms: Terms) -> str:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
+    resolved, probably = COMMUNICATION.of(rows), PROBABLY_COMMUNICATION.of(rows)
+    if not resolved.holding:
+        return ""
     most = largest(resolved.holding, lambda row: row.communication_share)
+    more = f" and probably in {probably.number:,} more" if probably.holding else ""
     return (
-        f"Communication time is surely above zero in {among(resolved, 'configuration')}. Of these it takes most with "
-        f"{terms.point(most)}: {percent(most.communication_share)} of the epoch."
+        f"Communication time is surely above zero in {resolved.number:,} of {plural(probably.of, 'configuration')}"
+        f"{more}. Of the sure ones it takes most with {terms.point(most)}: {percent(most.communication_share)} of the "
+        "epoch."
     )
 
 
