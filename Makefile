@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-RECORDED := report/recorded.html
+FIRST_PAGE := report/recorded-two-gpus.html
+RECORDED := $(FIRST_PAGE) report/recorded.html
 
 # The default study where CUDA GPUs are visible, the laptop's where none is. Or: make report CONFIG=config/mine.yaml
 CONFIG ?=
@@ -75,7 +76,7 @@ lock: $(READY)-dev  ## Pin requirements anew from pyproject.toml; UPGRADE="--upg
 
 report: STUDY := config/config.yaml
 report: SHOW := summary
-report: $(READY) $(RECORDED)  ## Measure the study that fits this machine, and render its page (laptop: 3 min); CONFIG= another study, RUNS=5 so many runs
+report: $(READY) $(FIRST_PAGE)  ## Measure the study that fits this machine, and render its page (laptop: 3 min); CONFIG= another study, RUNS=5 so many runs
 
 assignment: STUDY := config/assignment.yaml
 assignment: SHOW := handin --out handin
@@ -83,19 +84,19 @@ assignment: $(READY)  ## The same for the assignment's grid, and write handin/re
 
 report assignment:
 	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) "$(RUNS)" $(SHOW)
-	$(if $(filter report,$@),@echo "Recorded on GPUs: $(RECORDED)")
+	$(if $(filter report,$@),@echo "Recorded on GPUs: $(FIRST_PAGE)")
 
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
 	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)
 
-# A page that is there at once: tables, charts and page of recorded GPUs, made again when their code changes.
-$(RECORDED): $(READY) $(shell find workflow/dpscale config/recorded.yaml config/published -type f -not -name '*.pyc')
-	@$(BIN)/dpscale audit config/published/*.yaml --out results/recorded/audit > /dev/null
-	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables > /dev/null
-	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out $@ --charts results/recorded/charts > /dev/null
+# Pages that are there at once: tables, charts and page of recorded GPUs, made again when their code changes.
+$(RECORDED): report/%.html: $(READY) $(shell find workflow/dpscale config/published -type f -not -name '*.pyc') config/%.yaml
+	@$(BIN)/dpscale audit config/published/*.yaml --out results/$*/audit > /dev/null
+	@$(BIN)/dpscale tables --study config/$*.yaml --results results/$* --out results/$*/tables > /dev/null
+	@$(BIN)/dpscale report --study config/$*.yaml --tables results/$*/tables --out $@ --charts results/$*/charts > /dev/null
 
-example: $(RECORDED)  ## Tables and page of the recorded study, without a GPU (10 s)
-	@$(BIN)/dpscale summary --study config/recorded.yaml
+example: $(RECORDED)  ## Tables and pages of two recorded studies, without a GPU (20 s)
+	@for study in $(RECORDED:report/%.html=%); do echo "$$study:"; $(BIN)/dpscale summary --study config/$$study.yaml; echo; done
 
 # What the page is opened in, what its validator runs on, and what sets its tables. Where they cannot be installed,
 # tests say what is missing.

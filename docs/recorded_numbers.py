@@ -59,7 +59,9 @@ def tables_of(study: str) -> Tables:
 
 def weak_speedups(study: str, gpus: int) -> dict[tuple[str, int], SpeedupRow]:
     """The speedups at the same batch per GPU, without loading, by strategy and batch."""
-    weak = (row for row in tables_of(study).speedup if (row.scaling, row.scope, row.status) == ("weak", "compute", "ok"))
+    weak = (
+        row for row in tables_of(study).speedup if (row.scaling, row.scope, row.status) == ("weak", "compute", "ok")
+    )
     return {(row.strategy, row.batch_per_gpu): row for row in weak if row.gpus == gpus}
 
 

@@ -115,13 +115,13 @@ def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_p
     assert set(run(clean, "python", "-c", find).split()) == {"None"}
     results = tmp_path / "results"
     results.mkdir()
-    for recorded in (root / "results/recorded-h100-2").iterdir():  # the smallest
+    for recorded in (root / "results/recorded-two-gpus").iterdir():  # the smallest
         if recorded.name != "audit":
             (results / recorded.name).symlink_to(recorded)
     published = [str(root / f"config/published/study-{letter}.yaml") for letter in "ab"]
     run(clean, "dpscale", "audit", *published, "--out", str(results / "audit"))
     assert sorted(path.stem for path in (results / "audit").iterdir()) == [Path(file).stem for file in published]
-    study = ["--study", str(root / "config/recorded-h100-2.yaml")]
+    study = ["--study", str(root / "config/recorded-two-gpus.yaml")]
     run(clean, "dpscale", "tables", *study, "--results", str(results), "--out", str(tmp_path / "tables"))
     assert {path.stem for path in (tmp_path / "tables").iterdir()} > {"times", "speedup", "bandwidth", "audit"}
     assert len((tmp_path / "tables/times.csv").read_text().splitlines()) > 1

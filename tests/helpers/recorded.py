@@ -18,7 +18,7 @@ from dpscale.tables.tables import Tables
 
 # Folders of results, and the studies that they are of.
 RECORDED = {
-    **{name: name for name in ("recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4")},
+    **{name: name for name in ("recorded", "recorded-two-gpus", "recorded-h200-2", "recorded-h200-4")},
     **{f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50", "wide-mlp")},
 }
 

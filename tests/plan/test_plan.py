@@ -51,6 +51,16 @@ def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(val
                 )
 
 
+def test_steps_are_taken_apart_at_the_batches_that_are_named() -> None:
+    values = {"study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32, 128, 512]}
+    planned = plan(Study({**values, "communication": {"runs": 2, "batch_per_gpu": [32, 512]}}))
+    assert [(cell.configuration.batch_per_gpu, cell.run) for cell in planned.communication] == [
+        (32, 1), (512, 1), (32, 2), (512, 2),
+    ]  # fmt: skip
+    assert len(planned.collectives) == 2
+    assert {cell.configuration.batch_per_gpu for cell in planned.timing} == {32, 128, 512}
+
+
 @given(studies, st.integers(0, 2))
 def test_communication_is_measured_wherever_several_gpus_train(values: dict[str, Any], runs: int) -> None:
     planned = plan(Study({**values, "communication": {"runs": runs}}))

@@ -251,7 +251,7 @@ KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
     "bars of variants": bars,
     **{kind: partial(in_a_row, kind=kind) for kind in IN_A_ROW},
 }
-# How many pairs of every kind their pages have.
+# So many pairs of every kind their pages have at least.
 COUNTS = {
     "answer": 10, "Table 1": 13, "Table 2": 26, "throughputs": 131, "ladders": 91, "variants": 77, "advice": 5,
     "bars of variants": 40, "answer: efficiency": 16, "speedup: efficiency": 118,
@@ -275,7 +275,8 @@ def test_numbers_that_stand_side_by_side_fit(pages: Mapping[str, Page], kind: st
         for study, where, printed, follows in pairs
         if not printed.meets(follows)
     ]
-    assert (apart, len(pairs)) == ([], COUNTS[kind])
+    assert apart == []
+    assert len(pairs) >= COUNTS[kind]
 
 
 def test_a_number_that_does_not_fit_is_found() -> None:

@@ -120,7 +120,7 @@ def not_found(text: str, known: Iterable[float]) -> list[str]:
     return missing
 
 
-@pytest.fixture(scope="module", params=["recorded", "recorded-h100-2", "recorded-h200-2"])
+@pytest.fixture(scope="module", params=["recorded", "recorded-two-gpus", "recorded-h200-2"])
 def recorded(root: Path, request: pytest.FixtureRequest) -> tuple[Study, Tables]:
     """A study that was recorded: with trainings, with variants, with a ladder."""
     study = Study.read(root / f"config/{request.param}.yaml")

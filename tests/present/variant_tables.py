@@ -10,7 +10,7 @@ from recorded import recorded_tables
 
 def with_variants() -> Tables:
     """The study that is on record of 2 H100."""
-    return recorded_tables(ROOT, "recorded-h100-2")
+    return recorded_tables(ROOT, "recorded-two-gpus")
 
 
 def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:

@@ -96,6 +96,31 @@ def test_a_variant_is_compared_with_the_studys_own_settings_on_as_many_gpus(tabl
     }  # fmt: skip
 
 
+def test_a_variant_that_changes_nothing_but_the_scope_is_the_study_itself_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Loading at one batch alone: its rows stand among the study's own, and it is no variant."""
+    monkeypatch.setitem(ONE_S, "loading", 10.0)
+    monkeypatch.setitem(SHARE, "loading", 0.8)
+    monkeypatch.setitem(OF_CELL, "loading", (1.0, 1.0, 1.0))
+    loading = {"scopes": ["end_to_end"], "batch_per_gpu": [32]}
+    study = Study({**STUDY.values, "variants": {"loading": loading, "half": STUDY.values["variants"]["half"]}})
+    tables = build_tables(study, measured(study))
+    assert {row.variant for row in tables.variants} == {"base", "half"}
+    loaded = {(row.gpus, row.batch_per_gpu): row for row in tables.times if row.scope == "end_to_end"}
+    assert loaded.keys() == {(1, 32), (2, 32)}
+    (speedup,) = [row for row in tables.speedup if row.scope == "end_to_end"]
+    assert is_near(speedup.speedup, 1 / 0.8)
+    scopes = {row.gpus: row for row in tables.scopes}
+    assert scopes[2].loader_s.value == pytest.approx(0.8 * 10 - 0.6 * 8, rel=0.01)
+    assert {row.variant for row in tables.runs if row.scope == "end_to_end"} == {""}
+    # With another setting beside the scope it is a variant.
+    other = {**loading, "loader_workers": 4}
+    tables = build_tables(study := Study({**study.values, "variants": {"loading": other}}), measured(study))
+    assert {row.variant for row in tables.variants} >= {"loading"}
+    assert {row.scope for row in tables.times} == {"compute"}
+
+
 def test_what_is_as_long_on_every_server_has_not_the_spread_of_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step in a graph, beside an eager one that servers make longer or shorter by a tenth."""
     monkeypatch.setitem(OF_CELL, "graph", (1.001 / 0.9, 1.0, 0.999 / 1.1))

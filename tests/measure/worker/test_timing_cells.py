@@ -10,16 +10,19 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import warm
 from command_line import dpscale, must
 from dpscale.measure.launch import cells
+from dpscale.measure.worker import timing
 from dpscale.measure.worker.timing import TimingWorker
 from dpscale.plan.study import Study
 from dpscale.records.files import read_record
@@ -85,6 +88,8 @@ def test_a_record_holds_every_epoch_and_step(
         assert len(result["epoch_s"]) == len(result["step_s_median"]) == 2
         assert all(len(ranks) == workers for ranks in result["rank_epoch_s"])
         assert (result["steps_per_epoch"], result["full_steps_per_epoch"]) == (steps, full)
+        for middle, (lower, upper) in zip(result["step_s_median"], result["step_s_quartiles"], strict=True):
+            assert 0 < lower <= middle <= upper
         # The slowest rank's time is the epoch's, and its steps fill it.
         for epoch_s, ranks, step_s in zip(
             result["epoch_s"], result["rank_epoch_s"], result["step_s_median"], strict=True
@@ -95,6 +100,20 @@ def test_a_record_holds_every_epoch_and_step(
     assert record["epochs_total_s"] > timed  # the warm-up is inside
     assert record["hardware"]["threads_per_worker"] == 1
     assert record["network"]["gradient_bytes"] == 4 * record["network"]["parameters"]
+
+
+def test_the_median_and_the_quartiles_of_steps_are_those_of_the_slowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every epoch: the rank with the longest median, however its steps scatter."""
+    even, scattered = [2.0, 2.0, 2.0, 2.0, 2.0], [1.0, 1.0, 1.5, 9.0, 9.0]
+
+    def beside(other: Sequence[float]) -> Any:
+        lower, middle, upper = np.quantile(other, (0.25, 0.5, 0.75)).tolist()
+        return lambda own, workers: [list(own), [middle, lower, upper]]
+
+    monkeypatch.setattr(timing, "gather_lists", beside(even))
+    assert timing.full_steps([scattered], 2) == ([2.0], [[2.0, 2.0]])
+    monkeypatch.setattr(timing, "gather_lists", beside(scattered))
+    assert timing.full_steps([[1.0, 1.1, 1.2], [2.0, 2.0, 2.0]], 2) == ([1.5, 2.0], [[1.0, 9.0], [2.0, 2.0]])
 
 
 def test_where_and_by_which_code_it_was_measured(records: Records, root: Path) -> None:

@@ -1,0 +1,23 @@
+"""Numbers of recorded studies in documents are made of the records, and made anew they are the same."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import recorded_numbers
+
+
+@pytest.mark.parametrize("name", recorded_numbers.DOCUMENTS)
+def test_made_anew_a_document_is_the_same(root: Path, name: str) -> None:
+    """Made anew by `make format`."""
+    text = (root / name).read_text()
+    assert "<!-- made: " in text
+    assert recorded_numbers.with_made(text) == text
+
+
+def test_a_number_that_was_changed_by_hand_is_put_right(root: Path) -> None:
+    text = (root / "README.md").read_text()
+    changed = re.sub(r"(\| 512 \| )\d\.\d\d", r"\g<1>9.99", text, count=1)
+    assert changed != text
+    assert recorded_numbers.with_made(changed) == text
