@@ -95,7 +95,7 @@ def test_every_form_has_the_same_cells() -> None:
     for row in read:
         table = next(line for line in cells if line[:3] == [row["Strategy"], row["GPUs"], row["Batch per GPU"]])
         is_of_two = row["Time state"] in ("2 machines", "2 runs")
-        ends = "({} to {}, " if is_of_two else "[{}, {}]"
+        ends = "({} to {})" if is_of_two else "[{}, {}]"
         assert table[3].startswith(f"{row['Time (s)']} {ends.format(row['Time low (s)'], row['Time high (s)'])}")
 
 

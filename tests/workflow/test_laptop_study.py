@@ -45,7 +45,7 @@ def laptop(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
         text = file.read_text()
         assert text.count(f"{whole}\n") == 1, whole
         file.write_text(text.replace(f"{whole}\n", f"{part}\n"))
-    (clone.folder / "report/recorded.html").touch()  # newer than all that it is made of: test_make.py makes it
+    (clone.folder / "report/recorded-two-gpus.html").touch()  # newer than all that it is made of: test_make.py makes it
     return clone
 
 
@@ -70,7 +70,7 @@ def test_make_report_measures_the_laptop_study_and_make_assignment_then_nothing(
         assert line.startswith(f"[{number}/4] ")
     assert re.search(r"^ +2 +[\d.]+ +[\d.]+ ", laptop_report, re.MULTILINE), "a row of the answer"
     assert f"The page: {page}" in " ".join(laptop_report.split())
-    assert lines[-1].endswith("report/recorded.html")
+    assert lines[-1].endswith("report/recorded-two-gpus.html")
     records = sorted(results.glob("*/**/run-*.json"))
     assert len(records) == 2 + 1 + 1, "timing, collectives, communication"
     whole = plan(Study.read(root / "config/laptop.yaml")).all_cells

@@ -68,7 +68,7 @@ class Grid:
         for spot in self.spots:
             cells = self.row(spot)
             states = words(each for cell in cells for each in cell.states)
-            row = [str(spot.gpus), f"{spot.batch:,}", *(cell.text for cell in cells), states]
+            row = [str(spot.gpus), f"{spot.batch:,}", *(cell.brief for cell in cells), states]
             groups.setdefault(spot.strategy, []).append(row)
         headings = [capitalised(quantity.heading) for quantity in self.quantities]
         return self._sheet([terms.heading, "Batch", *headings, "State"], groups, terms)
