@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import bench.turns  # noqa: F401 (it loads torch, which starts a process: not in a test)
 import recorded_numbers
 
 
