@@ -10,7 +10,8 @@ import pytest
 
 @pytest.mark.processes
 def test_what_targets_do_stands_in_one_column(root: Path) -> None:
-    shown = subprocess.run(["make", "--no-print-directory", "help"], cwd=root, capture_output=True, text=True, check=True).stdout
+    command = ["make", "--no-print-directory", "help"]
+    shown = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
     lines = [re.match(r"  make ([a-z-]+) +(?=\S)", line) for line in shown.splitlines()]
     named = [line for line in lines if line]
     assert {"report", "assignment", "test-frameworks"} <= {line[1] for line in named}

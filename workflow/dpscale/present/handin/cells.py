@@ -37,7 +37,7 @@ class PrintedCell:
 
     @property
     def brief(self) -> str:
-        """The same without the number of machines or runs, which the caption or the state has: `1.45 (1.31 to 1.60)`."""
+        """Its text without the number of machines or runs, which caption or state has: `1.45 (1.31 to 1.60)`."""
         return self.text.replace(f", {state(self.figure.kind)})", ")") if self.figure.is_of_two else self.text
 
     @property
