@@ -21,8 +21,9 @@ copyright = "2026 The dpscale authors"
 root_doc = "README"
 extensions = ["myst_parser", "sphinx_click"]
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "config/README.md"]
-include_patterns += ["examples/README.md", "results/recorded/README.md"]
-exclude_patterns = [".*", "build", "data", "handin", "tests", "workflow", "results/*/*/**", "results/recorded-*"]
+RECORDED = ("results/recorded-two-gpus/README", "results/recorded/README")
+include_patterns += ["examples/README.md", *(f"{name}.md" for name in RECORDED)]
+exclude_patterns = [".*", "build", "data", "handin", "tests", "workflow", "results/*/*/**"]
 myst_heading_anchors = 4
 # Words after ``` are for whoever reads the file; a block without one is no Python.
 highlight_language = "none"
@@ -40,7 +41,7 @@ html_css_files = ["site.css"]
 NAVIGATION = {
     "Tutorials": ("docs/assignment", "docs/cluster", "docs/diagnose", "docs/own-table"),
     "How to": ("docs/guide", "docs/exports", "examples/README"),
-    "Results": ("docs/gallery", "docs/results", "results/recorded/README"),
+    "Results": ("docs/gallery", "docs/results", *RECORDED),
     "Reference": ("config/README", "docs/reference/commands", "docs/reference/tables"),
     "Method": ("docs/method", *(f"docs/method/{name}" for name in made.CHAPTERS)),
     "The project": ("docs/architecture", "CONTRIBUTING", "CHANGELOG"),
