@@ -2,9 +2,10 @@
 
     python bench/pairings.py
 
-Of all recorded studies whose parallel jobs time one GPU too. A block is a run on a server; its one-GPU time is the
-geometric mean over all of its jobs that timed one GPU at the batch. Shown is the standard deviation of ln S over
-servers (of one server, over its runs), pooled over configurations, with its degrees of freedom.
+Of the recorded studies of several servers whose parallel jobs time one GPU too, at batches where the host decides how
+long a step takes. A block is a run on a server; its one-GPU time is the geometric mean over all of its jobs that timed
+one GPU at the batch. Shown is the standard deviation of ln S over servers, pooled over configurations, with its degrees
+of freedom. The configurations of a study ran on the same servers, so these are fewer than they seem.
 """
 
 import json
@@ -42,18 +43,25 @@ def main() -> None:
 
 
 def table(results: Path) -> Iterator[str]:
-    """The lines of a table in Markdown."""
+    """The lines of a table in Markdown: the studies of several servers, then all of them together."""
     jobs = [job for folder in sorted(results.glob("recorded*/cells")) for job in jobs_in(folder)]
+    studies = [name for name in dict.fromkeys(job.study for job in jobs) if len(servers_in(jobs, name)) > 1]
+    kinds = {
+        f"{name}, batch below {HOST_LIMITED_BELOW}": [job for job in jobs if job.study == name] for name in studies
+    }
+    kinds["all of them"] = [job for job in jobs if job.study in studies]
     yield "| jobs | own job | block | own over block | degrees of freedom |"
     yield "|---|---|---|---|---|"
-    kinds = {
-        f"batch below {HOST_LIMITED_BELOW}": [job for job in jobs if job.batch < HOST_LIMITED_BELOW],
-        f"batch from {HOST_LIMITED_BELOW} on": [job for job in jobs if job.batch >= HOST_LIMITED_BELOW],
-        "all": jobs,
-    }
     for name, some in kinds.items():
-        (own, free), (block, _) = (deviation(some, jobs, is_own) for is_own in (True, False))
-        yield f"| {name} | {100 * own:.1f} % | {100 * block:.1f} % | {own / block:.2f} | {free} |"
+        limited = [job for job in some if job.batch < HOST_LIMITED_BELOW]
+        (own, free), (block, _) = (deviation(limited, jobs, is_own) for is_own in (True, False))
+        if free:
+            yield f"| {name} | {100 * own:.1f} % | {100 * block:.1f} % | {own / block:.2f} | {free} |"
+
+
+def servers_in(jobs: list[Job], study: str) -> set[str]:
+    """The servers that jobs of several GPUs of a study ran on."""
+    return {job.server for job in jobs if job.study == study and job.gpus > 1}
 
 
 def jobs_in(cells: Path) -> Iterator[Job]:
@@ -108,7 +116,6 @@ def deviation(jobs: list[Job], all_jobs: list[Job], is_own: bool) -> tuple[float
             one_gpu = [job.alone] if is_own else [other.alone for other in all_jobs if is_same_block(job, other)]
             by_server[job.server].append(fmean(alone for alone in one_gpu if alone is not None) - job.parallel)
         units = [fmean(values) for values in by_server.values()]
-        units = next(iter(by_server.values())) if len(units) == 1 else units
         squares += sum((unit - fmean(units)) ** 2 for unit in units)
         free += len(units) - 1
     return math.sqrt(squares / free), free

@@ -168,13 +168,18 @@ def table(machines: Sequence[Sequence[Job]]) -> Iterator[str]:
     for strategy, batch in kinds:
         yield line(f"between runs: {strategy}, batch {batch}", spread(own_job, (strategy, batch)))
     pooled, blocks = spread(own_job, *kinds), spread(own_block, *kinds)
-    yield line("between runs: all", pooled)
+    yield line(f"between runs: all ({freedom(machines, kinds)} degrees of freedom)", pooled)
     yield line("the same with the block's time of one GPU", blocks)
     for strategy, batch in kinds:
         apart = {turns: between_machines(machines, (strategy, batch, turns)) for turns in TURNS}
         yield line(f"between machines: {strategy}, batch {batch}", apart)
+    as_one = [together(machines)]
+    everything = {turns: deviation(as_one, [(*kind, turns) for kind in kinds], own_job) for turns in TURNS}
+    yield line(f"runs and machines: all ({freedom(as_one, kinds)} degrees of freedom)", everything)
+    longer = {turns: typical_lengthening(machines, kinds, turns) for turns in TURNS}
+    yield line("same steps in stretches, over one turn: mean of all", longer, "+")
     lengthened = {turns: max(lengthening(machines, (*kind, turns)) for kind in kinds) for turns in TURNS}
-    yield line("longest of all stretches, over one turn", lengthened, "+")
+    yield line("same steps in stretches, over one turn: largest median", lengthened, "+")
     yield ""
     allowed = [turns for turns in TURNS if lengthened[turns] <= ALLOWED_LENGTHENING]
     least = min(pooled[turns] for turns in allowed)
@@ -202,6 +207,16 @@ def own_block(jobs: Sequence[Job], place: Place, number: int) -> float:
 
 def _job(jobs: Sequence[Job], place: Place, number: int) -> Job:
     return next(job for job in jobs if (job["strategy"], job["batch"], job["turns"], job["round"]) == (*place, number))
+
+
+def together(machines: Sequence[Sequence[Job]]) -> list[Job]:
+    """The jobs of all machines as if one had run them, in rounds of their own."""
+    return [{**job, "round": (number, job["round"])} for number, jobs in enumerate(machines) for job in jobs]
+
+
+def freedom(machines: Sequence[Sequence[Job]], kinds: Sequence[tuple[str, int]]) -> int:
+    """Degrees of freedom of a pooled deviation."""
+    return sum(len(_rounds(jobs, batch)) - 1 for jobs in machines for _, batch in kinds if _rounds(jobs, batch))
 
 
 def deviation(machines: Sequence[Sequence[Job]], places: Sequence[Place], of_round: OfRound) -> float:
@@ -233,6 +248,18 @@ def lengthening(machines: Sequence[Sequence[Job]], place: Place) -> float:
         for number in _rounds(jobs, place[1])
     ]
     return statistics.median(longer)
+
+
+def typical_lengthening(machines: Sequence[Sequence[Job]], kinds: Sequence[tuple[str, int]], turns: int) -> float:
+    """How much longer the same steps take in so many turns than in one: the mean of logarithms over all jobs."""
+    logarithms = [
+        math.log(sum(_job(jobs, (*kind, turns), number)[part]) / sum(_job(jobs, (*kind, 1), number)[part]))
+        for part in ("alone_s", "parallel_s")
+        for kind in kinds
+        for jobs in machines
+        for number in _rounds(jobs, kind[1])
+    ]
+    return math.exp(statistics.fmean(logarithms)) - 1
 
 
 def between_machines(machines: Sequence[Sequence[Job]], place: Place) -> float:

@@ -17,7 +17,7 @@ from dpscale.analyse.tables import build_tables
 from dpscale.formulas.figure import Figure
 from dpscale.options import read_records, read_study
 from dpscale.present.text.numbers import estimate
-from dpscale.present.text.words import plural
+from dpscale.present.text.words import capitalised, plural
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
@@ -83,28 +83,43 @@ def speedup_table(columns: Sequence[Series]) -> str:
     return markdown(["batch per GPU", *(series.heading for series in columns)], map(cells, batches))
 
 
-def what_it_rests_on(study: str, gpus: int) -> str:
-    """`4 servers with 2 x NVIDIA H100 80GB HBM3, 5 runs`."""
-    servers, runs = ({getattr(row, name) for row in runs_of_grid(study, gpus)} for name in ("server", "run"))
+def what_it_rests_on(study: str, rows: Sequence[SpeedupRow]) -> str:
+    """`2 to 3 servers per speedup, with 4 x NVIDIA H200`: those of its blocks, which a speedup is the mean over."""
+    servers = sorted({row.servers or 0 for row in rows})
     model = tables_of(study).environments[0].device_model
-    return f"{plural(len(servers), 'server')} with {gpus} x {model}, {plural(len(runs), 'run')}"
+    fewest = f"{servers[0]} to " if len(servers) > 1 else ""
+    return f"{fewest}{plural(servers[-1], 'server')} per speedup, with {rows[0].gpus} x {model}"
+
+
+def borrowed(rows: Iterable[SpeedupRow]) -> str:
+    """Which speedups of two servers have an interval that the spread of other configurations is part of; "" if none."""
+    lent = {row.borrowed_from for row in rows if row.borrowed_from}
+    if not lent:
+        return ""
+    batches = grouped((row for row in rows if row.borrowed_from), lambda row: row.strategy)
+    named = [f"`{name}` at {', '.join(f'{row.batch_per_gpu:,}' for row in some)}" for name, some in batches.items()]
+    return (
+        f"{capitalised(' and '.join(named))} on {max(row.gpus for row in rows)} GPUs: steps wait for the host, so the "
+        f"interval of two servers has the spread of {max(filter(None, lent))} other configurations in it, without and "
+        "with loading ([how](docs/method/statistics.md#two-servers))."
+    )
 
 
 def speedups_found() -> str:
     """README's first table: two GPUs, and beside them four."""
     columns = [Series(f"`{strategy}`, 2 H100", strategy, TWO_H100, 2) for strategy in ("ddp", "dp")]
     columns += [Series(f"`{strategy}`, 4 H200", strategy, FOUR_H200, 4) for strategy in ("ddp", "dp")]
-    batches = {batch for _, batch in weak_speedups(TWO_H100, 2)}
+    two = list(weak_speedups(TWO_H100, 2).values())
+    batches = {row.batch_per_gpu for row in two}
     four = [row for row in weak_speedups(FOUR_H200, 4).values() if row.batch_per_gpu in batches]
     rests = [
-        f"{gpus} GPUs: {what_it_rests_on(study, gpus)} ([records](results/{study}/README.md))."
-        for study, gpus in ((TWO_H100, 2), (FOUR_H200, 4))
+        f"{rows[0].gpus} GPUs: {what_it_rests_on(study, rows)} ([records](results/{study}/README.md))."
+        for study, rows in ((TWO_H100, two), (FOUR_H200, four))
     ]
-    if borrowed := max(row.borrowed_from or 0 for row in four):
-        rests.append(f"Where two servers differ much, the spread of {borrowed} other configurations counts too.")
+    rests += filter(None, [borrowed(four)])
     few = {row.batch_per_gpu: row.full_steps_per_epoch for row in four if not row.is_headline}
     for batch, steps in few.items():
-        rests.append(f"An epoch with batch {batch:,} on 4 GPUs has {steps} full steps: that cell says little.")
+        rests.append(f"An epoch with batch {batch:,} on 4 GPUs has {steps} full steps: these two cells say little.")
     return speedup_table(columns) + "\n" + "\n".join(rests) + "\n"
 
 
@@ -112,20 +127,23 @@ def speedups_of_both_kinds() -> str:
     """Two H100s beside two H200s."""
     kinds = (("H100", TWO_H100), ("H200", TWO_H200))
     columns = [Series(f"{strategy}, {kind}", strategy, study, 2) for strategy in ("ddp", "dp") for kind, study in kinds]
-    rests = "; ".join(f"`{study}`: {what_it_rests_on(study, 2)}" for _, study in kinds)
+    rests = "; ".join(
+        f"`{study}`: {what_it_rests_on(study, list(weak_speedups(study, 2).values()))}" for _, study in kinds
+    )
     return f"{speedup_table(columns)}\n{rests}.\n"
 
 
 def servers() -> str:
     """The servers of the study that grows by one at a time, and how wide its intervals are."""
     gpus = {row.path: row.gpu_uuids.split("; ") for row in tables_of(TWO_H100).records}
+    by_server = sorted(grouped(runs_of_grid(TWO_H100, 2), lambda row: row.server or 0).items())
     lines = []
-    for server, rows in sorted(grouped(runs_of_grid(TWO_H100, 2), lambda row: row.server or 0).items()):
+    for number, (_, rows) in enumerate(by_server, start=1):
         first = rows[0]
         path = f"cells/{first.strategy}/gpus-2/batch-{first.batch_per_gpu}/run-{first.run}.json"
         runs, dates = sorted({f"{row.run}" for row in rows}), sorted({row.started_at[:10] for row in rows})
         uuids = ", ".join(f"`{uuid[:12]}`" for uuid in gpus[path])
-        lines.append([f"{server}", uuids, ", ".join(runs), ", ".join(dates)])
+        lines.append([f"{number}", uuids, ", ".join(runs), ", ".join(dates)])
     batches = sorted(grouped(weak_speedups(TWO_H100, 2).values(), lambda row: row.batch_per_gpu).items())
     widths = [[f"{batch:,}", *(_half_width(row.speedup) for row in rows)] for batch, rows in batches]
     strategies = [row.strategy for row in batches[0][1]]
@@ -137,7 +155,7 @@ def servers() -> str:
 
 
 def _half_width(figure: Figure) -> str:
-    return f"{100 * (math.sqrt(figure.high / figure.low) - 1):.1f} %"
+    return f"{100 * (math.sqrt(figure.high / figure.low) - 1):.2g} %"
 
 
 def spreads_by_turns() -> str:
