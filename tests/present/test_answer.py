@@ -18,6 +18,7 @@ from dpscale.plan.study import Study
 from dpscale.present.findings.answer import first_screen, reason, text
 from dpscale.schemas.validation import violations
 from dpscale.tables.answer import AnswerRow, CausesRow
+from dpscale.tables.study import MissingRow
 from dpscale.vocabulary.causes import CAUSES
 
 TWO, FOUR = [1.8, 1.82, 1.78], [3.5, 3.55, 3.45]
@@ -28,7 +29,8 @@ OF_BOTH = f"{WITH} {SAID_OF_TWO} and {SAID_OF_FOUR}."
 BOTH = "Both are worth it: more than 70 % of what the GPUs could give."
 THAT = "That is worth it: more than 70 % of what the GPUs could give."
 NEVER_ABOUT_2 = (
-    "More machines will probably not decide about 2 GPUs: machines differ too much for a value so near the limit."
+    "To decide about 2 GPUs would take more than 20 machines: the value is too near the limit for how much machines "
+    "differ."
 )
 COMMAND = "make report CONFIG=study RUNS="
 # What a study is, the sentences of the answer, what belongs to it, and what would decide what is not decided.
@@ -54,8 +56,8 @@ CASES: Mapping[str, tuple[Any, ...]] = {
         {"gains": {2: [1.8, 1.82, 0.6], 4: FOUR}},
         [
             f"{WITH} 2 GPUs are 1.25 times as fast as 1 (0.60 to 1.82 on 3 machines) and {SAID_OF_FOUR}.",
-            "It is not decided whether 2 GPUs are worth it: some machines gave less than 70 % of what they could give, "
-            "some more.",
+            "It is not decided whether 2 GPUs are worth it: 1 of 3 machines gave less than 70 % of what they could "
+            "give.",
             "4 GPUs are worth it: more than 70 % of what they could give.",
         ],
         [],
@@ -90,7 +92,8 @@ CASES: Mapping[str, tuple[Any, ...]] = {
         {"gains": {2: [1.54, 1.87]}, "gpus": [1, 2]},
         [
             f"{WITH} 2 GPUs are 1.70 times as fast as 1 (1.54 to 1.87 on 2 machines).",
-            "2 GPUs are probably worth it: every machine gave more than 70 % of what the GPUs could give.",
+            "2 GPUs are probably worth it: every machine gave, on average over its runs, more than 70 % of what the "
+            "GPUs could give.",
         ],
         [],
         [f"To decide about 2 GPUs: a run on 3 more machines (about 2 min each). On the next one: {COMMAND}3"],
@@ -99,8 +102,8 @@ CASES: Mapping[str, tuple[Any, ...]] = {
         {"gains": {2: [1.2, 1.87]}, "gpus": [1, 2]},
         [
             f"{WITH} 2 GPUs are 1.50 times as fast as 1 (1.20 to 1.87 on 2 machines).",
-            "It is not decided whether 2 GPUs are worth it: some machines gave less than 70 % of what the GPUs could "
-            "give, some more.",
+            "It is not decided whether 2 GPUs are worth it: 1 of 2 machines gave less than 70 % of what the GPUs could "
+            "give.",
         ],
         [],
         [NEVER_ABOUT_2],
@@ -128,7 +131,8 @@ CASES: Mapping[str, tuple[Any, ...]] = {
         {"gains": {2: [1.45, 1.8, 1.82]}, "gpus": [1, 2]},
         [
             f"{WITH} 2 GPUs are 1.68 times as fast as 1 (1.45 to 1.82 on 3 machines).",
-            "2 GPUs are probably worth it: every machine gave more than 70 % of what the GPUs could give.",
+            "2 GPUs are probably worth it: every machine gave, on average over its runs, more than 70 % of what the "
+            "GPUs could give.",
         ],
         [],
         [f"To decide about 2 GPUs: a run on 2 more machines (about 2 min each). On the next one: {COMMAND}4"],
@@ -146,8 +150,8 @@ CASES: Mapping[str, tuple[Any, ...]] = {
         [
             f"{WITH} 2 GPUs are 0.97 times as fast as 1 (0.40 to 1.90 on 3 machines) and 4 GPUs 3.15 times (1.00 to "
             "8.00 on 3 machines).",
-            "It is not decided whether 2 and 4 GPUs are worth it: some machines gave less than 70 % of what the GPUs "
-            "could give, some more.",
+            "It is not decided whether 2 and 4 GPUs are worth it: 2 of 3 machines with 2 GPUs and 1 of 3 machines "
+            "with 4 GPUs gave less than 70 % of what the GPUs could give.",
         ],
         [],
         [
@@ -223,6 +227,16 @@ def test_what_the_first_screen_says(tmp_path: Path, case: str) -> None:
     screen = screen_of(answered_tables(tmp_path, **given))
     assert (list(screen.sentences), list(screen.notes)) == (sentences, notes)
     assert [todo.text for todo in screen.deciding] == [text for texts in deciding for text in texts]
+
+
+def test_what_the_command_measures_beside_these_runs_is_said(tmp_path: Path) -> None:
+    """Missing cells of other kinds take time too; those of the runs themselves are in their time."""
+    data = answered_tables(tmp_path, gains={2: [1.9]}, gpus=[1, 2])
+    said = "The command also measures 2 missing cells of other kinds, in a time of their own."
+    rows = [MissingRow(kind="communication", run=run, status="missing") for run in (1, 2)]
+    assert said in [todo.text for todo in screen_of(replace(data, missing=rows)).deciding]
+    runs = [replace(row, kind="timing") for row in rows]
+    assert not any("missing" in todo.text for todo in screen_of(replace(data, missing=runs)).deciding)
 
 
 @pytest.mark.parametrize(

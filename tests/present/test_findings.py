@@ -96,8 +96,9 @@ CASES = [
         "speedup",
         speedups(SLOW, FAST, speedup_row(0.4, 7.74, 2.0, **place("dp")), {**WITHOUT_INTERVAL, "batch_per_gpu": 64}),
         [
-            "More GPUs are surely slower than 1 in 1 of 4 comparisons, probably slower in 2 and faster in 1.",
-            "Of the sure ones the slowest is ddp on 4 GPUs at batch 32 per GPU: 0.58",
+            "Of 4 comparisons, more GPUs are surely slower than 1 GPU in 1, probably slower in 2 and surely faster in "
+            "1.",
+            "Surely slowest is ddp on 4 GPUs at batch 32 per GPU: 0.58",
         ],
         speedups(FAST, WITHOUT_INTERVAL),
     ),
@@ -105,7 +106,7 @@ CASES = [
         scaling.more_devices_slower,
         "speedup",
         speedups(SLOW),
-        ["More GPUs are surely slower than 1 in 1 of 1 comparison. Of the sure ones"],
+        ["Of 1 comparison, more GPUs are surely slower than 1 GPU in 1. Surely slowest is"],
         speedups(FAST),
     ),
     Case(
@@ -144,9 +145,11 @@ CASES = [
     ),
     Case(
         scaling.loaders_compared,
-        "strategy_pairs",
+        "times",
         with_loaders(8, 2),
-        ["ddp and dp have different numbers of loader processes: 8 and 2 on 4 GPUs. Their times with loading differ"],
+        [
+            ["loader processes are different: dp on 4 GPUs 2, ddp on 4 GPUs 8. Speedups and times with loading"],
+        ],
         with_loaders(2, 2),
     ),
     Case(

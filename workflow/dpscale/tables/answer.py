@@ -94,6 +94,7 @@ class AnswerRow(Place):
     units: int | None = column("Units", "How many of them there are.")
     lowest: float = column("Lowest", "The least speedup of a unit.", MULTIPLES)
     highest: float = column("Highest", "The most of a unit.", MULTIPLES)
+    units_below: int | None = column("Units below", "How many of them lie below the limit.")
     more_units: int | None = column(
         "More to decide",
         "So many more units would decide what is not decided, if value and spread stay. Empty where 20 in all would "

@@ -23,6 +23,8 @@ MACHINE, RUN = "machine", "run"
 AT_LEAST = "≥"
 # Behind a figure that is formed in other runs than the times printed beside it rest on, and in place of a status.
 MARK, OTHER_RUNS = "†", "other runs"
+# Of a figure of two machines whose interval has the spread of other configurations in it.
+BORROWED = "borrowed"
 
 # By status or kind of a figure: the word in a table, and what it means.
 STATES: Mapping[str, tuple[str, str]] = {
@@ -40,8 +42,13 @@ STATES: Mapping[str, tuple[str, str]] = {
     "unfinished": ("unfinished", "the measurement began, and its log has neither a result nor an error"),
     "not planned": ("not planned", "the study does not ask for it"),
     "one run": ("one run", "measured once, so there is no interval: not confirmed"),
-    "two runs": ("2 runs", "both were on one machine: their two values stand there, and no interval"),
-    "two machines": ("2 machines", "the values of the two stand there, and no interval"),
+    "two runs": ("2 runs", "both were on one machine: values in parentheses are those of the two, and no interval"),
+    "two machines": ("2 machines", "values in parentheses are those of the two, and no interval"),
+    BORROWED: (
+        "borrowed",
+        "the interval of a speedup of two machines, and what follows from it, has the spread of other configurations "
+        "in it",
+    ),
     "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
     OTHER_RUNS: (
         f"{MARK} other runs",

@@ -36,6 +36,8 @@ class Answer:
     prices: Sequence[float] = ()
     loaded: Sequence[AnswerRow] = ()
     reason_with_loading: CausesRow | None = None
+    also_missing: int = 0
+    """Planned cells without a record that are no timing cells under the study's own settings."""
 
     @property
     def several(self) -> list[AnswerRow]:
@@ -87,6 +89,7 @@ def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
         prices,
         loaded,
         _reason(tables, [row for row in loaded if row.speedup.is_known]),
+        sum(row.kind != "timing" or bool(row.variant) for row in tables.missing),
     )
 
 
@@ -186,7 +189,12 @@ def _row(gain: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
     )
     if units.values:
         row = replace(
-            row, unit=units.kind, units=len(units.values), lowest=min(units.values), highest=max(units.values)
+            row,
+            unit=units.kind,
+            units=len(units.values),
+            lowest=min(units.values),
+            highest=max(units.values),
+            units_below=sum(value < limit for value in units.values),
         )
     return row if row.is_decided or not worth else _with_what_decides(row, units, tables, asked)
 

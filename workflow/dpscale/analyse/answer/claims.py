@@ -113,7 +113,10 @@ def _weak(what: str, holds: Callable[[Figure], bool]) -> Claim[SpeedupRow]:
 PROBABLY_SLOWER = _weak(
     "more devices are probably slower", lambda speedup: speedup.value < 1 and not speedup.is_below(1)
 )
-FASTER = _weak("more devices are faster", lambda speedup: speedup.value > 1)
+SURELY_FASTER = _weak("more devices are surely faster", lambda speedup: speedup.is_above(1))
+PROBABLY_FASTER = _weak(
+    "more devices are probably faster", lambda speedup: speedup.value > 1 and not speedup.is_above(1)
+)
 
 
 def _compared(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:

@@ -14,7 +14,7 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
         ),
         "times": (
             scaling.strategies_compared(tables.strategy_pairs, terms),
-            scaling.loaders_compared(tables.strategy_pairs, terms),
+            scaling.loaders_compared(tables.times, terms),
         ),
         "batches": (scaling.batch_that_is_enough(tables.times, terms),),
         "communication": (scaling.largest_communication_share(tables.communication, terms),),

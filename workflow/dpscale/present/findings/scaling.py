@@ -10,13 +10,14 @@ from itertools import product
 from dpscale.analyse.answer.claims import (
     COMMUNICATION,
     ENOUGH,
-    FASTER,
     PROBABLY_COMMUNICATION,
+    PROBABLY_FASTER,
     PROBABLY_SLOWER,
     PROBABLY_STRATEGIES,
     PROFILER_LEFT_OUT,
     SLOWER,
     STRATEGIES,
+    SURELY_FASTER,
     Outcome,
 )
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
@@ -32,18 +33,24 @@ from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
 
 
 def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
-    """Weak scaling: configurations whose speedup lies wholly below 1; how many more are below it, how many above."""
-    surely, probably, faster = SLOWER.of(rows), PROBABLY_SLOWER.of(rows), FASTER.of(rows)
-    if not surely.holding:
+    """Weak scaling: in how many configurations more devices are slower than one, surely and probably, and in how many
+    faster; and the slowest of those that surely are."""
+    slower = SLOWER.of(rows)
+    if not slower.holding:
         return ""
-    worst = smallest(surely.holding, lambda row: row.speedup.value)
-    others = [f"probably slower in {probably.number:,}"] if probably.holding else []
-    others += [f"faster in {faster.number:,}"] if faster.holding else []
-    loading = ", with data loading" if worst.scope == END_TO_END else ""
-    counts = joined([f"surely slower than 1 in {surely.number:,} of {plural(faster.of, 'comparison')}", *others])
+    slowest = smallest(slower.holding, lambda row: row.speedup.value)
+    counts = [f"surely slower than 1 {terms.device} in {slower.number:,}"]
+    for words, claim in (
+        ("probably slower", PROBABLY_SLOWER),
+        ("surely faster", SURELY_FASTER),
+        ("probably faster", PROBABLY_FASTER),
+    ):
+        counts += [f"{words} in {claim.of(rows).number:,}"] if claim.of(rows).holding else []
+    loading = ", with data loading" if slowest.scope == END_TO_END else ""
     return (
-        f"More {terms.devices} are {counts}. Of the sure ones the slowest is {terms.point(worst)}{loading}: "
-        f"{estimate(worst.speedup, MULTIPLES, with_unit=True)}."
+        f"Of {plural(SURELY_FASTER.of(rows).of, 'comparison')}, more {terms.devices} are {joined(counts)}. Surely "
+        f"slowest is {terms.point(slowest)}{loading}: "
+        f"{estimate(slowest.speedup, MULTIPLES, with_unit=True)}."
     )
 
 
@@ -66,19 +73,17 @@ def strategies_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
     return " ".join(told)
 
 
-def loaders_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
-    """That times with loading of two strategies differ for the number of their loader processes too."""
-    loaded = (row for row in headline(rows) if row.scope == END_TO_END)
-    unequal = (row for row in loaded if row.loader_processes != row.other_loader_processes)
-    told = []
-    for pairs in grouped(unequal, lambda row: (row.strategy, row.other_strategy)).values():
-        numbers = {row.gpus: f"{row.loader_processes} and {row.other_loader_processes}" for row in pairs}
-        on_gpus = [f"{both} on {terms.count(gpus)}" for gpus, both in sorted(numbers.items())]
-        told.append(
-            f"With data loading, {pairs[0].strategy} and {pairs[0].other_strategy} have different numbers of loader "
-            f"processes: {listed(on_gpus)}. Their times with loading differ for that too."
-        )
-    return " ".join(told)
+def loaders_compared(times: Iterable[TimesRow], terms: Terms) -> str:
+    """Say that times with loading rest on different numbers of loader processes, where they do."""
+    loaded = [row for row in in_order(headline(times)) if row.scope == END_TO_END and row.loader_processes]
+    processes = {(row.strategy, row.gpus): row.loader_processes for row in loaded}
+    if len(set(processes.values())) < 2:
+        return ""
+    numbers = [f"{name} on {terms.count(gpus)} {number}" for (name, gpus), number in processes.items()]
+    return (
+        f"With data loading, the numbers of loader processes are different: {listed(numbers)}. Speedups and times with "
+        "loading differ for that too."
+    )
 
 
 def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:

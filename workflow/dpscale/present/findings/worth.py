@@ -7,6 +7,7 @@ from math import isfinite
 
 from dpscale.analyse.answer.answer import Answer, is_none_faster, is_one_enough
 from dpscale.analyse.answer.series import COMPUTE
+from dpscale.formulas.deciding import MOST_UNITS
 from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
 from dpscale.present.text.words import Terms, joined, plural
 from dpscale.records.cost import duration
@@ -81,10 +82,18 @@ def _verdict(worth: str, side: str, some: Sequence[AnswerRow], gains: Sequence[A
         return f"{_worth(some, gains, terms)}: {side} than {limit}."
     if worth in (PROBABLY, PROBABLY_NOT):
         is_not = "" if worth == PROBABLY else "not "
-        return f"{named} are probably {is_not}worth it: every {units} gave {side} than {limit}."
+        on_average = ", on average over its runs," if MACHINE in units else ""
+        return f"{named} are probably {is_not}worth it: every {units} gave{on_average} {side} than {limit}."
     if worth == NOT_CONFIRMED:
         return f"{named} gave {side} than {limit}, which is not confirmed."
-    return f"It is not decided whether {named} are worth it: some {units}s gave less than {limit}, some more."
+    on_gpus = [f" with {terms.count(gain.gpus)}" if len(some) > 1 else "" for gain in some]
+    counts = joined(
+        [
+            f"{gain.units_below:,} of {plural(gain.units or 0, units)}{on}"
+            for gain, on in zip(some, on_gpus, strict=True)
+        ]
+    )
+    return f"It is not decided whether {named} are worth it: {counts} gave less than {limit}."
 
 
 def _worth(some: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
@@ -103,8 +112,8 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
     undecided = [row for row in (*answer.several, *answer.loaded) if row.is_decided is False]
     for (unit, command), rows in grouped(undecided, lambda row: (row.unit, row.command)).items():
         if not command:
-            near = f"{unit}s differ too much for a value so near the limit"
-            yield Deciding(f"More {unit}s will probably not decide about {_about(rows, terms)}: {near}")
+            near = f"the value is too near the limit for how much {unit}s differ"
+            yield Deciding(f"To decide about {_about(rows, terms)} would take more than {MOST_UNITS} {unit}s: {near}")
             continue
         aim = "To confirm it for" if all(row.worth == NOT_CONFIRMED for row in rows) else "To decide about"
         wanted = [
@@ -119,6 +128,9 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             else ". On the next one"
         )
         yield Deciding(f"{aim} {'. About '.join(wanted)}{there}", command)
+    if answer.also_missing and any(row.command for row in undecided):
+        cells = plural(answer.also_missing, "missing cell")
+        yield Deciding(f"The command also measures {cells} of other kinds, in a time of their own")
 
 
 def _more(unit: str, row: AnswerRow) -> str:

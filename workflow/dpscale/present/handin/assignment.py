@@ -19,7 +19,7 @@ from dpscale.present.text.words import Terms, ok, scope
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.timing import SpeedupRow, TimesRow
-from dpscale.vocabulary.states import OTHER_RUNS
+from dpscale.vocabulary.states import BORROWED, OTHER_RUNS
 
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
 _WITHOUT_ALLREDUCE = "dp"
@@ -57,7 +57,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
         Grid(
             "table-2",
             "Table 2: computation and communication time",
-            "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, compute scope",
+            "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, at the "
+            "T(1,b) of the same runs, compute scope",
             [
                 _quantity("computation", "compute_s", rows.communication),
                 _quantity("communication", "communication_s", rows.communication),
@@ -67,7 +68,7 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
             "table-3",
             "Table 3: bandwidth utilisation",
             "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the "
-            f"measured bus bandwidth, %, compute scope{remark}",
+            f"measured bus bandwidth, %, at the T(1,b) of the same runs, compute scope{remark}",
             [
                 _quantity("bandwidth", "bandwidth_gb_s", rows.bandwidth),
                 _quantity("utilisation", "utilisation", rows.bandwidth),
@@ -98,4 +99,5 @@ def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
 def _states(row: Timed) -> tuple[str, ...]:
     drifted = ("drift",) if getattr(row, "drifted", None) else ()
     other_runs = (OTHER_RUNS,) if getattr(row, "other_runs", None) else ()
-    return (*(() if row.status == "ok" else (row.status,)), *drifted, *other_runs)
+    borrowed = (BORROWED,) if getattr(row, "borrowed_from", None) else ()
+    return (*(() if row.status == "ok" else (row.status,)), *drifted, *other_runs, *borrowed)

@@ -158,7 +158,8 @@ _TABLES: Sequence[Shown[Any]] = (
     Shown(
         LadderRow,
         "ladder",
-        "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler",
+        "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler, as "
+        "multiples of the step of one {device} in the same job, times t(1,b) of the timing jobs",
         cells={"adds": lambda row: row.adds or "one alone"},
     ),
     Shown(
