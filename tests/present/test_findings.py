@@ -147,9 +147,7 @@ CASES = [
         scaling.loaders_compared,
         "times",
         with_loaders(8, 2),
-        [
-            ["loader processes are different: dp on 4 GPUs 2, ddp on 4 GPUs 8. Speedups and times with loading"],
-        ],
+        ["loader processes are different: dp on 4 GPUs 2, ddp on 4 GPUs 8. Speedups and times with loading"],
         with_loaders(2, 2),
     ),
     Case(
