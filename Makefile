@@ -154,7 +154,7 @@ lint: $(READY)-dev  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/python workflow/lint.py config/config.yaml config/laptop.yaml
 
-format: $(READY)-dev  ## Format the code, and make the tables of config/README.md anew
+format: $(READY)-dev  ## Format the code, and make tables in documents anew
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
