@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isclose, nan
+from math import isclose, isnan, nan
 from typing import Any
 
 from dpscale.analyse.timing.blocks import Block, OneGpu, OneGpuJob, Timed, blocks_of, one_gpu_times
@@ -251,7 +251,7 @@ class Comparison:
     @property
     def drift(self) -> float:
         """The largest drift of its blocks, NaN where none is known."""
-        return max((block.drift for block in self.blocks if block.drift == block.drift), key=abs, default=nan)
+        return max((block.drift for block in self.blocks if not isnan(block.drift)), key=abs, default=nan)
 
     @property
     def drifted(self) -> int:
