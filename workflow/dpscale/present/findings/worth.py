@@ -36,11 +36,11 @@ class Deciding:
 
 def gains_said(gains: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 GPUs are 1.78 times as fast as 1 (1.66 to 1.90 on 2 machines) and 4 GPUs 3.65 times [3.49, 3.82]`."""
-    parts = [f"{terms.count(row.gpus)} {value_of(row.speedup, MULTIPLES)} times{_how_sure(row)}" for row in gains]
-    first = gains[0]
-    parts[0] = (
-        f"{terms.count(first.gpus)} are {value_of(first.speedup, MULTIPLES)} times as fast as 1{_how_sure(first)}"
-    )
+    parts = []
+    for row in gains:
+        verb, than_one = (" are", " as fast as 1") if row is gains[0] else ("", "")
+        times = f"{value_of(row.speedup, MULTIPLES)} times{than_one}{_how_sure(row)}"
+        parts.append(f"{terms.count(row.gpus)}{verb} {times}")
     return joined(parts)
 
 
