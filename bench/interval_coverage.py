@@ -205,7 +205,7 @@ def _with_intervals(study: NDArray[np.float64], borrow: bool) -> list[Figure]:
     """The speedups of a study of the shape (configurations, servers)."""
     figures = [estimate_of_blocks({OnServer("run", server): s for server, s in enumerate(row)}) for row in study]
     return [
-        interval_of_two(figure, uneven=borrow, others=[*figures[:number], *figures[number + 1 :]])
+        interval_of_two(figure, uneven=borrow, lent=[*figures[:number], *figures[number + 1 :]])
         for number, figure in enumerate(figures)
     ]
 

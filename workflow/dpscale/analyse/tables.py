@@ -50,7 +50,7 @@ _ASKED = Asked()
 
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
-    """All tables of a study, stage by stage, each of what those before it made; pure."""
+    """Return all tables of a study, stage by stage, each of what those before it made; pure."""
     network = collected.network
     environments = environments_of(collected.records)
     records = placed(collected.records, environments)
@@ -62,17 +62,18 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
 
     planned = plan(study, collected.largest)
     missing = missing_rows(planned.all_cells, collected)
-    own = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
-    points, others = with_further_scopes(study, own, variants_of(study, varied, missing))
-    variants = beside_base(study, points, others)
+    own_points = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
+    points, with_other_settings = with_further_scopes(study, own_points, variants_of(study, varied, missing))
+    variants = beside_base(study, points, with_other_settings)
     compared = list(compared_points(study, points))
     times = [times_row(study, point, network) for point in points.values()]
 
     collectives = list(collectives_rows(swept, network))
-    inferred = [one.weak for one in points.values() if one.scope == "compute" and one.configuration.gpus > 1]
-    communication = [communication_row(one, steps, network, collectives) for one in inferred]
+    inferred = [point.weak for point in points.values() if point.scope == "compute" and point.configuration.gpus > 1]
+    communication = [communication_row(comparison, steps, network, collectives) for comparison in inferred]
     bandwidth = [
-        bandwidth_row(study, one, row, network, collectives) for one, row in zip(inferred, communication, strict=True)
+        bandwidth_row(study, comparison, row, network, collectives)
+        for comparison, row in zip(inferred, communication, strict=True)
     ]
     held_out, forecast = forecasts(study, network, times, collectives)
     tables = Tables(
@@ -86,7 +87,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         frontier=list(frontier_rows(trained)),
         twins=list(twin_rows(study, trained)),
         times=times,
-        speedup=[speedup_row(series, one) for series, one in compared],
+        speedup=[speedup_row(series, comparison) for series, comparison in compared],
         runs=[*run_rows(points.values()), *_runs_of_variants(variants)],
         blocks=list(block_rows(compared)),
         variants=list(variant_rows(variants, network)),
@@ -104,7 +105,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
 
 
 def _runs_of_variants(variants: Sequence[Variant]) -> Iterator[RunsRow]:
-    """Without those under the study's own settings, which are told for themselves."""
+    """Yield the runs of the variants, without those under the study's own settings, which stand for themselves."""
     for variant in variants:
         if variant.name != BASE:
             yield from run_rows(variant.points.values(), variant.name)

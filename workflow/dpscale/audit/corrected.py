@@ -13,24 +13,23 @@ from dpscale.formulas.rounded import Rounded
 
 
 def clock_of(published: Published, outcome: Found | None) -> Clock:
-    """The set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
-    of_table, *others = clocks(published)
-    return next((clock for clock in others if outcome and clock.total.choices[0] in outcome.choices), of_table)
+    """Return the set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
+    of_table, *further = clocks(published)
+    return next((clock for clock in further if outcome and clock.total.choices[0] in outcome.choices), of_table)
 
 
 def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
-    """Every figure of every cell with several GPUs; or why it cannot be recomputed.
+    """Return every figure of every cell with several GPUs; or why it cannot be recomputed.
 
     Speedups follow from other times than communication where authors have several clocks.
     """
-    published, found = reading.published, dict[Cell, Rounded | str]()
+    published, figures = reading.published, dict[Cell, Rounded | str]()
     for quantity in _FIGURES:
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
         times = clock_of(published, reading.found.get("speedup" if of_speedup else "communication_s"))
-        found |= {
-            (quantity, at): _figure_of_its_runs(quantity, published, times, at) for at in several(published.places)
-        }
-    return found
+        for place in several(published.places):
+            figures[quantity, place] = _figure_of_its_runs(quantity, published, times, place)
+    return figures
 
 
 def _figure_of_its_runs(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded | str:
@@ -41,17 +40,17 @@ def _figure_of_its_runs(quantity: str, published: Published, times: Clock, place
 
 
 def figure(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded | str:
-    """A figure under the definitions; or what is missing from what was printed."""
+    """Return a figure under the definitions; or what is missing from what was printed."""
     needs = {"images_per_s": [times.total], "compute_s": [times.one_gpu]}.get(quantity, [times.one_gpu, times.total])
     if published.global_batch(place) > published.dataset_images:
         return f"capped: N*b > {published.dataset_images} images, no full step"
     seconds = {time: time.at(published, place) for time in needs}
-    missing = [time.formula for time, known in seconds.items() if known is None]
+    missing = [time.formula for time, printed in seconds.items() if printed is None]
     return f"{missing[0]} was not printed" if missing else _FIGURES[quantity](published, place, *seconds.values())
 
 
 def _bandwidth_gb_s(published: Published, place: Spot, one_gpu_s: Rounded, total_s: Rounded) -> Rounded | str:
-    """Bytes of all steps of an epoch over the communication time."""
+    """Return the bytes of all steps of an epoch over the communication time, in GB/s; or why they have no quotient."""
     if published.parameters_trained is None:
         return "the number of parameters trained is not given"
     communication_s = scaling.communication_s(one_gpu_s, total_s, place.gpus)
@@ -66,10 +65,10 @@ def _bandwidth_gb_s(published: Published, place: Spot, one_gpu_s: Rounded, total
 
 # In the order in which a reader wants them.
 _FIGURES: Mapping[str, Callable[..., Rounded | str]] = {
-    "speedup": lambda study, at, one, total: scaling.speedup(one, total),
-    "efficiency": lambda study, at, one, total: scaling.efficiency(scaling.speedup(one, total), at.gpus),
+    "speedup": lambda study, at, one_gpu, total: scaling.speedup(one_gpu, total),
+    "efficiency": lambda study, at, one_gpu, total: scaling.efficiency(scaling.speedup(one_gpu, total), at.gpus),
     "images_per_s": lambda study, at, total: study.dataset_images / total,
-    "compute_s": lambda study, at, one: scaling.compute_s(one, at.gpus),
-    "communication_s": lambda study, at, one, total: scaling.communication_s(one, total, at.gpus),
+    "compute_s": lambda study, at, one_gpu: scaling.compute_s(one_gpu, at.gpus),
+    "communication_s": lambda study, at, one_gpu, total: scaling.communication_s(one_gpu, total, at.gpus),
     "bandwidth": _bandwidth_gb_s,
 }

@@ -25,7 +25,7 @@ ByCheck = Mapping[tuple[str, str], tuple[int, Sequence[str]]]
 
 
 def verdict_of(reading: Reading, quantity: str) -> str:
-    """Of a column: what all of its figures are; or that its convention gives all but a few."""
+    """Return the state of a column: that of all its figures; or that its convention gives all but a few."""
     states = {verdict.state for verdict in reading.of(quantity).values()}
     if states <= {EXPLAINED, UNKNOWN}:
         return EXPLAINED if EXPLAINED in states else UNKNOWN
@@ -35,69 +35,71 @@ def verdict_of(reading: Reading, quantity: str) -> str:
 
 
 def sentence(reading: Reading, quantity: str) -> str:
-    """The outcome for a quantity: its convention, and what supports it. Warnings say which cells it does not give."""
-    found, name = reading.found[quantity], NAMES[quantity]
-    cells = len(several(found.checkable))
-    if verdict_of(reading, quantity) == UNKNOWN and not found.match:
+    """Return the outcome for a quantity in words: its convention, and what supports it. Warnings say which cells it
+    does not give."""
+    outcome, name = reading.found[quantity], NAMES[quantity]
+    cells = len(several(outcome.checkable))
+    if verdict_of(reading, quantity) == UNKNOWN and not outcome.match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
         return f"The {name} cannot be checked: {listed([*reasons])}."
-    if quantity == "utilisation_percent" and found.factor:
+    if quantity == "utilisation_percent" and outcome.factor:
         # Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one.
-        link = f"{number((100 / found.factor).value)} {reading.published.bandwidth_unit or 'GB/s'}"
+        link = f"{number((100 / outcome.factor).value)} {reading.published.bandwidth_unit or 'GB/s'}"
         return f"The utilisation is the bandwidth as printed over a link of {link}, in all {cells} cells."
-    if not found.match:
-        all_of = f", {number(found.factor.value)} times what the times give in all cells" if found.factor else ""
-        return f"No convention of the {found.tried:,} tried gives the {name}{all_of}."
-    where = f"in {found.match.supporting} of {cells} cells" if found.best else "with times of another run"
-    chance = f"; chance alone would do as well in {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else ""
-    clock = f", of the clock {clock_of(reading.published, found).name}" if reading.published.other_clocks else ""
-    differences = "; ".join(found.match.convention.words(OTHER, WRONG))
+    if not outcome.match:
+        all_of = f", {number(outcome.factor.value)} times what the times give in all cells" if outcome.factor else ""
+        return f"No convention of the {outcome.tried:,} tried gives the {name}{all_of}."
+    where = f"in {outcome.match.supporting} of {cells} cells" if outcome.best else "with times of another run"
+    chance = (
+        f"; chance alone would do as well in {outcome.chance * 100:.1g} % of cases" if outcome.chance >= 1e-6 else ""
+    )
+    clock = f", of the clock {clock_of(reading.published, outcome).name}" if reading.published.other_clocks else ""
+    differences = "; ".join(outcome.match.convention.words(OTHER, WRONG))
     defined = f"not as defined here ({differences})" if differences else "as defined here"
-    is_cut = ", digits cut, not rounded" if found.match.is_cut else ""
-    return f"The {name} is {found.match.convention.formula}{clock}, {defined}{is_cut}, {where}{chance}."
+    is_cut = ", digits cut, not rounded" if outcome.match.is_cut else ""
+    return f"The {name} is {outcome.match.convention.formula}{clock}, {defined}{is_cut}, {where}{chance}."
 
 
 def remarks(reading: Reading) -> Iterator[tuple[str, str]]:
-    """Verdict and sentence of what else there is to say."""
+    """Yield verdict and sentence of what else there is to say."""
     published = reading.published
     if published.assumed:
         yield "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
     if count := sum(map(len, published.of_other_runs.values())):
         figures = f"{count} figure{'s' if count > 1 else ''} of other runs than these"
         yield "left out", f"Not held against the times: {figures}, as the table says."
-    for what in published.left_out:
-        yield "left out", f"{what}."
+    for omission in published.left_out:
+        yield "left out", f"{omission}."
     if published.gpu and not published.chip and not published.peak_tflop_s:
         unknown = f"{published.gpu} is not known here. Give --peak TFLOP/s."
         yield "not compared", f"Times are not compared with the peak of the GPU: {unknown}"
 
 
 def answer(tables: AuditTables) -> str:
-    """What is wrong, in one sentence with the column, the cell and the numbers; how many more are; and how many were
-    checked."""
+    """Say what is wrong, in one sentence with the column, the cell and the numbers; how many more are; and how many
+    were checked."""
     worst = worst_by_cell(tables.audit_warnings)
     faults = [row for row in tables.audit_warnings if row.severity != LOOK]
     looks = sum(severity == LOOK for severity in worst.values())
-    said = []
+    sentences = []
     if faults:
         first = min(faults, key=lambda row: SEVERITIES.index(row.severity))
-        said.append(f"{_with_numbers(tables, first)}.")
-        others = [cell for cell, severity in worst.items() if severity != LOOK and cell != cell_of(first)]
-        names = dict.fromkeys(name_of(name) for name, *_ in others)
-        if others:
-            said.append(
-                f"{len(others)} more figure{'s are' if len(others) > 1 else ' is'} in question: {listed([*names], 4)}."
-            )
+        sentences.append(f"{_with_numbers(tables, first)}.")
+        further = [cell for cell, severity in worst.items() if severity != LOOK and cell != cell_of(first)]
+        names = dict.fromkeys(name_of(name) for name, *_ in further)
+        if further:
+            figures = f"{len(further)} more figure{'s are' if len(further) > 1 else ' is'}"
+            sentences.append(f"{figures} in question: {listed([*names], 4)}.")
     if looks:
         of_look = next(row for row in tables.audit_warnings if worst[cell_of(row)] == LOOK)
         first_look = "" if faults else f": {_with_numbers(tables, of_look)}"
-        said.append(f"{looks} {'are' if looks > 1 else 'is'} worth a look{first_look}.")
-    return " ".join([*said, _checked(tables, bool(said))])
+        sentences.append(f"{looks} {'are' if looks > 1 else 'is'} worth a look{first_look}.")
+    return " ".join([*sentences, _checked(tables, bool(sentences))])
 
 
 def _checked(tables: AuditTables, is_more: bool) -> str:
-    """How many figures with several GPUs are explained, how many of these by other definitions than those here, and how
-    many could not be checked."""
+    """Say how many figures with several GPUs are explained, how many of these by other definitions than those here, and
+    how many could not be checked."""
     figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
     explained = [row for row in figures if row.verdict == EXPLAINED]
     faulty = {cell_of(row) for row in tables.audit_warnings if row.severity != LOOK}
@@ -112,31 +114,31 @@ def _checked(tables: AuditTables, is_more: bool) -> str:
 
 
 def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
-    """By severity and check, the worst first: how many cells fail it, and what is said of them. What many share is said
-    once, and of many others the first."""
-    found = {}
+    """Return by severity and check, the worst first, how many cells fail it, and what is said of them. What many share
+    is said once, and of many others the first."""
+    details = {}
     for check, group in grouped(warnings, lambda row: (row.severity, row.check)).items():
-        said = []
-        for detail, (first, *others) in grouped(group, lambda row: row.detail).items():
-            where = f"{detail} ({len(others) + 1} cells)" if others else ""
-            said.append(where or f"{place_words(Spot(first.batch_per_gpu, first.gpus))}: {detail}")
-        more = [f"and {len(said) - _CELLS_SHOWN} more cells"] if len(said) > _CELLS_SHOWN else []
-        found[check] = len(group), [*said[:_CELLS_SHOWN], *more]
-    return dict(sorted(found.items(), key=lambda entry: SEVERITIES.index(entry[0][0])))
+        lines = []
+        for detail, alike in grouped(group, lambda row: row.detail).items():
+            place = place_words(Spot(alike[0].batch_per_gpu, alike[0].gpus))
+            lines.append(f"{detail} ({len(alike)} cells)" if len(alike) > 1 else f"{place}: {detail}")
+        more = [f"and {len(lines) - _CELLS_SHOWN} more cells"] if len(lines) > _CELLS_SHOWN else []
+        details[check] = len(group), [*lines[:_CELLS_SHOWN], *more]
+    return dict(sorted(details.items(), key=lambda entry: SEVERITIES.index(entry[0][0])))
 
 
 def cell_of(row: AuditRow | AuditWarningsRow) -> tuple[str, int, int]:
-    """Quantity, batch and GPUs."""
+    """Return the quantity, batch and GPUs of a row."""
     return row.quantity, row.batch_per_gpu, row.gpus
 
 
 def name_of(quantity: str) -> str:
-    """Of a column, times too."""
+    """Return the name of a column, of times too."""
     return NAMES.get(quantity, "epoch time")
 
 
 def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, int], str]:
-    """The worst severity of what is said about a cell."""
+    """Return the worst severity of what is said about a cell."""
     return {
         cell: min((row.severity for row in group), key=SEVERITIES.index)
         for cell, group in grouped(warnings, cell_of).items()
@@ -163,7 +165,7 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
 
 
 def summary(record: Mapping[str, Any]) -> str:
-    """A record of an audit in a few lines for the terminal."""
+    """Return a record of an audit in a few lines for the terminal."""
     lines, tables = [f"{record['id']}: {record['title']}", f"  {record['answer']}"], rows([record])
     for row in tables.audit_findings:
         if row.conventions_tried is not None:
@@ -173,6 +175,6 @@ def summary(record: Mapping[str, Any]) -> str:
             lines.append(f"  {NAMES[row.quantity]:19}  {row.verdict:18} {cells:>13}  {formula}")
     for (severity, check), (count, of_check) in by_check(tables.audit_warnings).items():
         lines.append(f"  {severity}: {check} ({count})")
-        lines += [f"    {said}" for said in of_check if severity != LOOK]
+        lines += [f"    {detail}" for detail in of_check if severity != LOOK]
     lines += [f"  note: {row.sentence}" for row in tables.audit_findings if row.verdict in ("assumed", "left out")]
     return "\n".join(fill(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) for line in lines)

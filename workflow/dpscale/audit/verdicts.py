@@ -1,4 +1,4 @@
-"""What every printed figure turned out to be."""
+"""The verdict of every printed figure: explained, of another run, not explained, or not checkable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Cell = tuple[str, Spot]
 
 @dataclass(frozen=True)
 class FigureVerdict:
-    """Of a figure: one of these states, what its column's convention gives, and a clause on why."""
+    """The verdict of a figure: one of these states, what its column's convention gives, and a clause on why."""
 
     state: str
     given: Rounded | None = None
@@ -45,7 +45,7 @@ class Reading:
 
 
 def read(published: Published) -> Reading:
-    """A study, its times and each of its columns rounded or cut, whichever explains more."""
+    """Return a study, its times and each of its columns rounded or cut, whichever explains more."""
     reading = _read(published)
     if all(verdict.state in (EXPLAINED, UNKNOWN) for verdict in reading.verdicts.values()):
         return reading
@@ -68,13 +68,13 @@ def _read(published: Published) -> Reading:
     return Reading(published, found, verdicts)
 
 
-def _verdict(published: Published, found: Found, place: Spot, others: Mapping[Cell, FigureVerdict]) -> FigureVerdict:
+def _verdict(published: Published, found: Found, place: Spot, verdicts: Mapping[Cell, FigureVerdict]) -> FigureVerdict:
     if found.quantity == "utilisation_percent" and not published.bus_gb_s:
         return _of_a_link(found, place)
     given, printed = found.reference.values.get(place), published.quantities[found.quantity][place].interval
     match = found.best
     if match and place in match.agreeing:
-        return _through(match.convention, place, others) or FigureVerdict(EXPLAINED, given, match.convention.formula)
+        return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.formula)
     if place in found.method.agreeing:
         return FigureVerdict(EXPLAINED, found.method.values[place], "as defined here")
     if found.unsure and place in found.unsure.agreeing:
@@ -94,8 +94,11 @@ def _verdict(published: Published, found: Found, place: Spot, others: Mapping[Ce
 
 
 def _is_near(published: Published, found: Found, place: Spot, printed: Rounded) -> bool:
-    """Within two percent of what its column's convention gives; or, where it is not the only one apart, of times that
-    near: a single cell is misprinted rather than of another run."""
+    """Whether a figure is near enough to be of another run.
+
+    It lies within two percent of what its column's convention gives; or, where it is not the only one apart, of times
+    that near: a single cell is misprinted rather than of another run.
+    """
     given = found.reference.values[place]
     more = _NEAR * abs(given.value)
     if Rounded(given.value, given.low - more, given.high + more).meets(printed):
@@ -106,10 +109,10 @@ def _is_near(published: Published, found: Found, place: Spot, printed: Rounded) 
     return bool(near and near.meets(printed))
 
 
-def _through(convention: Convention, place: Spot, others: Mapping[Cell, FigureVerdict]) -> FigureVerdict | None:
-    """A figure that follows from printed ones is explained where these are."""
+def _through(convention: Convention, place: Spot, verdicts: Mapping[Cell, FigureVerdict]) -> FigureVerdict | None:
+    """Return the verdict of a figure that follows from printed ones which are not explained; None where they are."""
     for name in convention.form.through:
-        verdict = others.get((name, place))
+        verdict = verdicts.get((name, place))
         if verdict and verdict.state != EXPLAINED:
             state = ANOTHER_RUN if verdict.state == ANOTHER_RUN else UNKNOWN
             return FigureVerdict(
@@ -119,7 +122,8 @@ def _through(convention: Convention, place: Spot, others: Mapping[Cell, FigureVe
 
 
 def _of_a_link(found: Found, place: Spot) -> FigureVerdict:
-    """Percent over bandwidth is 100 over the bandwidth of a link, in all cells or in those of as many GPUs."""
+    """Return the verdict of a utilisation: percent over bandwidth is 100 over the bandwidth of a link, in all cells or
+    in those of as many GPUs."""
     values = found.method.values
     alike = [(found.method.printed[at], values[at]) for at in values if at.gpus == place.gpus]
     factor = found.factor or common_factor(alike, fewest=2)

@@ -34,7 +34,7 @@ BEYOND, WITHIN, UNDECIDED = "yes", "no", "undecided"
 def compared_groups(
     first: Iterable[RunsRow], second: Iterable[RunsRow], name: str, tolerance: float = nan
 ) -> Iterator[ComparedGroupsRow]:
-    """A row for every group that one of two studies has; `name` is that of the second.
+    """Yield a row for every group that one of two studies has; `name` is that of the second.
 
     `change` is the second study's epoch time over the first's, less 1. Where there is a `tolerance`, `beyond_tolerance`
     says whether the whole interval of the change lies above it, or that of one batch; or none of it; or neither.
@@ -43,7 +43,7 @@ def compared_groups(
     for group in sorted({*of_first, *of_second}):
         runs = of_first.get(group), of_second.get(group)
         row, at_batches = _row(*runs), _at_batches(*runs)
-        beyond_at = [batch for batch, change_there in at_batches.items() if change_there.is_above(tolerance)]
+        beyond_at = [batch for batch, change_at in at_batches.items() if change_at.is_above(tolerance)]
         strategy, gpus, scope = group
         yield replace(
             row,
@@ -60,22 +60,22 @@ def compared_groups(
 
 
 def _at_batches(first: Runs | None, second: Runs | None) -> dict[int, Figure]:
-    """The change at every batch of the group alone, with the 95 % intervals that hold for all of them at once."""
+    """Return the change at every batch of the group alone, with the 95 % intervals that hold for all of them at
+    once."""
     if first is None or second is None:
         return {}
     batches = _pooled_batches(first, second)
-    found = {}
+    changes = {}
     for batch in batches:
-        figures = [_figures_of_runs(runs, [batch]) for runs in (first, second)]
-        estimates = [estimate_of_blocks(figure) for figure in figures]
-        units = min(len(units_of(estimate.blocks)) for estimate in estimates)
-        alone = change(*estimates).map(lambda change_there: change_there + 1)
-        found[batch] = best_of(alone, len(batches), units).map(lambda times: times - 1)
-    return found
+        epochs = [estimate_of_blocks(_figures_of_runs(runs, [batch])) for runs in (first, second)]
+        units = min(len(units_of(epoch.blocks)) for epoch in epochs)
+        times_as_long = change(*epochs).map(lambda change_at: change_at + 1)
+        changes[batch] = best_of(times_as_long, len(batches), units).map(lambda times: times - 1)
+    return changes
 
 
 def _with_outcome(at_batches: Mapping[int, Figure], wanted: str) -> list[int]:
-    return [batch for batch, found in at_batches.items() if outcome(found, SLOWER, FASTER) == wanted]
+    return [batch for batch, change_at in at_batches.items() if outcome(change_at, SLOWER, FASTER) == wanted]
 
 
 def _groups(rows: Iterable[RunsRow]) -> dict[tuple[str, int, str], Runs]:
@@ -96,36 +96,37 @@ def _row(first: Runs | None, second: Runs | None) -> ComparedGroupsRow:
     if not batches:
         return ComparedGroupsRow(status=NO_BATCH)
     figures = [_figures_of_runs(runs, batches) for runs in (first, second)]
-    found = change(*map(estimate_of_blocks, figures)) if all(figures) else UNKNOWN
+    pooled_change = change(*map(estimate_of_blocks, figures)) if all(figures) else UNKNOWN
     return ComparedGroupsRow(
-        status="ok" if found.is_known else NO_RUN,
+        status="ok" if pooled_change.is_known else NO_RUN,
         batches=_listed(batches),
         batches_left_out=_listed({*_batches(first), *_batches(second)}.difference(batches)),
         first_runs=len(figures[0]),
         second_runs=len(figures[1]),
-        change=found,
-        outcome=outcome(found, SLOWER, FASTER),
+        change=pooled_change,
+        outcome=outcome(pooled_change, SLOWER, FASTER),
     )
 
 
 def _batches(runs: Runs) -> list[int]:
-    """Of every run, one after the other."""
+    """Return the batches of every run, one run after the other: a batch is there as often as runs have it."""
     return [batch for times in runs.values() for batch in times]
 
 
 def _pooled_batches(first: Runs, second: Runs) -> list[int]:
-    """The batches that both studies have runs enough of for an interval; where there is none, all that both have.
+    """Return the batches that both studies have runs enough of for an interval; where there is none, all that both
+    have.
 
-    What the runs took decides nothing here.
+    The times of the runs decide nothing here.
     """
-    runs_at = [_batches(runs) for runs in (first, second)]
-    common = set.intersection(*map(set, runs_at))
-    enough = [batch for batch in common if all(found.count(batch) > 1 for found in runs_at)]
+    of_first, of_second = _batches(first), _batches(second)
+    common = {*of_first} & {*of_second}
+    enough = [batch for batch in common if of_first.count(batch) > 1 and of_second.count(batch) > 1]
     return sorted(enough or common)
 
 
 def _figures_of_runs(runs: Runs, batches: Sequence[int]) -> dict[OnServer, float]:
-    """The geometric mean over the batches, of runs that have all of them."""
+    """Return the geometric mean over the batches, of runs that have all of them."""
     return {
         run: float(np.exp(np.log([times[batch] for batch in batches]).mean()))
         for run, times in runs.items()

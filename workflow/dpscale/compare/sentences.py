@@ -20,31 +20,38 @@ _GROUPS_NAMED = 6
 
 
 def groups_in_order(groups: Iterable[ComparedGroupsRow]) -> list[ComparedGroupsRow]:
-    """As people read them: by scope, then strategy and devices."""
+    """Return groups as people read them: by scope, then strategy and devices."""
     return sorted(groups, key=lambda row: (row.scope, rank(row.strategy), row.gpus))
 
 
 def answers(pair: Pair, terms: Terms) -> list[str]:
-    """By scope, which groups are faster and which slower, the largest changes first, and which show no difference; then
-    which are not compared."""
-    scopes = grouped(groups_in_order(pair.groups), lambda row: row.scope)
-    found = [said for name, rows in scopes.items() for said in _of_scope(pair, f"in the {scope(name)}", rows, terms)]
-    return [*(found or [f"{pair.study} and {pair.first} have no epoch time in common."]), *_not_compared(pair, terms)]
+    """Say, by scope, which groups are faster and which slower, the largest changes first, and which show no difference;
+    then which are not compared."""
+    sentences: list[str] = []
+    for name, rows in grouped(groups_in_order(pair.groups), lambda row: row.scope).items():
+        sentences.extend(_outcomes(pair, f"in the {scope(name)}", rows, terms))
+    if not sentences:
+        sentences = [f"{pair.study} and {pair.first} have no epoch time in common."]
+    return [*sentences, *_not_compared(pair, terms)]
 
 
-def _of_scope(pair: Pair, where: str, rows: Sequence[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
-    for outcome, (sentence, told) in _SAID.items():
-        some = sorted((row for row in rows if row.outcome == outcome), key=lambda row: -abs(row.change.value))
-        named = listed([f"{terms.group(row)} {told(row)}{_at_batches(row)}" for row in some], _GROUPS_NAMED, "; ")
-        if some:
-            yield f"{sentence.format(study=pair.study, first=pair.first, where=where)}: {named}."
+def _outcomes(pair: Pair, where: str, rows: Sequence[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
+    """Yield a sentence for every outcome that groups of a scope have, with these groups."""
+    for outcome, (sentence, how_much) in _SAID.items():
+        alike = sorted((row for row in rows if row.outcome == outcome), key=lambda row: -abs(row.change.value))
+        named = [f"{terms.group(row)} {how_much(row)}{_at_batches(row)}" for row in alike]
+        if named:
+            beginning = sentence.format(study=pair.study, first=pair.first, where=where)
+            yield f"{beginning}: {listed(named, _GROUPS_NAMED, '; ')}."
 
 
 def _at_batches(row: ComparedGroupsRow) -> str:
     """` (at batches 512 and 2,048 alone faster)`: where single batches show other than all of them together."""
-    found = ((FASTER, row.faster_at), (SLOWER, row.slower_at))
-    told = [f"{_batches(batches)} alone {word}" for word, batches in found if batches and word != row.outcome]
-    return f" ({', '.join(told)})" if told else ""
+    by_outcome = ((FASTER, row.faster_at), (SLOWER, row.slower_at))
+    departures = [
+        f"{_batches(batches)} alone {word}" for word, batches in by_outcome if batches and word != row.outcome
+    ]
+    return f" ({', '.join(departures)})" if departures else ""
 
 
 def _batches(batches: str) -> str:
@@ -91,18 +98,19 @@ _SAID: Mapping[str, tuple[str, Callable[[ComparedGroupsRow], str]]] = {
 
 
 def short(row: ComparedGroupsRow) -> str:
-    """What a line of a chart says of its group."""
+    """Return the words that a line of a chart says of its group."""
     return f"{_by_how_much(row)} {row.outcome}" if row.outcome in (FASTER, SLOWER) else row.outcome
 
 
 def heading(groups: Sequence[ComparedGroupsRow]) -> str:
-    """`2 of 5 groups slower, 0 faster`: of the groups that both have."""
+    """Return `2 of 5 groups slower, 0 faster`: of the groups that both have."""
     counts = Counter(row.outcome for row in groups)
     return f"{counts[SLOWER]} of {plural(len(groups), 'group')} {SLOWER}, {counts[FASTER]} {FASTER}"
 
 
 def guard(groups: Iterable[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
-    """Which groups are slower by more than is tolerated, and of which it is undecided; nothing where nobody asked."""
+    """Say which groups are slower by more than is tolerated, and of which it is undecided; nothing where nobody
+    asked."""
     asked = [row for row in groups_in_order(groups) if row.beyond_tolerance]
     if not asked:
         return
@@ -115,7 +123,7 @@ def guard(groups: Iterable[ComparedGroupsRow], terms: Terms) -> Iterator[str]:
 
 
 def _beyond(row: ComparedGroupsRow, terms: Terms) -> str:
-    """By how much over all batches; at which batches where these alone show it."""
+    """Say by how much a group is slower over all batches; at which batches where these alone show it."""
     is_over_all = row.change.is_above(row.tolerance)
     return f"{_place(row, terms)} {f'by {_by_how_much(row)}' if is_over_all else _batches(row.beyond_at)}"
 
@@ -131,14 +139,14 @@ def operation(row: ComparedFiguresRow) -> str:
 
 
 def tally(subject: Subject, rows: Sequence[ComparedFiguresRow]) -> str:
-    """How often the figure that speaks for a table came to which outcome: `Speedup: higher in 2 of 8.`"""
-    told = [row for row in rows if row.quantity == subject.quantities[0] and row.outcome]
-    if not told:
+    """Say how often the figure that speaks for a table came to which outcome: `Speedup: higher in 2 of 8.`"""
+    compared = [row for row in rows if row.quantity == subject.quantities[0] and row.outcome]
+    if not compared:
         return f"{subject.noun}: nothing that both have."
-    counts = Counter(row.outcome for row in told)
+    counts = Counter(row.outcome for row in compared)
     words = (subject.above, subject.below, NO_DIFFERENCE, NO_INTERVAL)
     parts = ", ".join(f"{word} in {counts[word]:,}" for word in words if counts[word])
-    return f"{subject.noun}: {parts} of {len(told):,}."
+    return f"{subject.noun}: {parts} of {len(compared):,}."
 
 
 def effect(row: ComparedFiguresRow) -> str:

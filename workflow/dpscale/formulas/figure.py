@@ -42,12 +42,12 @@ class Figure:
 
     @classmethod
     def of(cls, value: float, low: float = math.nan, high: float = math.nan) -> "Figure":
-        """With a 95 % interval, where both ends are known."""
+        """Return a figure with a 95 % interval, where both ends are known."""
         return cls(value, low, high, "interval" if math.isfinite(low) and math.isfinite(high) else "none")
 
     @property
     def interval(self) -> tuple[float, float]:
-        """What `kind` says, or (nan, nan)."""
+        """The two ends, (nan, nan) where there are none; `kind` says what they are."""
         return self.low, self.high
 
     @property
@@ -56,7 +56,7 @@ class Figure:
 
     @property
     def has_interval(self) -> bool:
-        """Over servers, or over the runs of one machine."""
+        """Whether it has a 95 % interval: over servers, or over the runs of one machine."""
         return self.kind in ("interval", "one machine") and all(map(math.isfinite, (self.value, self.low, self.high)))
 
     @property
@@ -71,28 +71,28 @@ class Figure:
 
     @property
     def sure(self) -> "Figure":
-        """Of no block, with its 95 % interval, or the values of two, if it has them."""
+        """The figure of no block, with its 95 % interval, or the values of two, if it has them."""
         has_ends = self.has_interval or self.is_of_two
         return Figure(self.value, self.low, self.high, self.kind) if has_ends else Figure(self.value)
 
     def is_above(self, limit: float) -> bool:
-        """Whether its whole interval is."""
+        """Whether its whole interval lies above the limit."""
         return self.has_interval and self.low > limit
 
     def is_below(self, limit: float) -> bool:
-        """Whether its whole interval is."""
+        """Whether its whole interval lies below the limit."""
         return self.has_interval and self.high < limit
 
     def holds(self, limit: float) -> bool:
         """Whether the limit lies in its interval: on neither side surely."""
         return self.has_interval and self.low <= limit <= self.high
 
-    def exceeds(self, other: "Figure") -> bool:
-        """Whether its whole interval lies above the whole interval of the other."""
-        return self.has_interval and other.has_interval and self.low > other.high
+    def exceeds(self, lower: "Figure") -> bool:
+        """Whether its whole interval lies above the whole interval of `lower`."""
+        return self.has_interval and lower.has_interval and self.low > lower.high
 
     def map(self, function: Callable[[float], float]) -> "Figure":
-        """A monotone function of all that is known of it, block by block too."""
+        """Return a monotone function of all that is known of it, block by block too."""
         low, high = function(self.low), function(self.high)
         low, high = (high, low) if low > high else (low, high)
         blocks = {block: function(value) for block, value in self.blocks.items()}
@@ -102,24 +102,25 @@ class Figure:
 UNKNOWN = Figure()
 
 
-def less(figure: Figure, other: Figure) -> Figure:
-    """`figure` minus `other`, of which it is independent, from the intervals alone (Zou and Donner 2008).
+def less(figure: Figure, subtracted: Figure) -> Figure:
+    """Return `figure` minus `subtracted`, of which it is independent, from the intervals alone (Zou and Donner 2008).
 
     Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
     Without both intervals there is none, and over the runs of one machine it is where either is.
     """
-    value = figure.value - other.value
-    if not (figure.has_interval and other.has_interval):
+    value = figure.value - subtracted.value
+    if not (figure.has_interval and subtracted.has_interval):
         return Figure(value)
-    down = np.hypot(figure.value - figure.low, other.high - other.value)
-    up = np.hypot(figure.high - figure.value, other.value - other.low)
-    kind: Kind = "one machine" if figure.is_one_machine or other.is_one_machine else "interval"
+    down = np.hypot(figure.value - figure.low, subtracted.high - subtracted.value)
+    up = np.hypot(figure.high - figure.value, subtracted.value - subtracted.low)
+    kind: Kind = "one machine" if figure.is_one_machine or subtracted.is_one_machine else "interval"
     return Figure(value, float(value - down), float(value + up), kind)
 
 
-def ratio(figure: Figure, other: Figure) -> Figure:
-    """`figure` over `other`: the difference of their logarithms. NaN where a figure or limit is not above zero."""
-    return less(figure.map(_logarithm), other.map(_logarithm)).map(_exponential)
+def ratio(figure: Figure, divisor: Figure) -> Figure:
+    """Return `figure` over `divisor`: the difference of their logarithms. NaN where a figure or limit is not above
+    zero."""
+    return less(figure.map(_logarithm), divisor.map(_logarithm)).map(_exponential)
 
 
 def _logarithm(value: float) -> float:
@@ -130,18 +131,19 @@ def _exponential(value: float) -> float:
     return float(np.exp(value))
 
 
-def plus(figure: Figure, other: Figure) -> Figure:
-    """Of independent figures."""
-    return less(figure, other.map(lambda value: -value))
+def plus(figure: Figure, addend: Figure) -> Figure:
+    """Return the sum of two independent figures."""
+    return less(figure, addend.map(lambda value: -value))
 
 
 def multiplied(figure: Figure, factor: float) -> Figure:
-    """`factor` is above zero."""
+    """Return a figure times `factor`, which is above zero."""
     return figure.map(lambda value: value * factor)
 
 
-def share_of(cost: Figure, whole: Figure) -> Figure:
-    """Of independent figures. A cost that may be nothing has no logarithm: the whole then counts as exact."""
+def share_of(cost: Figure, total: Figure) -> Figure:
+    """Return the share that a cost has of a total, both independent. A cost that may be nothing has no logarithm: the
+    total then counts as exact."""
     if cost.value <= 0 or cost.low <= 0:
-        return multiplied(cost, 1 / whole.value)
-    return ratio(cost, whole)
+        return multiplied(cost, 1 / total.value)
+    return ratio(cost, total)

@@ -43,8 +43,8 @@ def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale =
         raise ValueError(f"a figure that is not above zero has no logarithm: {values}")
     blocks = dict(values_by_block)
     units = np.array(units_of(blocks, scale))
-    there, back = _SCALES[scale]
-    scaled = there(units)
+    to_scale, back = _SCALES[scale]
+    scaled = to_scale(units)
     mean = float(scaled.mean())
     is_one_server = len({block.server for block in blocks}) == 1
     if len(units) == 1:
@@ -68,7 +68,7 @@ def is_uneven(lower_s: float, upper_s: float, median_s: float) -> bool:
     return upper_s - lower_s > UNEVEN * median_s
 
 
-def interval_of_two(speedup: Figure, uneven: bool | None, others: Sequence[Figure]) -> Figure:
+def interval_of_two(speedup: Figure, uneven: bool | None, lent: Sequence[Figure]) -> Figure:
     """A speedup with the 95 % interval that two servers allow; any other figure is returned as it is.
 
     Where steps are not `uneven`, it is Student's with one degree of freedom, of the two logarithms alone.
@@ -81,23 +81,23 @@ def interval_of_two(speedup: Figure, uneven: bool | None, others: Sequence[Figur
     interval reaches at least 1.52 times as far as the two values are apart to each side.
 
     Steps are uneven where those of any of its runs are (`is_uneven`): one server may be even and another not.
-    `others` are the speedups of the other uneven configurations of the same environment and settings, with ten full
+    `lent` are the speedups of the other uneven configurations of the same environment and settings, with ten full
     steps in an epoch. Those of at least two units lend, over servers where this is of two servers, and over the runs of
     one server where this is of two runs. With fewer than three, or where it is not known whether steps are uneven
     (None), there is no interval.
     """
     if not speedup.is_of_two:
         return speedup
-    own = _Spread.of(speedup)
+    seen = _Spread.of(speedup)
     if uneven is False:
-        return _with_interval(speedup, own, borrowed_from=0)
-    spreads = [_Spread.of(other) for other in others if other.is_one_machine == speedup.is_one_machine]
+        return _with_interval(speedup, seen, borrowed_from=0)
+    spreads = [_Spread.of(figure) for figure in lent if figure.is_one_machine == speedup.is_one_machine]
     lenders = [spread for spread in spreads if spread.freedom > 0]
     if not uneven or len(lenders) < LENDERS:
         return speedup
     pooled = sum(spread.variance * spread.freedom for spread in lenders) / sum(spread.freedom for spread in lenders)
-    freedom = own.freedom + COUNTS_AS
-    variance = (own.variance * own.freedom + pooled * COUNTS_AS) / freedom
+    freedom = seen.freedom + COUNTS_AS
+    variance = (seen.variance * seen.freedom + pooled * COUNTS_AS) / freedom
     return _with_interval(speedup, _Spread(variance, freedom), borrowed_from=len(lenders))
 
 
@@ -109,13 +109,13 @@ class _Spread(NamedTuple):
 
     @classmethod
     def of(cls, figure: Figure) -> Self:
-        """One unit has no spread, and no degree of freedom."""
+        """Return the spread of a figure. One unit has none, and no degree of freedom."""
         logarithms = np.log(units_of(figure.blocks))
         return cls(float(logarithms.var(ddof=1)), len(logarithms) - 1) if len(logarithms) > 1 else cls(math.nan, 0)
 
 
 def _with_interval(figure: Figure, spread: _Spread, borrowed_from: int) -> Figure:
-    """A figure of two units with Student's 95 % interval of logarithms of this spread."""
+    """Return a figure of two units with Student's 95 % interval of logarithms of this spread."""
     reach = math.sqrt(spread.variance / 2) * float(scipy.special.stdtrit(spread.freedom, INTERVAL[1]))
     return replace(
         figure,
@@ -126,9 +126,9 @@ def _with_interval(figure: Figure, spread: _Spread, borrowed_from: int) -> Figur
     )
 
 
-def best_of(chosen: Figure, of: int, units: int | None = None) -> Figure:
-    """A ratio that was chosen as the best `of` several: with the interval that holds for all of them at once, so for
-    whichever is chosen.
+def best_of(chosen: Figure, candidates: int, units: int | None = None) -> Figure:
+    """Return a ratio that was chosen as the best of so many `candidates`: with the interval that holds for all of them
+    at once, so for whichever is chosen.
 
     Student's t of so many independent figures stay within c together with 95 % where each of them does with the root of
     95 %. Figures that depend on each other stay there more often (Sidak 1967): the interval is not too narrow for them.
@@ -138,36 +138,36 @@ def best_of(chosen: Figure, of: int, units: int | None = None) -> Figure:
     if not chosen.has_interval or free < 1:
         return Figure(chosen.value)
     share = INTERVAL[1] - INTERVAL[0]
-    wider = scipy.special.stdtrit(free, (1 + share ** (1 / of)) / 2) / scipy.special.stdtrit(free, INTERVAL[1])
+    wider = scipy.special.stdtrit(free, (1 + share ** (1 / candidates)) / 2) / scipy.special.stdtrit(free, INTERVAL[1])
     low, high = (float(chosen.value * (end / chosen.value) ** wider) for end in chosen.interval)
     return replace(chosen, low=low, high=high)
 
 
 def units_of(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> list[float]:
-    """What an interval is over: the mean of every server's blocks; of one server alone its blocks."""
-    there, back = _SCALES[scale]
+    """Return the values that an interval is over: the mean of every server's blocks; of one server alone its blocks."""
+    to_scale, back = _SCALES[scale]
     of_server: dict[int, list[float]] = {}
     for block, value in values_by_block.items():
         of_server.setdefault(block.server, []).append(value)
     if len(of_server) == 1:
         return list(values_by_block.values())
-    means = {server: float(back(there(np.array(values)).mean())) for server, values in of_server.items()}
+    means = {server: float(back(to_scale(np.array(values)).mean())) for server, values in of_server.items()}
     return [values[0] if len(values) == 1 else means[server] for server, values in of_server.items()]
 
 
 def estimate_of_runs(timings_by_run: Mapping[OnServer, Sequence[float]], scale: Scale = "log") -> Figure:
-    """The same where every run is a block: its figure is the median of its timings."""
+    """Return the mean over servers where every run is a block: its figure is the median of its timings."""
     return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, scale)
 
 
 def derive_in_blocks(formula: Callable[..., float], *paired_estimates: Figure, scale: Scale = "log") -> Figure:
-    """The figure of every block that all the estimates have, and its mean over these blocks.
+    """Return the mean of a formula over the blocks that all the estimates have, with its figure in every block.
 
     What the estimates of a block share, such as its server, so drops out of a difference or ratio. Raises ValueError
     where they share no block.
     """
-    first, *others = (estimate.blocks for estimate in paired_estimates)
-    shared = [block for block in first if all(block in other for other in others)]
+    first = paired_estimates[0]
+    shared = [block for block in first.blocks if all(block in estimate.blocks for estimate in paired_estimates)]
     figures = {block: float(formula(*(estimate.blocks[block] for estimate in paired_estimates))) for block in shared}
     return estimate_of_blocks(figures, scale)
 
@@ -187,36 +187,40 @@ def repeatability(runs: Sequence[Sequence[float]]) -> float:
 def mean_with_t_interval(values: Sequence[float]) -> Figure:
     """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution: each is
     a block."""
-    found = _small_sample(float(np.mean(values)), values)
-    return replace(found, blocks={OnServer(str(number), number): value for number, value in enumerate(values, 1)})
+    mean = _small_sample(float(np.mean(values)), values)
+    return replace(mean, blocks={OnServer(str(number), number): value for number, value in enumerate(values, 1)})
 
 
-def welch_difference(values: Sequence[float], others: Sequence[float]) -> Figure:
-    """Mean of `values` minus that of `others`, with Welch's 95 % interval (Welch 1947): the spreads may differ."""
-    return _small_sample(float(np.mean(values) - np.mean(others)), values, others)
+def welch_difference(values: Sequence[float], subtracted: Sequence[float]) -> Figure:
+    """Return the mean of `values` minus that of `subtracted`, with Welch's 95 % interval (Welch 1947): the spreads may
+    differ."""
+    return _small_sample(float(np.mean(values) - np.mean(subtracted)), values, subtracted)
 
 
-def paired_difference(values: Sequence[float], others: Sequence[float]) -> Figure:
-    """Mean of `values` minus that of `others`, which belong together one by one, with Student's 95 % interval.
+def paired_difference(values: Sequence[float], subtracted: Sequence[float]) -> Figure:
+    """Return the mean of `values` minus that of `subtracted`, which belong together one by one, with Student's 95 %
+    interval.
 
     What both of a pair have in common, such as a seed, is then no part of the spread (Student 1908).
     """
-    differences = np.subtract(values, others)
+    differences = np.subtract(values, subtracted)
     return _small_sample(float(np.mean(differences)), differences)
 
 
-def ratio_of_blocks(values: Sequence[float], others: Sequence[float]) -> Figure:
-    """Geometric mean of `values` over that of `others`, with Welch's 95 % interval of the logarithms (Welch 1947).
+def ratio_of_blocks(values: Sequence[float], divisors: Sequence[float]) -> Figure:
+    """Return the geometric mean of `values` over that of `divisors`, with Welch's 95 % interval of the logarithms
+    (Welch 1947).
 
     Units are servers, or the runs of one. The two sets are independent, and may differ in number and spread. One unit
     alone has no interval. All values are above zero.
     """
-    logarithms = welch_difference(np.log(values).tolist(), np.log(others).tolist())
+    logarithms = welch_difference(np.log(values).tolist(), np.log(divisors).tolist())
     return Figure.of(math.exp(logarithms.value), _exp(logarithms.low), _exp(logarithms.high))
 
 
 def _exp(exponent: float) -> float:
-    """Infinite where it is larger than a number can be: the end of an interval of runs that differ vastly."""
+    """Return e to a power: infinite where that is larger than a number can be, as the end of an interval of runs that
+    differ vastly."""
     with np.errstate(over="ignore"):
         return float(np.exp(exponent))
 

@@ -22,27 +22,34 @@ LEAST_SAVING = 0.05
 
 
 def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
-    """What saves enough, and by its interval, if it has one, surely something: one device first, where it is decided
-    that no more are to be used; then what intervals carry; the largest saving first."""
+    """Return the advice that saves enough, and by its interval, if it has one, surely something.
+
+    One device comes first, where it is decided that no more are to be used; then what intervals carry; the largest
+    saving first.
+    """
     several = with_speedup(answer)
     if not several:
         return []
     most = max(several, key=lambda row: row.gpus)
-    here = AdviceRow(**most.point, scope=most.scope, on_gpus=most.gpus)
-    found = [
-        *_strategies(here, tables), *_larger_batch(here, tables), *_variants(here, tables), *_one_device(here, tables),
-    ]  # fmt: skip
-    one = next((row for row in answer if row.gpus == 1), None)
-    if one and is_one_enough(several):
-        fewer = replace(here, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
-        found.append(_saving(fewer, most.epoch_s, one.epoch_s, most.speedup, 1 / most.gpus))
-    worth = [row for row in found if row.saving.is_above(0) or not row.saving.has_interval]
+    template = AdviceRow(**most.point, scope=most.scope, on_gpus=most.gpus)
+    advice = [
+        *_strategies(template, tables),
+        *_larger_batch(template, tables),
+        *_variants(template, tables),
+        *_one_device(template, tables),
+    ]
+    baseline = next((row for row in answer if row.gpus == 1), None)
+    if baseline and is_one_enough(several):
+        fewer = replace(template, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
+        advice.append(_saving(fewer, most.epoch_s, baseline.epoch_s, most.speedup, 1 / most.gpus))
+    worth = [row for row in advice if row.saving.is_above(0) or not row.saving.has_interval]
     worth = [row for row in worth if row.problem == FEWER or row.saving.value >= LEAST_SAVING]
     return sorted(worth, key=lambda row: (row.problem != FEWER, not row.saving.has_interval, -row.saving.value))
 
 
 def _saving(row: AdviceRow, used_s: Figure, better_s: Figure, over: Figure, devices: float = 1) -> AdviceRow:
-    """`over` is the better one's time over what is used. It takes so many times the `devices` that are used."""
+    """Return the row with what it saves: `over` is the better one's time over what is used. It takes so many times the
+    `devices` that are used."""
     share = over.sure
     return replace(
         row,
@@ -53,57 +60,60 @@ def _saving(row: AdviceRow, used_s: Figure, better_s: Figure, over: Figure, devi
     )
 
 
-def _strategies(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
-    """Another strategy on as many devices at the same batch, where it is faster than that of the answer."""
-    place = (here.gpus, here.batch_per_gpu, here.scope, here.environment)
+def _strategies(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
+    """Yield another strategy on as many devices at the same batch, where it is faster than that of the answer."""
+    place = (template.gpus, template.batch_per_gpu, template.scope, template.environment)
     for row in tables.strategy_pairs:
         names = (row.strategy, row.other_strategy)
-        if (row.gpus, row.batch_per_gpu, row.scope, row.environment) == place and here.strategy in names:
-            (fast_s, fast), (slow_s, slow) = sorted(
-                zip((row.epoch_s, row.other_epoch_s), names, strict=True), key=lambda timed: timed[0].value
-            )
-            if slow == here.strategy:
-                named = replace(here, problem=STRATEGY, used=slow, better=fast)
+        if (row.gpus, row.batch_per_gpu, row.scope, row.environment) == place and template.strategy in names:
+            timed = zip((row.epoch_s, row.other_epoch_s), names, strict=True)
+            (fast_s, fast), (slow_s, slow) = sorted(timed, key=lambda epoch_and_name: epoch_and_name[0].value)
+            if slow == template.strategy:
+                named = replace(template, problem=STRATEGY, used=slow, better=fast)
                 yield _saving(named, slow_s, fast_s, ratio(fast_s.sure, slow_s.sure))
 
 
-def _larger_batch(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
-    """The largest batch whose epochs speak for it: it is not chosen by its time."""
-    timed = [row for row in of_series(tables.times, series_of(here)) if row.scope == here.scope and row.is_headline]
-    by_batch = {row.batch_per_gpu: row.epoch_s for row in timed if row.status == "ok"}
+def _larger_batch(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
+    """Yield the largest batch whose epochs speak for it: it is not chosen by its time."""
+    timed = [row for row in of_series(tables.times, series_of(template)) if row.scope == template.scope]
+    by_batch = {row.batch_per_gpu: row.epoch_s for row in timed if row.is_headline and row.status == "ok"}
     largest = max(by_batch, default=0)
-    if here.batch_per_gpu in by_batch and largest > here.batch_per_gpu:
-        used_s, better_s = by_batch[here.batch_per_gpu], by_batch[largest]
-        named = replace(here, problem=BATCH, used=str(here.batch_per_gpu), better=str(largest))
+    if template.batch_per_gpu in by_batch and largest > template.batch_per_gpu:
+        used_s, better_s = by_batch[template.batch_per_gpu], by_batch[largest]
+        named = replace(template, problem=BATCH, used=str(template.batch_per_gpu), better=str(largest))
         yield _saving(named, used_s, better_s, ratio(better_s.sure, used_s.sure))
 
 
-def _variants(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
-    """The fastest variant beside the study's own settings: on as many devices, otherwise on one."""
-    for place in (series_of(here), Series(BASELINE, 1, here.environment)):
-        rows = [row for row in of_series(tables.variants, place) if _is_at(row, here) and row.status == "ok"]
+def _variants(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
+    """Yield the fastest variant beside the study's own settings: on as many devices, otherwise on one."""
+    for place in (series_of(template), Series(BASELINE, 1, template.environment)):
+        rows = [row for row in of_series(tables.variants, place) if _is_at(row, template) and row.status == "ok"]
         base = [row for row in rows if row.variant == BASE]
-        others = [row for row in rows if row.variant != BASE and row.faster.is_known]
-        if base and others:
-            best = max(others, key=lambda row: row.faster.value)
-            faster = best_of(best.faster, len(others), best.faster_units)
+        changed = [row for row in rows if row.variant != BASE and row.faster.is_known]
+        if base and changed:
+            best = max(changed, key=lambda row: row.faster.value)
+            faster = best_of(best.faster, len(changed), best.faster_units)
             named = replace(
-                here, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus, chosen_from=len(others)
+                template, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus, chosen_from=len(changed)
             )
             yield _saving(named, base[0].epoch_s, best.epoch_s, faster.map(lambda value: 1 / value))
             return
 
 
-def _is_at(row: VariantsRow | OneGpuRow, here: AdviceRow) -> bool:
-    return (row.batch_per_gpu, row.scope) == (here.batch_per_gpu, here.scope) and bool(row.is_headline)
+def _is_at(row: VariantsRow | OneGpuRow, template: AdviceRow) -> bool:
+    return (row.batch_per_gpu, row.scope) == (template.batch_per_gpu, template.scope) and bool(row.is_headline)
 
 
-def _one_device(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
-    """One device with its fastest variant, where it is as fast as all with the study's own settings."""
-    alone = Series(BASELINE, 1, here.environment)
-    chosen_from = len([row for row in of_series(tables.variants, alone) if _is_at(row, here) and row.status == "ok"])
-    for row in of_series(tables.one_gpu, series_of(here)):
-        if _is_at(row, here) and row.other_variant == BASE and row.ratio.value >= 1:
+def _one_device(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
+    """Yield one device with its fastest variant, where it is as fast as all with the study's own settings."""
+    one_device = Series(BASELINE, 1, template.environment)
+    chosen_from = len(
+        [row for row in of_series(tables.variants, one_device) if _is_at(row, template) and row.status == "ok"]
+    )
+    for row in of_series(tables.one_gpu, series_of(template)):
+        if _is_at(row, template) and row.other_variant == BASE and row.ratio.value >= 1:
             times = best_of(row.ratio, max(1, chosen_from), row.units)
-            named = replace(here, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1, chosen_from=chosen_from)
-            yield _saving(named, row.other_epoch_s, row.epoch_s, times.map(lambda value: 1 / value), 1 / here.gpus)
+            named = replace(
+                template, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1, chosen_from=chosen_from
+            )
+            yield _saving(named, row.other_epoch_s, row.epoch_s, times.map(lambda value: 1 / value), 1 / template.gpus)

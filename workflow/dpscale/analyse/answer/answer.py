@@ -24,10 +24,13 @@ TO_DO = 3
 
 @dataclass(frozen=True)
 class Answer:
-    """What one device and every number of devices of the study give; the same of those that were measured with loading
-    too (`loaded`); why the most of them give no more, if that is known, without and with loading; what to do, the most
-    important first; how many records were rejected; and what an epoch of every row costs, if an hour of a device has a
-    price."""
+    """The answer of a study in numbers and decisions, which the page puts into words.
+
+    `rows` are one device and every number of devices of the study; `loaded` the same with data loading, where that was
+    measured. `reason` says why the most devices give no more, `reason_with_loading` why with loading, each None where
+    it is not known. `to_do` has the most important advice first, `rejected` is the number of records that could not be
+    used, and `prices` are of an epoch of every row, where an hour of a device has a price.
+    """
 
     rows: Sequence[AnswerRow]
     reason: CausesRow | None
@@ -46,17 +49,17 @@ class Answer:
 
     @property
     def series(self) -> list[list[AnswerRow]]:
-        """These, by strategy and batch."""
+        """The rows that have a speedup, by strategy and batch."""
         return list(grouped(self.several, lambda row: (row.strategy, row.batch_per_gpu)).values())
 
     @property
     def unknown(self) -> list[AnswerRow]:
-        """Those that have none."""
+        """The numbers of devices that have no speedup."""
         return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
 
     @property
     def above_ideal(self) -> list[AnswerRow]:
-        """Those that gave more than all that they could, as far as their intervals tell."""
+        """The numbers of devices that gave more than all that they could, as far as their intervals tell."""
         return [row for row in self.several if row.efficiency.value > 1 and not row.efficiency.holds(1)]
 
 
@@ -82,19 +85,20 @@ def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
     loaded = [row for row in tables.answer if row.scope != tables.answer[0].scope]
     prices = [] if per_gpu_hour is None else [row.epoch_s.value * row.gpus / 3600 * per_gpu_hour for row in rows]
     return Answer(
-        rows,
-        _reason(tables, with_speedup(rows)),
-        tables.advice[:TO_DO],
-        len(tables.rejected),
-        prices,
-        loaded,
-        _reason(tables, [row for row in loaded if row.speedup.is_known]),
-        sum(row.kind != "timing" or bool(row.variant) for row in tables.missing),
+        rows=rows,
+        reason=_reason(tables, with_speedup(rows)),
+        to_do=tables.advice[:TO_DO],
+        rejected=len(tables.rejected),
+        prices=prices,
+        loaded=loaded,
+        reason_with_loading=_reason(tables, [row for row in loaded if row.speedup.is_known]),
+        also_missing=sum(row.kind != "timing" or bool(row.variant) for row in tables.missing),
     )
 
 
 def _reason(tables: Tables, gains: Sequence[AnswerRow]) -> CausesRow | None:
-    """Of the most devices, in the scope of these rows."""
+    """Return the first cause at the most devices of these rows, in their scope; None where there is no row or no
+    cause."""
     most = max(gains, key=lambda row: row.gpus, default=None)
     if most is None:
         return None
@@ -107,33 +111,37 @@ def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
     those of the same configurations that were measured with loading too."""
     weak = [row for row in tables.speedup if row.scaling == "weak" and row.status == "ok"]
     scope = min((row.scope for row in weak), default=COMPUTE)  # compute, where there is one
-    here = _of_one_environment(row for row in weak if row.scope == scope)
-    common = nearest(here, asked.batch_per_gpu)
+    candidates = _rows_of_one_environment(row for row in weak if row.scope == scope)
+    common = nearest(candidates, asked.batch_per_gpu)
     if common is not None:
         yield _alone(common, tables, asked)
     chosen = []
-    for gpus in sorted({row.gpus for row in (*tables.times, *here) if row.gpus > 1}):
+    for gpus in sorted({row.gpus for row in (*tables.times, *candidates) if row.gpus > 1}):
         batch = common.batch_per_gpu if common else asked.batch_per_gpu
-        gain = nearest((row for row in here if row.gpus == gpus), batch)
-        if gain is None:
+        speedup_row = nearest((row for row in candidates if row.gpus == gpus), batch)
+        if speedup_row is None:
             yield AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=asked.batch_per_gpu)
         else:
-            chosen.append(gain)
-            yield _with_faster(_row(gain, tables, asked), here)
-    for gain in chosen:
-        for loaded in of_configuration((row for row in weak if row.scope == END_TO_END != scope), gain):
-            yield _row(loaded, tables, asked)
+            chosen.append(speedup_row)
+            yield _with_faster(_row(speedup_row, tables, asked), candidates)
+    if scope == END_TO_END:
+        return
+    loaded_rows = [row for row in weak if row.scope == END_TO_END]
+    for speedup_row in chosen:
+        for loaded_row in of_configuration(loaded_rows, speedup_row):
+            yield _row(loaded_row, tables, asked)
 
 
-def _of_one_environment(rows: Iterable[SpeedupRow]) -> Sequence[SpeedupRow]:
-    """Of the environment that has the most numbers of devices, of several the first."""
-    found = grouped(rows, lambda row: row.environment)
-    return max((found[name] for name in sorted(found)), key=lambda some: len({row.gpus for row in some}), default=[])
+def _rows_of_one_environment(rows: Iterable[SpeedupRow]) -> Sequence[SpeedupRow]:
+    """Return the rows of the environment that has the most numbers of devices; of several such, of the first."""
+    by_environment = grouped(rows, lambda row: row.environment)
+    in_order = (by_environment[environment] for environment in sorted(by_environment))
+    return max(in_order, key=lambda rows_there: len({row.gpus for row in rows_there}), default=[])
 
 
 def nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
-    """At the batch that is nearest by its ratio, of two the smaller; there of the last strategy that people read of:
-    both are chosen without looking at a time."""
+    """Return the row at the batch that is nearest by its ratio, of two the smaller; there that of the last strategy
+    that people read of. Both are chosen without looking at a time. None where there is no row."""
     order = list(STRATEGIES)
 
     def distance(row: SpeedupRow) -> tuple[float, int, int]:
@@ -142,46 +150,46 @@ def nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
     return min(rows, key=distance, default=None)
 
 
-def _alone(gain: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
+def _alone(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
     """One device alone, at the batch of the speedups."""
     return AnswerRow(
         strategy=BASELINE,
         gpus=1,
-        batch_per_gpu=gain.batch_per_gpu,
-        global_batch=gain.batch_per_gpu,
-        scope=gain.scope,
-        environment=gain.environment,
+        batch_per_gpu=speedup_row.batch_per_gpu,
+        global_batch=speedup_row.batch_per_gpu,
+        scope=speedup_row.scope,
+        environment=speedup_row.environment,
         asked_batch_per_gpu=asked.batch_per_gpu,
-        epoch_s=_epoch_s(tables, gain, BASELINE, 1) or gain.baseline_epoch_s,
+        epoch_s=_epoch_s(tables, speedup_row, BASELINE, 1) or speedup_row.baseline_epoch_s,
         speedup=_ALONE,
         efficiency=_ALONE,
         gpu_s_over_one=_ALONE,
     )
 
 
-def _epoch_s(tables: Tables, gain: SpeedupRow, name: str, gpus: int) -> Figure | None:
+def _epoch_s(tables: Tables, speedup_row: SpeedupRow, name: str, gpus: int) -> Figure | None:
     """The epoch time of a strategy on so many devices beside a speedup, as the table of times has it; None where that
     has none: one device may have been timed in the jobs of several alone."""
-    place = name, gpus, gain.batch_per_gpu, gain.environment
-    timed = (row for row in tables.times if configuration_of(row) == place and row.scope == gain.scope)
+    place = name, gpus, speedup_row.batch_per_gpu, speedup_row.environment
+    timed = (row for row in tables.times if configuration_of(row) == place and row.scope == speedup_row.scope)
     return next((row.epoch_s for row in timed if row.epoch_s.is_known), None)
 
 
-def _row(gain: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
-    units, limit = Units.of(gain.speedup), asked.worth_from * gain.gpus
-    worth = verdict(gain.speedup, units, limit)
+def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
+    units, limit = Units.of(speedup_row.speedup), asked.worth_from * speedup_row.gpus
+    worth = verdict(speedup_row.speedup, units, limit)
     row = AnswerRow(
-        **gain.point,
-        scope=gain.scope,
+        **speedup_row.point,
+        scope=speedup_row.scope,
         asked_batch_per_gpu=asked.batch_per_gpu,
-        blocks=gain.blocks,
-        servers=gain.servers,
-        is_headline=gain.is_headline,
-        other_runs=gain.other_runs,
-        epoch_s=_epoch_s(tables, gain, gain.strategy, gain.gpus) or gain.epoch_s,
-        speedup=gain.speedup,
-        efficiency=gain.efficiency,
-        gpu_s_over_one=gain.efficiency.map(lambda efficiency: 1 / efficiency),
+        blocks=speedup_row.blocks,
+        servers=speedup_row.servers,
+        is_headline=speedup_row.is_headline,
+        other_runs=speedup_row.other_runs,
+        epoch_s=_epoch_s(tables, speedup_row, speedup_row.strategy, speedup_row.gpus) or speedup_row.epoch_s,
+        speedup=speedup_row.speedup,
+        efficiency=speedup_row.efficiency,
+        gpu_s_over_one=speedup_row.efficiency.map(lambda efficiency: 1 / efficiency),
         worth_from=asked.worth_from,
         limit=limit,
         worth=worth,
@@ -200,8 +208,8 @@ def _row(gain: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
 
 
 def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Asked) -> AnswerRow:
-    """With how many more machines or runs would decide it, if any number would, and the command for that: of all runs,
-    or of the run on the next machine."""
+    """Return the row with how many more machines or runs would decide it, if any number would, and the command for
+    that: of all runs, or of the run on the next machine."""
     more = more_units(row.speedup, units, row.limit)
     if more is None:
         return row
@@ -214,11 +222,10 @@ def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Aske
     )
 
 
-def _with_faster(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
-    """With the other strategy that is surely faster on as many devices at this batch, if there is one."""
-    beside = (
-        other for other in here
-        if (other.gpus, other.batch_per_gpu) == (row.gpus, row.batch_per_gpu) and other.strategy != row.strategy
-    )  # fmt: skip
-    faster = next((other for other in beside if other.speedup.exceeds(row.speedup)), None)
+def _with_faster(row: AnswerRow, candidates: Sequence[SpeedupRow]) -> AnswerRow:
+    """Return the row with the other strategy that is surely faster on as many devices at this batch, if there is
+    one."""
+    at_row = (rival for rival in candidates if (rival.gpus, rival.batch_per_gpu) == (row.gpus, row.batch_per_gpu))
+    rivals = (rival for rival in at_row if rival.strategy != row.strategy)
+    faster = next((rival for rival in rivals if rival.speedup.exceeds(row.speedup)), None)
     return replace(row, faster_strategy=faster.strategy, faster_speedup=faster.speedup) if faster else row

@@ -16,9 +16,12 @@ from dpscale.tables.row import grouped
 
 @dataclass(frozen=True)
 class Asked:
-    """The batch per device of the answer; the efficiency from which more devices are worth it; the study's file, as a
+    """The terms of a study's answer, fixed before the data, and the cost of one more run.
+
+    The batch per device of the answer; the efficiency from which more devices are worth it; the study's file, as a
     command names it; and the seconds that one more run of all configurations takes, one after the other (NaN where no
-    run was measured)."""
+    run was measured).
+    """
 
     batch_per_gpu: int = 128
     worth_from: float = 0.7
@@ -27,7 +30,7 @@ class Asked:
 
     @classmethod
     def of(cls, study: Study, records: Mapping[AnyCell, Record]) -> "Asked":
-        """Of a study with these records."""
+        """Return what a study with these records asks."""
         repeated = {cell: record for cell, record in records.items() if _is_repeated(cell, study)}
         by_configuration = grouped(repeated, lambda cell: cell.path.rpartition("/")[0])
         medians = [median(seconds_of(repeated[cell]) for cell in cells) for cells in by_configuration.values()]
@@ -39,7 +42,7 @@ class Asked:
         )
 
     def command(self, runs: int) -> str:
-        """That measures so many runs in all, of those the ones that are missing."""
+        """Return the command that measures so many runs in all: of those, the ones that are missing."""
         return f"make report CONFIG={self.study_file} RUNS={runs}"
 
 
@@ -51,6 +54,6 @@ def _is_repeated(cell: AnyCell, study: Study) -> bool:
 
 
 def _named(source: str) -> str:
-    """A study file as commands of the project's folder name it, wherever that is on this machine."""
+    """Return a study file as commands of the project's folder name it, wherever that is on this machine."""
     path = Path(source)
     return str(Path(path.parent.name, path.name)) if path.is_absolute() else str(path)

@@ -20,34 +20,34 @@ def causes_rows(tables: Tables) -> list[CausesRow]:
 
 
 def _rows_of(place: StudyPlace) -> Iterator[CausesRow]:
-    gain, probes, efficiency = place.gain, place.probes, place.efficiency
+    speedup_row, probes, efficiency = place.speedup_row, place.probes, place.efficiency
     is_loss = place.is_loss_likely or not may_lose_nothing(efficiency)
     shared = CausesRow(
-        scaling=gain.scaling,
-        **gain.point,
+        scaling=speedup_row.scaling,
+        **speedup_row.point,
         scope=place.scope,
         whole_s=probes[probes.whole],
         efficiency=efficiency,
         is_by_steps=place.is_by_steps,
     )
-    rows = [_row(shared, found, is_loss) for found in causes_of(probes)]
+    rows = [_row(shared, finding, is_loss) for finding in causes_of(probes)]
     if not any(row.is_reason for row in rows):
         rows.insert(0, _without_a_reason(shared, place, is_loss))
     yield from (replace(row, order=order) for order, row in enumerate(rows))
 
 
 def _without_a_reason(shared: CausesRow, place: StudyPlace, is_loss: bool) -> CausesRow:
-    """That nothing is wrong, or may be; otherwise with the largest part of the step that is known, if one is."""
+    """Return a row that says that nothing is wrong, or may be; otherwise the largest part of the step that is known."""
     row = replace(shared, is_reason=False)
     if is_efficient(place.efficiency) and not place.efficiency.is_above(1):
         return replace(row, cause=NOTHING.name)
     if not is_loss:
         return replace(row, cause=NO_CERTAIN_LOSS.name)
     row = replace(row, cause=UNKNOWN.name)
-    part = place.largest_part
-    return replace(row, part=part.adds, part_s=part.difference_s) if part else row
+    rung = place.largest_part
+    return replace(row, part=rung.adds, part_s=rung.difference_s) if rung else row
 
 
-def _row(shared: CausesRow, found: FoundCause, is_loss: bool) -> CausesRow:
-    is_reason = found.is_reason and is_loss
-    return replace(shared, cause=found.cause.name, is_reason=is_reason, cost_s=found.cost_s, share=found.share)
+def _row(shared: CausesRow, finding: FoundCause, is_loss: bool) -> CausesRow:
+    is_reason = finding.is_reason and is_loss
+    return replace(shared, cause=finding.cause.name, is_reason=is_reason, cost_s=finding.cost_s, share=finding.share)

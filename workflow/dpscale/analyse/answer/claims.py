@@ -46,13 +46,14 @@ class Outcome(Generic[R]):
 
 @dataclass(frozen=True)
 class Claim(Generic[R]):
-    """Of the rows of a table that are `among` those it speaks of, the ones for which it `holds`. It is counted.
+    """A predicate over rows of one table, which is counted: of the rows that are `among` those it speaks of, it `holds`
+    for some.
 
-    `figures` are the columns that decide: a row where one of them has no 95 % interval is not asked. Rows that are
-    equal in `once_per` are asked once.
+    `sentence` names it. `figures` are the columns that decide: a row where one of them has no 95 % interval is not
+    asked. Rows that are equal in `once_per` are asked once.
     """
 
-    what: str
+    sentence: str
     kind: type[R]
     holds: Callable[[R], bool]
     among: Callable[[R], object] = lambda row: True
@@ -60,7 +61,7 @@ class Claim(Generic[R]):
     once_per: Callable[[R], object] = id
 
     def __post_init__(self) -> None:
-        CLAIMS[self.what] = self
+        CLAIMS[self.sentence] = self
 
     @property
     def table(self) -> str:
@@ -73,11 +74,11 @@ class Claim(Generic[R]):
         return bool(self.among(row)) and all(figure.has_interval for figure in self.intervals(row))
 
     def surely(self, row: R) -> bool:
-        """Whether it asks this row, and holds for it."""
+        """Whether the claim asks this row, and holds for it."""
         return self.asks(row) and self.holds(row)
 
     def of(self, rows: Sequence[R]) -> Outcome[R]:
-        """What it says of a table."""
+        """Return the rows of a table that the claim asks, and those of them for which it holds."""
         first: dict[object, R] = {}
         for row in filter(self.asks, rows):
             first.setdefault(self.once_per(row), row)
@@ -100,10 +101,10 @@ SLOWER = Claim(
 )
 
 
-def _weak(what: str, holds: Callable[[Figure], bool]) -> Claim[SpeedupRow]:
-    """Of every weak comparison, with an interval or without."""
+def _weak(sentence: str, holds: Callable[[Figure], bool]) -> Claim[SpeedupRow]:
+    """Return a claim that asks every weak comparison, with an interval or without."""
     return Claim(
-        what,
+        sentence,
         SpeedupRow,
         lambda row: holds(row.speedup),
         lambda row: row.is_headline and row.scaling == "weak" and row.speedup.is_known,
@@ -137,7 +138,7 @@ STRATEGIES = {
 
 
 def _probably(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
-    """By its value alone, where the intervals do not carry it, or there is none."""
+    """Return a claim that holds by the value alone, where the intervals do not carry it, or there is none."""
     return Claim(
         f"one strategy is probably {outcome}",
         StrategyPairsRow,
@@ -162,9 +163,9 @@ NOTHING_WRONG = Claim(
 )
 
 
-def _communication(what: str, holds: Callable[[Figure], bool]) -> Claim[CommunicationRow]:
+def _communication(sentence: str, holds: Callable[[Figure], bool]) -> Claim[CommunicationRow]:
     return Claim(
-        what,
+        sentence,
         CommunicationRow,
         lambda row: holds(row.communication_s),
         lambda row: row.is_headline and row.status == "ok",
@@ -198,9 +199,9 @@ PROFILER_LEFT_OUT = Claim(
 )
 
 
-def _remedy(what: str, holds: Callable[[Figure], bool]) -> Claim[TrainingSummaryRow]:
+def _remedy(sentence: str, holds: Callable[[Figure], bool]) -> Claim[TrainingSummaryRow]:
     return Claim(
-        what,
+        sentence,
         TrainingSummaryRow,
         lambda row: holds(row.test_accuracy_gain),
         lambda row: bool(row.remedies),
@@ -208,9 +209,9 @@ def _remedy(what: str, holds: Callable[[Figure], bool]) -> Claim[TrainingSummary
     )
 
 
-REMEDY_HELPS = _remedy("a remedy helps", lambda gain: gain.is_above(0))
-REMEDY_LEVEL = _remedy("a remedy shows no difference", lambda gain: gain.holds(0))
-REMEDY_HARMS = _remedy("a remedy harms", lambda gain: gain.is_below(0))
+REMEDY_HELPS = _remedy("a remedy helps", lambda difference: difference.is_above(0))
+REMEDY_LEVEL = _remedy("a remedy shows no difference", lambda difference: difference.holds(0))
+REMEDY_HARMS = _remedy("a remedy harms", lambda difference: difference.is_below(0))
 BELOW_BASELINE = Claim(
     "an arm is less accurate than the baseline",
     TrainingSummaryRow,
@@ -220,9 +221,9 @@ BELOW_BASELINE = Claim(
 FAILED = Claim("a cell failed", MissingRow, lambda row: row.status == "failed")
 
 
-def _of_configuration(what: str, holds: Callable[[TimesRow], bool]) -> Claim[TimesRow]:
-    """A configuration is asked once, whatever its scopes."""
-    return Claim(what, TimesRow, holds, lambda row: row.status == "ok", once_per=configuration_of)
+def _of_configuration(sentence: str, holds: Callable[[TimesRow], bool]) -> Claim[TimesRow]:
+    """Return a claim that asks a configuration once, whatever its scopes."""
+    return Claim(sentence, TimesRow, holds, lambda row: row.status == "ok", once_per=configuration_of)
 
 
 SINGLE_RUN = _of_configuration("a single run", lambda row: (row.runs or 0) < 2)

@@ -42,10 +42,15 @@ def places(tables: Tables) -> Iterator["StudyPlace"]:
     with loading, where that was measured."""
     speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
     times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
-    for gain in tables.speedup:
-        speaks = gain.status == "ok" and gain.is_headline and gain.scope == COMPUTE and gain.strategy in IN_MEMORY
-        if speaks and (configuration_of(gain), COMPUTE) in times:
-            in_memory = StudyPlace(gain, tables, times)
+    for speedup_row in tables.speedup:
+        speaks = (
+            speedup_row.status == "ok"
+            and speedup_row.is_headline
+            and speedup_row.scope == COMPUTE
+            and speedup_row.strategy in IN_MEMORY
+        )
+        if speaks and (configuration_of(speedup_row), COMPUTE) in times:
+            in_memory = StudyPlace(speedup_row, tables, times)
             loading = in_memory.measured_loading
             yield in_memory
             if loading:
@@ -55,23 +60,23 @@ def places(tables: Tables) -> Iterator["StudyPlace"]:
 @dataclass(frozen=True)
 class StudyPlace:
     """A configuration on several devices beside its baseline; where `loading` is given, with data loading in the step.
-    Of `times` those that speak for their configuration."""
+    `times` are the rows that speak for their configuration."""
 
-    gain: SpeedupRow
+    speedup_row: SpeedupRow
     tables: Tables
     times: Mapping[tuple[Configuration, str], TimesRow]
     loading: ScopesRow | None = None
 
     @cached_property
     def probes(self) -> Probes:
-        gain = self.gain
+        speedup_row = self.speedup_row
         return Probes(
             times=self.steps,
             whole="end_to_end" if self.loading else self.in_memory,
             in_memory=self.in_memory,
-            devices=gain.gpus,
-            batch=gain.batch_per_gpu,
-            keeps_global_batch=gain.scaling == "strong",
+            devices=speedup_row.gpus,
+            batch=speedup_row.batch_per_gpu,
+            keeps_global_batch=speedup_row.scaling == "strong",
             costs=dict(self.costs()),
             workers=self.workers,
             link=self.link,
@@ -87,28 +92,31 @@ class StudyPlace:
     @property
     def is_by_steps(self) -> bool:
         """Whether the efficiency is surer by the time of a step than by that of an epoch: its interval is narrower."""
-        by_epochs, by_steps = self.gain.efficiency, self.gain.speedup_from_steps
+        by_epochs, by_steps = self.speedup_row.efficiency, self.speedup_row.speedup_from_steps
         if not by_steps.has_interval:
             return False
         return not by_epochs.has_interval or by_steps.high / by_steps.low < by_epochs.high / by_epochs.low
 
     @property
     def efficiency(self) -> Figure:
-        """One device alone, with its batches in memory, over the whole step: by epochs or by steps, whichever is surer.
+        """The speed of one device alone, with its batches in memory, over that of the whole step: by epochs or by
+        steps, whichever is surer.
+
         With loading as if its two parts were independent: they hold the same epochs, so the interval is rather too
-        wide."""
-        by_steps = self.gain.speedup_from_steps.map(lambda speedup: speedup / self.gain.gpus)
-        efficiency = (by_steps if self.is_by_steps else self.gain.efficiency).sure
+        wide.
+        """
+        by_steps = self.speedup_row.speedup_from_steps.map(lambda speedup: speedup / self.speedup_row.gpus)
+        efficiency = (by_steps if self.is_by_steps else self.speedup_row.efficiency).sure
         return ratio(efficiency, self.loading.loading_ratio.sure) if self.loading else efficiency
 
     @property
     def is_loss_likely(self) -> bool:
         """Whether every machine, or run, lost more than what is not named as a reason."""
-        return Units.of(self.gain.efficiency).are_below(1 - NOTHING.least_share)
+        return Units.of(self.speedup_row.efficiency).are_below(1 - NOTHING.least_share)
 
     @property
     def in_memory(self) -> str:
-        return IN_MEMORY[self.gain.strategy]
+        return IN_MEMORY[self.speedup_row.strategy]
 
     @property
     def measured_loading(self) -> ScopesRow | None:
@@ -117,64 +125,68 @@ class StudyPlace:
 
     @property
     def loaded(self) -> TimesRow | None:
-        return self.times.get((configuration_of(self.gain), END_TO_END))
+        return self.times.get((configuration_of(self.speedup_row), END_TO_END))
 
     def of(self, rows: Iterable[R]) -> list[R]:
         """The rows of this configuration."""
-        return of_configuration(rows, self.gain)
+        return of_configuration(rows, self.speedup_row)
 
     def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
         """A step of one batch per device, at its own batch or at another; None where that was not measured."""
-        at = name, devices, batch or self.gain.batch_per_gpu, self.gain.environment
+        at = name, devices, batch or self.speedup_row.batch_per_gpu, self.speedup_row.environment
         row = self.times.get((at, scope))
-        return _step_s(row, devices * self.gain.batch_per_gpu) if row else None
+        return _step_s(row, devices * self.speedup_row.batch_per_gpu) if row else None
 
     @cached_property
     def steps(self) -> dict[str, Figure]:
-        """A small batch is no cause of a speedup: one device pays for it too, at the same batch. Where the global batch
-        is held it does not."""
-        gain, alone = self.gain, self.step_s(BASELINE, 1)
-        at_global_batch = self.step_s(BASELINE, 1, gain.global_batch) if alone and gain.scaling == "strong" else None
-        found: dict[str, Figure | None] = {
-            "first": alone,
-            "alone_reference": at_global_batch,
-            "training": self.step_s("ddp", gain.gpus),
-            self.in_memory: self.step_s(gain.strategy, gain.gpus),
-            "end_to_end": self.step_s(gain.strategy, gain.gpus, scope=END_TO_END) if self.loading else None,
+        """Seconds of a step by probe.
+
+        A small batch is no cause of a speedup: one device pays for it too, at the same batch. Where the global batch is
+        held it does not.
+        """
+        row, one_gpu_step_s = self.speedup_row, self.step_s(BASELINE, 1)
+        is_strong = one_gpu_step_s is not None and row.scaling == "strong"
+        steps_s: dict[str, Figure | None] = {
+            "first": one_gpu_step_s,
+            "alone_reference": self.step_s(BASELINE, 1, row.global_batch) if is_strong else None,
+            "training": self.step_s("ddp", row.gpus),
+            self.in_memory: self.step_s(row.strategy, row.gpus),
+            "end_to_end": self.step_s(row.strategy, row.gpus, scope=END_TO_END) if self.loading else None,
             "loader_at_best": self.loader_at_best_s,
             "allreduce": self.allreduce_s,
         }
-        return {name: figure for name, figure in found.items() if figure is not None}
+        return {name: figure for name, figure in steps_s.items() if figure is not None}
 
     def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
-        """What is known better than from two times: of the same blocks, or run by run."""
+        """The costs that are known better than from two times: of the same blocks, or run by run."""
         if self.in_memory == "dp" and "training" in self.steps:
-            step, other = self.steps["dp"], self.steps["training"]
-            share = None if self.loading else ratio(other, step).map(lambda value: 1 - value)
-            yield ("dp", "training"), ProbeCost(minus(step, other), share)
+            dp_step, ddp_step = self.steps["dp"], self.steps["training"]
+            share = None if self.loading else ratio(ddp_step, dp_step).map(lambda value: 1 - value)
+            yield ("dp", "training"), ProbeCost(minus(dp_step, ddp_step), share)
         if self.loading:
-            row = self.times[configuration_of(self.gain), COMPUTE]
-            per_epoch = self.gain.global_batch / (row.images_per_s.value * row.epoch_s.value)
+            row = self.times[configuration_of(self.speedup_row), COMPUTE]
+            per_epoch = self.speedup_row.global_batch / (row.images_per_s.value * row.epoch_s.value)
             cost = multiplied(self.loading.loader_s.sure, per_epoch)
             # Of the step as it is printed: its own spread is part of the differences already.
             share = multiplied(cost, 1 / self.steps["end_to_end"].value)
             yield ("end_to_end", self.in_memory), ProbeCost(cost, share)
         if self.in_memory == "training":
             rungs = {row.rung: row for row in self.of(self.tables.ladder)}
-            ablation = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
+            ablations = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
             if {WHOLE, "no_op_hook"} <= set(rungs):
                 yield ("training", "no_op_hook"), ProbeCost(rungs[WHOLE].difference_s.sure)
-            elif told := next(ablation, None):  # records without a ladder
-                yield ("training", "no_op_hook"), ProbeCost(told.ablation_step_s.sure)
+            elif ablation := next(ablations, None):  # records without a ladder
+                yield ("training", "no_op_hook"), ProbeCost(ablation.ablation_step_s.sure)
 
     @property
     def workers(self) -> int | None:
         loads = self.loaded.loader_processes if self.loading and self.loaded else None
-        return None if loads is None else loads // strategy(self.gain.strategy).processes(self.gain.gpus)
+        return None if loads is None else loads // strategy(self.speedup_row.strategy).processes(self.speedup_row.gpus)
 
     @property
     def loader_at_best_s(self) -> Figure | None:
-        """What as many loader processes take for a step's images in their fastest epoch, if that is another one."""
+        """Seconds that as many loader processes take for a step's images in their fastest epoch, if that is another
+        one."""
         loaded = self.loaded
         if not self.loading or loaded is None or loaded.loader_processes is None:
             return None
@@ -186,33 +198,33 @@ class StudyPlace:
         )
         fastest = max(alike, key=lambda row: row.images_per_s.value)
         is_faster = fastest.images_per_s.value > loaded.images_per_s.value
-        return _step_s(fastest, self.gain.global_batch) if is_faster else None
+        return _step_s(fastest, self.speedup_row.global_batch) if is_faster else None
 
     @cached_property
     def largest_part(self) -> LadderRow | None:
-        """Of what makes the step longer than on one device, by intervention, the part that takes most."""
+        """The part that takes most, by intervention, of what makes the step longer than on one device."""
         parts = [row for row in self.of(self.tables.ladder) if row.order > 0 and row.difference_s.value > 0]
         return max(parts, key=lambda row: row.difference_s.value, default=None)
 
     @property
     def gradient_bytes(self) -> int | None:
-        """Of the study's network, the same everywhere."""
+        """Bytes of the gradient of the study's network, the same everywhere."""
         return next((int(row.gradient_bytes) for row in self.tables.bandwidth if isfinite(row.gradient_bytes)), None)
 
     @cached_property
     def timed_alone(self) -> list[CollectivesRow]:
-        """Between as many devices, with nothing else running."""
-        return between(self.tables.collectives, self.gain.gpus, self.gain.environment)
+        """Collectives between as many devices, with nothing else running."""
+        return between(self.tables.collectives, self.speedup_row.gpus, self.speedup_row.environment)
 
     @property
     def allreduce_s(self) -> Figure | None:
-        """Of the whole gradient."""
-        whole = "allreduce", self.gradient_bytes
-        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == whole), None)
+        """Seconds of an allreduce of the whole gradient, with nothing else running."""
+        wanted = "allreduce", self.gradient_bytes
+        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == wanted), None)
 
     @cached_property
     def link(self) -> Link | None:
-        """None where collectives and copies between as many devices were not timed."""
+        """The links between as many devices; None where collectives and copies were not timed."""
         allreduces = [row for row in self.timed_alone if row.operation == "allreduce"]
         copies = [row.bus_bandwidth_gb_s.value for row in self.timed_alone if row.operation == "peer_copy"]
         if not allreduces or not copies:
@@ -222,13 +234,13 @@ class StudyPlace:
         return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
 
     def _nominal_gb_s(self) -> float | None:
-        """The data sheet's, where all links between devices are NVLink and the model is known."""
-        here = (row for row in self.tables.environments if row.environment == self.gain.environment)
-        row = next(here, None)
+        """GB/s by the data sheet, where all links between devices are NVLink and the model is known."""
+        environment = self.speedup_row.environment
+        row = next((row for row in self.tables.environments if row.environment == environment), None)
         chip = chip_named(row.device_model) if row else None
         return chip.nvlink_gb_s if row and chip and all("NVLink" in kind for kind in row.links.split("; ")) else None
 
 
 def _step_s(row: TimesRow, images: int) -> Figure:
-    """What so many images take at the images per second of an epoch."""
+    """Return the seconds that so many images take at the images per second of an epoch."""
     return row.images_per_s.sure.map(lambda rate: images / rate)

@@ -25,14 +25,15 @@ DECIDED = (WORTH_IT, NOT_WORTH_IT)
 
 @dataclass(frozen=True)
 class Units:
-    """What a figure is the mean of: machines, or the runs of one machine (`kind`), and the figure of each."""
+    """The machines, or the runs of one machine (`kind`), that a figure is the mean of, and the figure of each."""
 
     kind: str
     values: tuple[float, ...]
 
     @classmethod
     def of(cls, figure: Figure) -> "Units":
-        """Without values where the figure does not know its blocks, and is not that of two or of one run."""
+        """Return the units of a figure: without values where it does not know its blocks, and is not that of two or of
+        one run."""
         servers = {block.server for block in figure.blocks}
         if figure.blocks:
             return cls(MACHINE if len(servers) > 1 else RUN, tuple(units_of(figure.blocks)))
@@ -42,21 +43,21 @@ class Units:
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation of the logarithms; None of fewer than two."""
+        """Standard deviation of the units' logarithms; None of fewer than two."""
         return float(np.log(self.values).std(ddof=1)) if len(self.values) > 1 else None
 
     def are_above(self, limit: float) -> bool:
-        """Whether all of several are."""
+        """Whether there are several units, and all are above the limit."""
         return len(self.values) > 1 and min(self.values) > limit
 
     def are_below(self, limit: float) -> bool:
-        """Whether all of several are."""
+        """Whether there are several units, and all are below the limit."""
         return len(self.values) > 1 and max(self.values) < limit
 
 
 def verdict(speedup: Figure, units: Units, limit: float) -> str:
-    """On which side of the limit the interval lies; otherwise on which side all machines, or runs, lie. Nothing where
-    there is no speedup."""
+    """Return the state that says on which side of the limit the interval lies; otherwise on which side all machines, or
+    runs, lie. "" where there is no speedup."""
     if not speedup.is_known:
         return ""
     if speedup.is_above(limit):
@@ -81,8 +82,11 @@ def more_units(speedup: Figure, units: Units, limit: float) -> int | None:
 
 
 def _spread(speedup: Figure, units: Units) -> float | None:
-    """Of the units; of two that borrowed that of their interval: its ends are exp(+-t(2) * spread / sqrt(2)) times the
-    value."""
+    """Return the standard deviation of the logarithms between units; None where it is not known.
+
+    The interval of two units that borrowed has its ends at exp(+-t(2) * spread / sqrt(2)) times the value: their spread
+    is taken from it.
+    """
     if not speedup.borrowed_from:
         return units.spread
     return log(speedup.high / speedup.value) * sqrt(2) / float(scipy.special.stdtrit(2, INTERVAL[1]))

@@ -65,11 +65,11 @@ BLOCKING = ("CUDA_LAUNCH_BLOCKING",)
 
 @dataclass(frozen=True)
 class Seen:
-    """What the processes of a script saw of themselves, by rank (`script.schema.yaml`); the same of its run on one
-    device, if there was one; and cores that were busy with other processes."""
+    """The records that the processes of a script made of themselves, by rank (`script.schema.yaml`); those of its run
+    on one device, if there was one; and cores that were busy with other processes."""
 
     ranks: Sequence[Mapping[str, Any]]
-    one: Sequence[Mapping[str, Any]]
+    one_device: Sequence[Mapping[str, Any]]
     other_cores: float
 
     @property
@@ -77,11 +77,11 @@ class Seen:
         return self.ranks[0]
 
     def part(self, *names: str) -> Any:
-        """Of the first rank, what stands there under these names; None where nothing does."""
+        """Return the value that the first rank has under these names; None where it has none."""
         return part(self.first, *names)
 
     def variables(self, names: Sequence[str]) -> list[str]:
-        """Those of its environment that are set, and not to 0."""
+        """Return the variables of the environment that are set, and not to 0."""
         values = self.part("environment") or {}
         return [f"{name}={values[name]}" for name in names if values.get(name, "0") not in ("0", "")]
 
@@ -89,16 +89,17 @@ class Seen:
 Finder = Callable[[Probes, Seen], Iterator[FoundCause]]
 
 
-def part(of: Any, *names: str) -> Any:
+def part(record: Any, *names: str) -> Any:
+    """Return the value that a record has under these names, one inside the other; None where it has none."""
     for name in names:
-        of = (of or {}).get(name)
-    return of
+        record = (record or {}).get(name)
+    return record
 
 
 def places(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """`train.py, line 7: loss.item()`, of the first three."""
-    told = [f"{row['file']}, line {row['line']}: {row['code']}" for row in rows if row.get("file")]
-    return list(dict.fromkeys(told))[:3]
+    lines = [f"{row['file']}, line {row['line']}: {row['code']}" for row in rows if row.get("file")]
+    return list(dict.fromkeys(lines))[:3]
 
 
 def shared_samples(ranks: Sequence[Mapping[str, Any]]) -> float:
@@ -116,7 +117,7 @@ def _switches(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _rare(probes: Probes, seen: Seen, name: str, seconds: float, often: float, lines: Sequence[str]) -> FoundCause:
-    """What took so many seconds of the whole time after the warm-up."""
+    """Return a cause that took so many seconds of the whole time after the warm-up."""
     first = seen.first
     share = min(1.0, seconds / (first["wall_s"] - (first.get("warm_up_s") or 0.0)))
     cost = exact(seconds / max(1, first["steps"] - first.get("warm_up_steps", 0)))
@@ -125,7 +126,7 @@ def _rare(probes: Probes, seen: Seen, name: str, seconds: float, often: float, l
 
 
 def _pauses(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """By what the script does in its longest steps: those of the rank whose own line is seen there."""
+    """Yield causes by the script's lines in its longest steps: those of the rank whose own line is seen there."""
     by_cause: dict[str, dict[int, Mapping[str, Any]]] = {}
     taken: set[int] = set()
     for rank in seen.ranks:
@@ -140,15 +141,16 @@ def _pauses(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _kind_of_gap(gap: Mapping[str, Any], rank: Mapping[str, Any]) -> str | None:
-    """The cause of a pause; None where the rank waited in it for something else, or it is counted as an event."""
-    what, border, inside = gap["what"], gap.get("border"), gap.get("inside") or ""
+    """Return the cause of a pause; None where the rank waited in it for something else, or it is counted as an
+    event."""
+    event, border, inside = gap["what"], gap.get("border"), gap.get("inside") or ""
     workers, batches = (part(rank, "loader", name) or 0 for name in ("workers", "batches"))
-    if what in ("gc", "compile"):
+    if event in ("gc", "compile"):
         return None
-    if what == "loader start":
+    if event == "loader start":
         return "few_batches" if 0 < batches <= BATCHES_PER_WORKER * workers else None
-    if "checkpoint" in (what, border) or border == "evaluation":
-        return "validation" if border == "evaluation" and what != "checkpoint" else "checkpoint"
+    if "checkpoint" in (event, border) or border == "evaluation":
+        return "validation" if border == "evaluation" and event != "checkpoint" else "checkpoint"
     code = (gap.get("code") or "").strip()
     is_of_training = _OF_TRAINING.search(code) or inside.startswith("torch.")
     kind = next((name for name, words in KINDS.items() if words.search(f"{inside} {code}")), None)
@@ -163,11 +165,11 @@ def _logging(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _events(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """By their seconds, or by blocks without them where those tell it surely."""
+    """Yield causes of events by their seconds, or by blocks without them where those tell it surely."""
     searches = probes.on_gpu and seen.part("switches", "cudnn_benchmark")
     for name, event, probe in EVENTS if searches else EVENTS[:-1]:
         of_ranks = [part(rank, "events", event) or {} for rank in seen.ranks]
-        most = max(of_ranks, key=lambda one: one.get("seconds") or 0.0)
+        most = max(of_ranks, key=lambda events: events.get("seconds") or 0.0)
         rare = _rare(probes, seen, name, most.get("seconds") or 0.0, most.get("count") or 0, [])
         cost = probes.cost(probes.whole, probe)
         # Pauses are no part of blocks.
@@ -181,8 +183,10 @@ def _events(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _calls(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """The time in collectives but DDP's, of the script itself or to gather shards of what would fit whole; and in DDP's
-    search: of a step as it is."""
+    """Yield the time in collectives that are not DDP's, and in DDP's search: of a step as it is.
+
+    Collectives are of the script itself, or gather shards of what would fit whole.
+    """
     steps = seen.part("counted_steps") or 1
     rows = seen.part("collectives") or ()
     memory, held = seen.part("device_bytes"), 4 * (seen.part("parameter_bytes") or 0)
@@ -197,25 +201,28 @@ def _calls(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _work(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """Ranks that go through the same samples, that know nothing of each other, or make as many steps as one alone."""
+    """Yield the cost of work that is not divided.
+
+    Ranks go through the same samples, know nothing of each other, or make as many steps as one alone.
+    """
     first, n = seen.first, len(seen.ranks)
     runs = 1 + (seen.part("machine", "same_command") or 0)
     if n > 1 and all(rank["world_size"] == 1 for rank in seen.ranks):
         runs = max(runs, n)
-    one = seen.one[0] if seen.one else {}
-    alone, here = (
-        [part(of, "loader", "batches"), of.get("batch"), part(of, "loader", "samples")] for of in (one, first)
-    )
-    same, ended = shared_samples(seen.ranks), [of.get("ended_by") for of in (one, first)]
+    one_device = seen.one_device[0] if seen.one_device else {}
+    batches = part(first, "loader", "batches")
+    has_same_epoch = bool(batches) and _epoch(one_device) == _epoch(first)
+    are_ended_by_script = one_device.get("ended_by") == first.get("ended_by") == "script"
+    in_common = shared_samples(seen.ranks)
     if runs > 1:
         name, evidence, n = "started_twice", count("runs", runs), runs
     elif n < 2:
         return
-    elif same >= SAME_SAMPLES:
-        name, evidence = "work_not_divided", Evidence("same_samples", exact(same), PERCENT)
-    elif here[0] and alone == here:
-        name, evidence = "work_not_divided", count("batches_of_epoch", here[0])
-    elif ended == ["script", "script"] and one["steps"] == first["steps"]:
+    elif in_common >= SAME_SAMPLES:
+        name, evidence = "work_not_divided", Evidence("same_samples", exact(in_common), PERCENT)
+    elif has_same_epoch:
+        name, evidence = "work_not_divided", count("batches_of_epoch", batches)
+    elif are_ended_by_script and one_device["steps"] == first["steps"]:
         name, evidence = "fixed_steps", count("steps", first["steps"])
     else:
         return
@@ -224,14 +231,20 @@ def _work(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     yield found(name, probes, ProbeCost(cost), [evidence], [remedy])
 
 
+def _epoch(process: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the batches of an epoch, the batch size and the samples that a process goes through."""
+    return part(process, "loader", "batches"), process.get("batch"), part(process, "loader", "samples")
+
+
 def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """What the exchange of gradients adds to the slowest rank of every step; named after what makes it slow."""
+    """Yield the time that the exchange of gradients adds to the slowest rank of every step; named after what makes it
+    slow."""
     added = probes.cost(probes.in_memory, "own_pace")
     if added is None:
         return
     if probes.has("batch_kept", "no_allreduce"):  # with the loader too: two differences of a round tell it better
         loaded = minus(probes[probes.whole], probes["no_allreduce"])
-        added = replace(added, seconds=in_rounds(lambda one, other: (one + other) / 2, added.seconds, loaded))
+        added = replace(added, seconds=in_rounds(lambda first, second: (first + second) / 2, added.seconds, loaded))
     device, size, n = seen.first["device"], seen.part("gradient_bytes") or 0, probes.devices
     moved_gb = 2 * (n - 1) / n * size / 1e9
     rate = moved_gb / max(added.seconds.value, 1e-9)
@@ -252,15 +265,21 @@ def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _ranks(probes: Probes, _seen: Seen) -> Iterator[FoundCause]:
-    """What a step whose ranks all wait for its slowest takes longer than the steps of the slowest rank; and what one
-    rank waits longer for its batches than the one after it, where that is twice as long."""
+    """Yield causes of ranks that wait for each other.
+
+    One is what a step whose ranks all wait for its slowest takes longer than the steps of the slowest rank. Another is
+    what one rank waits longer for its batches than the one after it, where that is twice as long.
+    """
     if probes.has("own_pace"):
         late = minus(probes["own_pace"], probes["slowest"])
         yield found("uneven_ranks", probes, ProbeCost(late), _of_ranks(probes.alone_by_device))
-    loading = sorted(enumerate(probes.loading_by_rank), key=lambda one: -one[1].value)
-    if len(loading) > 1 and loading[0][1].value > 2 * loading[1][1].value:
-        cost = ProbeCost(minus(loading[0][1], loading[1][1]))
-        notes = [f"rank {loading[0][0]} is the slow one"]
+    loading = sorted(enumerate(probes.loading_by_rank), key=lambda rank_and_wait: -rank_and_wait[1].value)
+    if len(loading) < 2:
+        return
+    (slowest_rank, longest), (_, second) = loading[:2]
+    if longest.value > 2 * second.value:
+        cost = ProbeCost(minus(longest, second))
+        notes = [f"rank {slowest_rank} is the slow one"]
         yield found("loader_of_one_rank", probes, cost, _of_ranks(probes.loading_by_rank), [], notes)
 
 
@@ -269,8 +288,11 @@ def _of_ranks(figures: Sequence[Figure]) -> list[Evidence]:
 
 
 def _computing(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """Of a step in memory, without exchange: the time in which a GPU computes nothing, as its profile shows; and in
-    float64 what its arithmetic would take less in float32."""
+    """Yield causes in a step in memory, without exchange.
+
+    One is the time in which a GPU computes nothing, as its profile shows; another, in float64, what its arithmetic
+    would take less in float32.
+    """
     step = probes["own_pace" if probes.has("own_pace") else probes.in_memory].value
     busy, sizes = seen.part("profile", "busy_share"), seen.part("dtypes") or {}
     computing = min(step, probes[probes.whole].value * (1.0 if busy is None else busy))
@@ -291,7 +313,7 @@ def _computing(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _not_timed(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """What is certain, and nothing was timed without."""
+    """Yield causes that are certain, where nothing was timed without them."""
     notes = [*(["debugger"] if seen.part("switches", "debugger") else []), *seen.variables(BLOCKING)]
     if notes:
         yield found("debugger", probes, ProbeCost(Figure()), [], [], notes)
@@ -300,25 +322,32 @@ def _not_timed(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
 
 def _cores(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    """Processes that share cores with each other: of P that need a core each and have C, 1 − C/P. Or with others: what
-    these cost was not measured, and is not told."""
+    """Yield causes of processes that share cores.
+
+    With each other: of P that need a core each and have C, 1 − C/P. Or with other processes: what these cost was not
+    measured, and is not told.
+    """
     ranks = [rank for rank in seen.ranks if rank["host"] == seen.first["host"]]
     # Each rank may be bound to cores of its own.
     bound = {core for rank in ranks for core in part(rank, "machine", "numbers_of_cores") or ()}
-    here, usable = len(ranks), len(bound) or seen.part("machine", "cores_usable")
+    usable = len(bound) or seen.part("machine", "cores_usable")
     if not usable:
         return
-    workers, each = seen.part("loader", "workers") or 0, seen.part("loader", "threads_in_worker") or 1
-    needed, other = here * (2 if workers and probes.on_gpu else 1), seen.other_cores
+    workers = seen.part("loader", "workers") or 0
+    threads_in_worker = seen.part("loader", "threads_in_worker") or 1
+    threads = len(ranks) * workers * threads_in_worker
+    needed = len(ranks) * (2 if workers and probes.on_gpu else 1)
+    busy_elsewhere = seen.other_cores
     loading = probes.cost(probes.whole, "batch_kept")
-    if each > 1 and here * workers * each > usable and loading:
-        yield found("threads", probes, loading, [count("cores", usable), count("threads", here * workers * each)])
+    if threads_in_worker > 1 and threads > usable and loading:
+        yield found("threads", probes, loading, [count("cores", usable), count("threads", threads)])
     is_few = needed > usable and (seen.part("machine", "busy_share") or 0) >= BUSY_SHARE
-    evidence = [count("cores", usable), count("processes", needed), Evidence("other_cores", exact(other), DECIMAL)]
+    other_cores = Evidence("other_cores", exact(busy_elsewhere), DECIMAL)
+    evidence = [count("cores", usable), count("processes", needed), other_cores]
     if is_few:
         cost = exact(probes[probes.whole].value * (needed - usable) / needed)
         yield found("too_few_cores", probes, ProbeCost(cost), evidence, [Remedy("all_cores", cost)])
-    elif (needed - max(0.0, usable - other)) / needed > CAUSES["other_work"].least_share:
+    elif (needed - max(0.0, usable - busy_elsewhere)) / needed > CAUSES["other_work"].least_share:
         yield found("other_work", probes, ProbeCost(Figure()), evidence)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from math import nan
+from math import isnan, nan
 from statistics import geometric_mean, median
 from typing import Any, NamedTuple
 
@@ -26,24 +26,25 @@ SAME_RUN, NEAREST_RUN = "same run", "nearest run"
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of an epoch and of a full step. Of a job: medians over its timed epochs."""
+    """Seconds of an epoch and of a full step. Those of a job are medians over its timed epochs."""
 
     epoch_s: float
     step_s: float
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> "Timed":
-        """What a record holds of a scope."""
+        """Return the medians over the timed epochs that a record holds of a scope."""
         return cls(median(epochs_s(scope)), median(scope["step_s_median"]))
 
     @classmethod
     def around(cls, scope: Mapping[str, Any]) -> "Timed":
-        """One GPU before and after the parallel epochs of its job: the mean, which takes out a steady drift."""
+        """Return the mean of one GPU before and after the parallel epochs of its job, which takes out a steady
+        drift."""
         return cls.mean([cls.of(scope["before"]), cls.of(scope["after"])])
 
     @classmethod
     def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
-        """The geometric means over jobs, each of which counts once, however many epochs it timed."""
+        """Return the geometric means over jobs, each of which counts once, however many epochs it timed."""
         return cls(geometric_mean(job.epoch_s for job in jobs), geometric_mean(job.step_s for job in jobs))
 
 
@@ -57,7 +58,7 @@ class OneGpuJob:
 
     @property
     def block(self) -> OnServer:
-        """The run that it is of, on its server."""
+        """The run that the job is part of, on its server."""
         key: OnServer = self.record["block"]
         return key
 
@@ -88,7 +89,8 @@ class OneGpu:
         return estimate_of_blocks(values) if values else UNKNOWN
 
     def baseline_of(self, record: Record) -> "Baseline | None":
-        """What a speedup of a record of several GPUs is formed with; None where nothing timed one GPU on its server.
+        """Return the baseline of the speedups of a record of several GPUs; None where nothing timed one GPU on its
+        server.
 
         This is the one place that chooses it. It is T(1,b) of the record's own block: all jobs there that timed one GPU
         count, not the record's own job alone. Where its block has no such job, as in records of version 1, it is T(1,b)
@@ -96,8 +98,8 @@ class OneGpu:
         """
         block: OnServer | None = record["block"]
         if block not in self.by_block:
-            there = [job for job in self.jobs if job.block.server == record["block"].server]
-            block = min(there, key=lambda job: _seconds_apart(job.record, record)).block if there else None
+            jobs = [job for job in self.jobs if job.block.server == record["block"].server]
+            block = min(jobs, key=lambda job: _seconds_apart(job.record, record)).block if jobs else None
         return Baseline(block, self.by_block[block]) if block else None
 
 
@@ -108,13 +110,14 @@ class Baseline(NamedTuple):
     timed: Timed
 
 
-def _seconds_apart(record: Record, other: Record) -> float:
-    starts = [datetime.fromisoformat(job["started_at"]) for job in (record, other)]
-    return abs((starts[0] - starts[1]).total_seconds())
+def _seconds_apart(first: Record, second: Record) -> float:
+    """Return the seconds between the starts of two jobs."""
+    first_start, second_start = (datetime.fromisoformat(job["started_at"]) for job in (first, second))
+    return abs((first_start - second_start).total_seconds())
 
 
 def one_gpu_times(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
-    """What a record says of one GPU alone in a scope, by batch."""
+    """Yield what a record says of one GPU alone in a scope: the batch and its times."""
     if record["cell"]["strategy"] == BASELINE and scope in record["scopes"]:
         yield record["cell"]["batch_per_gpu"], Timed.of(record["scopes"][scope])
     for baseline in record.get("alone") or ():
@@ -165,28 +168,32 @@ def blocks_of(records: Sequence[Record], one_gpu: OneGpu, scope: str, batch: int
 
 
 def _why_alone(record: Record, batch: int) -> str:
-    """Why a record has no baseline."""
-    if any(own["batch_per_gpu"] == batch and own["status"] != "ok" for own in record.get("alone") or ()):
+    """Return why a record has no baseline."""
+    baselines = record.get("alone") or ()
+    if any(baseline["batch_per_gpu"] == batch and baseline["status"] != "ok" for baseline in baselines):
         return f"one device alone at batch {batch} ran out of memory in its job"
     return f"one device alone at batch {batch} was not measured on its server"
 
 
 def _block(records: Sequence[Record], baseline: Baseline, scope: str, batch: int) -> Block:
     runs = sorted(record["cell"]["run"] for record in records)
-    drifts = [drift for record in records if (drift := _drift(record, scope, batch)) == drift]
+    drifts = [drift for drift in (_drift(record, scope, batch) for record in records) if not isnan(drift)]
+    name = f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}"
+    is_same_run = all(record["block"] == baseline.block for record in records)
     return Block(
-        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", baseline.block.server),
-        SAME_RUN if all(record["block"] == baseline.block for record in records) else NEAREST_RUN,
-        Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
-        baseline.timed,
-        max(drifts, key=abs, default=nan),
+        key=OnServer(name, baseline.block.server),
+        origin=SAME_RUN if is_same_run else NEAREST_RUN,
+        parallel=Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
+        baseline=baseline.timed,
+        drift=max(drifts, key=abs, default=nan),
     )
 
 
 def _drift(record: Record, scope: str, batch: int) -> float:
-    """Of the baseline in the record's own job; NaN where it has none."""
-    for own in record.get("alone") or ():
-        if own["batch_per_gpu"] == batch and own["status"] == "ok" and scope in own["scopes"]:
-            before_s, after_s = (Timed.of(own["scopes"][scope][half]).epoch_s for half in ("before", "after"))
+    """Return the drift of the baseline in the record's own job, relative to its mean; NaN where it has none."""
+    for baseline in record.get("alone") or ():
+        if baseline["batch_per_gpu"] == batch and baseline["status"] == "ok" and scope in baseline["scopes"]:
+            halves = baseline["scopes"][scope]
+            before_s, after_s = Timed.of(halves["before"]).epoch_s, Timed.of(halves["after"]).epoch_s
             return 2 * (after_s - before_s) / (after_s + before_s)
     return nan

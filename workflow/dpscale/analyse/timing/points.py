@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isclose, nan
+from math import isclose, isnan, nan
 from typing import Any
 
 from dpscale.analyse.timing.blocks import Block, OneGpu, OneGpuJob, Timed, blocks_of, one_gpu_times
@@ -27,7 +27,7 @@ from dpscale.tables.study import MissingRow
 
 
 def point_fields(configuration: Configuration, environment: str) -> PointFields:
-    """What rows say of where they are."""
+    """Return the fields that say where a row is."""
     return {
         "strategy": configuration.strategy,
         "gpus": configuration.gpus,
@@ -55,6 +55,7 @@ class Point:
 
     A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are means over servers, of
     logarithms: on several GPUs over its own runs, on one GPU over every block that timed one GPU at this batch.
+    `all_points` are those of the study, `one_gpus` the times of one GPU that go with them.
     """
 
     configuration: Configuration
@@ -63,12 +64,12 @@ class Point:
     status: str
     reason: str
     records: Sequence[Record]
-    others: "Points" = field(repr=False)
-    alone: Mapping[OneGpuKey, OneGpu] = field(repr=False)
+    all_points: "Points" = field(repr=False)
+    one_gpus: Mapping[OneGpuKey, OneGpu] = field(repr=False)
 
     def one_gpu(self, batch: int) -> OneGpu:
-        """One GPU at a batch, in this scope and environment; of no job where nothing timed it."""
-        return self.alone.get((batch, self.scope, self.environment), OneGpu())
+        """Return one GPU at a batch, in this scope and environment; of no job where nothing timed it."""
+        return self.one_gpus.get((batch, self.scope, self.environment), OneGpu())
 
     @property
     def measured(self) -> Sequence[Record]:
@@ -77,7 +78,7 @@ class Point:
 
     @property
     def results(self) -> Sequence[Mapping[str, Any]]:
-        """What they hold of it."""
+        """The contents of this scope in those records."""
         return [record["scopes"][self.scope] for record in self.measured]
 
     @property
@@ -88,10 +89,10 @@ class Point:
     @property
     def has_uneven_steps(self) -> bool | None:
         """Whether steps differ in length inside any of its runs; None where its records do not say."""
-        found = [
-            is_uneven(lower, upper, middle) for one in self.results for lower, middle, upper in step_quartiles_s(one)
-        ]
-        return any(found) if found else None
+        quartiles_s = [quartiles for result in self.results for quartiles in step_quartiles_s(result)]
+        if not quartiles_s:
+            return None
+        return any(is_uneven(lower, upper, middle) for lower, middle, upper in quartiles_s)
 
     @property
     def place(self) -> PlaceFields:
@@ -99,38 +100,38 @@ class Point:
 
     @cached_property
     def weak(self) -> "Comparison":
-        """Beside one GPU at the same batch."""
+        """The point beside one GPU at the same batch."""
         return self.beside(self.configuration.batch_per_gpu)
 
     @cached_property
     def epoch(self) -> Figure:
-        """T(N,b); unknown where no record holds something of this scope."""
+        """T(N,b) in seconds; unknown where no record holds something of this scope."""
         if self.configuration.strategy == BASELINE and self.measured:
             return self.one_gpu(self.configuration.batch_per_gpu).epoch
         return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).epoch_s)
 
     @cached_property
     def step(self) -> Figure:
-        """t(N,b), alike."""
+        """t(N,b) in seconds; unknown where no record holds something of this scope."""
         if self.configuration.strategy == BASELINE and self.measured:
             return self.one_gpu(self.configuration.batch_per_gpu).step
         return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).step_s)
 
     def over_runs(self, figure: Callable[[Record], float | None]) -> Figure:
-        """The mean over the runs that have this figure above zero, of logarithms."""
+        """Return the mean over the runs that have this figure above zero, of logarithms."""
         values = {record["block"]: float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
         return estimate_of_blocks(values) if values else UNKNOWN
 
     def beside(self, batch: int) -> "Comparison":
-        """Its runs against one GPU at `batch`, in its own scope and environment, block by block.
+        """Return its runs against one GPU at `batch`, in its own scope and environment, block by block.
 
         No other baseline is borrowed.
         """
         if self.status != "ok":
             return Comparison(self, (), self.status, self.reason)
         single = Configuration(BASELINE, 1, batch)
-        found = (self.others.get((single, self.scope, environment)) for environment in (self.environment, ""))
-        baseline = next(filter(None, found), None)
+        measured_there = self.all_points.get((single, self.scope, self.environment))
+        baseline = measured_there or self.all_points.get((single, self.scope, ""))
         one_gpu = self.one_gpu(batch)
         blocks, without = blocks_of(self.measured, one_gpu, self.scope, batch)
         if blocks:
@@ -148,30 +149,41 @@ class Point:
 Points = Mapping[PointKey, Point]
 
 
-def points_of(study: Study, planned: Plan, found: ByConfiguration, missing: Iterable[MissingRow]) -> Points:
-    """Every configuration of the study in every scope, and in every environment it was measured in: of the records
-    that were `found` of its timing, and the cells of it that are `missing`."""
+def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iterable[MissingRow]) -> Points:
+    """Return every configuration of the study in every scope, and in every environment it was measured in.
+
+    `timed` are the records of its timing, `missing` its timing cells without a record.
+    """
     not_run = {item.configuration: (item.state, item.reason) for item in planned.not_run}
-    letters = sorted({letter for _, letter in found})
-    without = grouped(missing, lambda row: (row.strategy, row.gpus, row.batch_per_gpu))
+    letters = sorted({letter for _, letter in timed})
+    missing_rows = grouped(missing, lambda row: (row.strategy, row.gpus, row.batch_per_gpu))
     points: dict[PointKey, Point] = {}
-    alone: dict[OneGpuKey, OneGpu] = {}
+    one_gpus: dict[OneGpuKey, OneGpu] = {}
     for configuration in sorted({*planned.configurations, *not_run}):
         if not configuration.batch_per_gpu:
             continue  # the largest that fits, which is not found yet
-        gone = without.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
+        unmeasured = missing_rows.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
         for scope in study["scopes"]:
-            for environment in [letter for letter in letters if (configuration, letter) in found] or [""]:
-                measured = found.get((configuration, environment), [])
-                told = _state(scope, measured, gone) if measured else not_run.get(configuration)
-                key = configuration, scope, environment
-                points[key] = Point(*key, *(told or weightiest(gone)), measured, points, alone)
-    alone |= _one_gpu(points.values())
+            for environment in [letter for letter in letters if (configuration, letter) in timed] or [""]:
+                measured = timed.get((configuration, environment), [])
+                state = _state(scope, measured, unmeasured) if measured else not_run.get(configuration)
+                status, reason = state or weightiest(unmeasured)
+                points[configuration, scope, environment] = Point(
+                    configuration=configuration,
+                    scope=scope,
+                    environment=environment,
+                    status=status,
+                    reason=reason,
+                    records=measured,
+                    all_points=points,
+                    one_gpus=one_gpus,
+                )
+    one_gpus |= _one_gpu(points.values())
     return points
 
 
 def _state(scope: str, records: Sequence[Record], missing: Sequence[MissingRow]) -> tuple[str, str]:
-    """Of what has records, with a word on those of its runs that have none."""
+    """Return status and reason of a configuration that has records, with a word on those of its runs that have none."""
     too_large = [record["oom"] for record in records if scope not in record["scopes"]]
     reasons = [f"run {row.run} {row.status}" for row in missing]
     if len(too_large) == len(records):
@@ -182,7 +194,7 @@ def _state(scope: str, records: Sequence[Record], missing: Sequence[MissingRow])
 
 
 def _one_gpu(points: Iterable[Point]) -> dict[OneGpuKey, OneGpu]:
-    """One GPU at every batch, in every scope and environment, of all jobs that timed it."""
+    """Return one GPU at every batch, in every scope and environment, of all jobs that timed it."""
     jobs: dict[OneGpuKey, list[OneGpuJob]] = defaultdict(list)
     for point in points:
         for record in point.records:
@@ -192,7 +204,7 @@ def _one_gpu(points: Iterable[Point]) -> dict[OneGpuKey, OneGpu]:
 
 
 class ComparedFields(PlaceFields):
-    """What rows say of a comparison."""
+    """The fields that rows have of a comparison."""
 
     status: str
     reason: str
@@ -228,7 +240,7 @@ class Comparison:
 
     @property
     def _left_out(self) -> str:
-        """Which runs are left out beside others that are not."""
+        """The runs that are left out beside others that are not, and why."""
         return "; ".join(f"{run} left out: {why}" for run, why in self.without.items()) if self.blocks else ""
 
     @property
@@ -238,70 +250,72 @@ class Comparison:
 
     @property
     def drift(self) -> float:
-        """The largest of its blocks, NaN where none is known."""
-        return max((block.drift for block in self.blocks if block.drift == block.drift), key=abs, default=nan)
+        """The largest drift of its blocks, NaN where none is known."""
+        return max((block.drift for block in self.blocks if not isnan(block.drift)), key=abs, default=nan)
 
     @property
     def drifted(self) -> int:
         return sum(block.has_drifted for block in self.blocks)
 
     def over_blocks(self, figure: Callable[[Block], float]) -> Figure:
-        """A figure of every block, and its mean over them. Only where there is a block."""
+        """Return the mean over the blocks of a figure that every block has. Only where there is a block."""
         return estimate_of_blocks({block.key: figure(block) for block in self.blocks})
 
     @cached_property
     def baseline(self) -> Figure:
-        """T(1,b)."""
+        """T(1,b) in seconds."""
         return self.over_blocks(lambda block: block.baseline.epoch_s)
 
     @cached_property
     def baseline_step(self) -> Figure:
-        """t(1,b)."""
+        """t(1,b) in seconds."""
         return self.over_blocks(lambda block: block.baseline.step_s)
 
     @cached_property
     def epoch(self) -> Figure:
-        """T(N,b)."""
+        """T(N,b) in seconds."""
         return self.over_blocks(lambda block: block.parallel.epoch_s)
 
     @cached_property
     def step(self) -> Figure:
-        """t(N,b)."""
+        """t(N,b) in seconds."""
         return self.over_blocks(lambda block: block.parallel.step_s)
 
     @property
     def is_of_other_runs(self) -> bool:
         """Whether the times as they are printed, of one GPU and of this point, rest on other runs than the speedup: the
         quotient of these times is another number then."""
-        printed = (self.one_gpu.epoch, self.baseline), (self.point.epoch, self.epoch)
-        return not all(isclose(time.value, own.value, rel_tol=_LAST_DIGITS) for time, own in printed)
+        pairs = (self.one_gpu.epoch, self.baseline), (self.point.epoch, self.epoch)
+        return not all(isclose(printed.value, in_blocks.value, rel_tol=_LAST_DIGITS) for printed, in_blocks in pairs)
 
     @cached_property
     def speedup(self) -> Figure:
         """T(1,b) / T(N,b); in a strong series T(1,B) over the point's T(N,b)."""
-        return self._of_two(self.own_speedup, [other.own_speedup for other in self.lenders])
+        return self._with_interval(self.own_speedup, [lender.own_speedup for lender in self.lenders])
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
         """N·t(1,b) / t(N,b)."""
-        return self._of_two(self.own_speedup_from_steps, [other.own_speedup_from_steps for other in self.lenders])
+        return self._with_interval(
+            self.own_speedup_from_steps, [lender.own_speedup_from_steps for lender in self.lenders]
+        )
 
     @cached_property
     def own_speedup(self) -> Figure:
-        """From its own blocks alone."""
+        """The speedup from its own blocks alone."""
         return self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
 
     @cached_property
     def own_speedup_from_steps(self) -> Figure:
-        """From its own blocks alone."""
+        """The speedup from full steps, from its own blocks alone."""
         gpus = self.point.configuration.gpus
         return self.over_blocks(
             lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s)
         )
 
-    def _of_two(self, speedup: Figure, others: Sequence[Figure]) -> Figure:
-        """With the interval that two servers have. Most speedups rest on more or fewer, and keep their own."""
-        return interval_of_two(speedup, self.point.has_uneven_steps, others) if speedup.is_of_two else speedup
+    def _with_interval(self, speedup: Figure, lent: Sequence[Figure]) -> Figure:
+        """Return a speedup with the interval that two servers have. Most rest on more or fewer, and keep their own."""
+        return interval_of_two(speedup, self.point.has_uneven_steps, lent) if speedup.is_of_two else speedup
 
     @cached_property
     def lenders(self) -> Sequence["Comparison"]:
@@ -311,26 +325,26 @@ class Comparison:
             return ()
         configuration, environment = self.point.configuration, self.point.environment
         return [
-            other.weak
-            for other in self.point.others.values()
-            if other.environment == environment
-            and other.configuration != configuration
-            and other.configuration.gpus > 1
-            and (other.full_steps or 0) >= HEADLINE_STEPS
-            and other.has_uneven_steps
-            and other.weak.blocks
+            point.weak
+            for point in self.point.all_points.values()
+            if point.environment == environment
+            and point.configuration != configuration
+            and point.configuration.gpus > 1
+            and (point.full_steps or 0) >= HEADLINE_STEPS
+            and point.has_uneven_steps
+            and point.weak.blocks
         ]
 
     @cached_property
     def communication(self) -> Figure:
         """Communication time of an epoch by subtraction (E1), in seconds: T(1,b)(1/S - 1/N), at this T(1,b)."""
-        alone_s, gpus = self.baseline.value, self.point.configuration.gpus
-        return self.speedup.map(lambda speedup: scaling.communication_s(alone_s, alone_s / speedup, gpus))
+        one_gpu_s, gpus = self.baseline.value, self.point.configuration.gpus
+        return self.speedup.map(lambda speedup: scaling.communication_s(one_gpu_s, one_gpu_s / speedup, gpus))
 
     @cached_property
     def communication_step(self) -> Figure:
-        """The same of a full step, from full steps alone: t(N,b) - t(1,b), at this t(1,b)."""
-        alone_s, gpus = self.baseline_step.value, self.point.configuration.gpus
+        """Communication time of a full step in seconds, from full steps alone: t(N,b) - t(1,b), at this t(1,b)."""
+        one_gpu_s, gpus = self.baseline_step.value, self.point.configuration.gpus
         return self.speedup_from_steps.map(
-            lambda speedup: scaling.communication_step_s(alone_s, gpus * alone_s / speedup)
+            lambda speedup: scaling.communication_step_s(one_gpu_s, gpus * one_gpu_s / speedup)
         )

@@ -25,15 +25,17 @@ SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 
 
 class ArmFields(PointFields):
-    """What says of which arm a row is, and where."""
+    """The fields that say of which arm a row is, and where."""
 
     arm: str
 
 
 @dataclass(frozen=True)
 class ArmResults:
-    """The records of an arm in one environment, seed by seed; `finished` are those that neither diverged nor ran out of
-    memory. `given` is what the study file says of the arm."""
+    """The records of an arm in one environment, seed by seed.
+
+    `finished` are those that neither diverged nor ran out of memory. `given` are the arm's keys in the study file.
+    """
 
     arm: str
     settings: TrainingSettings
@@ -51,61 +53,62 @@ class ArmResults:
         return 0 < len(self.finished) == len(self.records)
 
     def last(self, figure: str, seeds: Sequence[int] | None = None) -> list[float]:
-        """A figure after the last epoch, of every seed, or of some `seeds` in their order. Empty unless the arm is
-        complete."""
+        """Return a figure after the last epoch, of every seed, or of some `seeds` in their order. Empty unless the arm
+        is complete."""
         if not self.is_complete:
             return []
         of_seed = {record["cell"]["seed"]: record["epochs"][-1][figure] for record in self.finished}
         return [of_seed[seed] for seed in (of_seed if seeds is None else seeds)]
 
     def totals(self, name: str) -> list[float]:
-        """A figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
+        """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
         values = [[epoch[name] for epoch in record["epochs"]] for record in self.finished]
         return [] if any(None in of_seed for of_seed in values) else [float(sum(of_seed)) for of_seed in values]
 
-    def is_like(self, other: "ArmResults", names: Sequence[str]) -> bool:
-        """Whether both have these settings alike."""
-        return all(getattr(self.settings, name) == getattr(other.settings, name) for name in names)
+    def is_like(self, reference: "ArmResults", names: Sequence[str]) -> bool:
+        """Whether both arms have these settings alike."""
+        return all(getattr(self.settings, name) == getattr(reference.settings, name) for name in names)
 
-    def pairs_with(self, other: "ArmResults") -> list[int]:
-        """The seeds by which two arms are compared pair by pair; empty where all their seeds are compared.
+    def pairs_with(self, reference: "ArmResults") -> list[int]:
+        """Return the seeds by which two arms are compared pair by pair; empty where all their seeds are compared.
 
-        Those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving out most
-        of an arm's seeds would cost more than pairs gain.
+        They are those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving
+        out most of an arm's seeds would cost more than pairs gain.
         """
-        mine, others = ({record["cell"]["seed"] for record in arm.finished} for arm in (self, other))
-        both = sorted(mine & others)
-        are_most = len(both) >= 2 and 2 * len(both) > max(len(mine), len(others))
-        return both if are_most and self.is_like(other, SHARED_BY_SEED) else []
+        own_seeds, reference_seeds = ({record["cell"]["seed"] for record in arm.finished} for arm in (self, reference))
+        shared = sorted(own_seeds & reference_seeds)
+        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(own_seeds), len(reference_seeds))
+        return shared if are_most and self.is_like(reference, SHARED_BY_SEED) else []
 
-    def difference_from(self, other: "ArmResults", figure: str) -> Figure:
-        """The mean of a figure after the last epoch less the other arm's: of pairs where there are any, or Welch's."""
-        if seeds := self.pairs_with(other):
-            return paired_difference(self.last(figure, seeds), other.last(figure, seeds))
-        return welch_difference(self.last(figure), other.last(figure))
+    def difference_from(self, reference: "ArmResults", figure: str) -> Figure:
+        """Return the mean of a figure after the last epoch less the other arm's: of pairs where there are any, or
+        Welch's."""
+        if seeds := self.pairs_with(reference):
+            return paired_difference(self.last(figure, seeds), reference.last(figure, seeds))
+        return welch_difference(self.last(figure), reference.last(figure))
 
     @property
     def remedies(self) -> str:
-        """What it does for its accuracy that is not done by default."""
+        """The changes for its accuracy that are not made by default."""
         return self.changed([key for key in arm_schemas() if key not in (*PLACE, *CUSTOMARY)])
 
     @property
     def lacks(self) -> str:
-        """What every training should have, and this one has not."""
+        """The habits that every training should have, and this one has not."""
         return self.changed(CUSTOMARY)
 
     def changed(self, keys: Sequence[str]) -> str:
-        """The keys that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""
-        known = arm_schemas()
+        """Return the keys that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""
+        schemas = arm_schemas()
         return ", ".join(
             f"{key} {_as_written(self.given[key])}"
             for key in keys
-            if key in self.given and self.given[key] != known[key].get("default")
+            if key in self.given and self.given[key] != schemas[key].get("default")
         )
 
     @property
     def trials(self) -> int:
-        """Of the search that its recipe was found by; 0 where it was not searched."""
+        """Trials of the search that its recipe was found by; 0 where it was not searched."""
         return int(self.given.get("tuned", {}).get("trials", 0))
 
     @property
@@ -123,11 +126,13 @@ def _as_written(value: Any) -> str:
 Results = Sequence[ArmResults]
 
 
-def results_of(study: Study, found: Mapping[tuple[str, str], Sequence[Record]]) -> Results:
-    """What was measured of every arm, in every environment that it was measured in, in the order of the study file. An
-    arm that was not measured stands in none, without records. Records were `found` by arm and environment."""
+def results_of(study: Study, records: Mapping[tuple[str, str], Sequence[Record]]) -> Results:
+    """Return the records of every arm, in every environment that it was measured in, in the order of the study file.
+
+    An arm that was not measured stands in no environment, without records. `records` are by arm and environment.
+    """
     return [
-        ArmResults(name, settings, study["training"]["arms"][name], letter, found.get((name, letter), []))
+        ArmResults(name, settings, study["training"]["arms"][name], environment, records.get((name, environment), []))
         for name, settings in study.arms.items()
-        for letter in sorted({letter for arm, letter in found if arm == name}) or [""]
+        for environment in sorted({letter for arm, letter in records if arm == name}) or [""]
     ]

@@ -27,21 +27,22 @@ CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 def summary_rows(
     study: Study, planned: Plan, missing: Iterable[MissingRow], results: Results
 ) -> Iterator[TrainingSummaryRow]:
-    """What every arm comes to after its last epoch: a row an environment, or one that says why there is none."""
+    """Yield how every arm ends after its last epoch: a row per environment, or one that says why there is none."""
     not_run = {item.arm: (item.state, item.reason) for item in planned.arms_not_run}
-    of_arm = grouped(missing, lambda row: row.arm)
+    missing_by_arm = grouped(missing, lambda row: row.arm)
     for result in results:
-        gone = of_arm.get(result.arm, [])
+        missing_rows = missing_by_arm.get(result.arm, [])
         if result.records:
-            seeds = [f"seed {row.seed} {row.status}" for row in gone]
+            seeds = [f"seed {row.seed} {row.status}" for row in missing_rows]
             yield _measured(study["training"], result, results, seeds)
         else:
-            state, reason = not_run.get(result.arm) or weightiest(gone)
+            state, reason = not_run.get(result.arm) or weightiest(missing_rows)
             yield replace(_planned(result), status=state, reason=reason, seeds=0)
 
 
 def _planned(result: ArmResults) -> TrainingSummaryRow:
-    """What an arm is and changes, and how that was found: the trials of the search, and what it chose by."""
+    """Return a row with the settings of an arm, and how they were found: the trials of the search, and what it chose
+    by."""
     tuned = result.given.get("tuned")
     return TrainingSummaryRow(
         **result.place,
@@ -57,8 +58,10 @@ def _planned(result: ArmResults) -> TrainingSummaryRow:
 def _measured(
     training: Mapping[str, Any], result: ArmResults, results: Results, missing: Sequence[str]
 ) -> TrainingSummaryRow:
-    """`training` is that of the study. An epoch is a seed's median, mean over seeds; whole trainings are means over the
-    seeds that came to their end."""
+    """Return the row of an arm that was measured; `training` is that of the study.
+
+    An epoch is a seed's median, mean over seeds; whole trainings are means over the seeds that came to their end.
+    """
     seeds = len(result.records)
     diverged = sum(record["diverged"] for record in result.records)
     too_large = sum(record["status"] == "oom" for record in result.records)
@@ -107,7 +110,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _until(target: float, result: ArmResults) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """The epochs of every seed that reaches this test accuracy, until it does."""
+    """Yield the epochs of every seed that reaches this test accuracy, until it does."""
     for record in result.finished:
         reached = [number for number, epoch in enumerate(record["epochs"], 1) if epoch["test_accuracy"] >= target]
         if reached:
@@ -117,9 +120,10 @@ def _until(target: float, result: ArmResults) -> Iterator[Sequence[Mapping[str, 
 def _compared(
     row: TrainingSummaryRow, baseline_of_study: str, result: ArmResults, results: Results
 ) -> TrainingSummaryRow:
-    """Against its baseline, and against the arm without remedies of the same place, in the same environment."""
-    here = [other for other in results if other.environment == result.environment]
-    baseline, plain = _baseline_of(result, baseline_of_study, here), _without_remedies(result, here)
+    """Return the row beside its baseline, and beside the arm without remedies of the same place, in the same
+    environment."""
+    arms = [arm for arm in results if arm.environment == result.environment]
+    baseline, plain = _baseline_of(result, baseline_of_study, arms), _without_remedies(result, arms)
     if baseline:
         row = replace(
             row,
@@ -139,28 +143,32 @@ def _compared(
 
 
 def _recovered(result: ArmResults, plain: ArmResults, baseline: ArmResults) -> Figure:
-    """The share of the test accuracy that the batch lost against the baseline, and that the remedies give back."""
+    """Return the share of the test accuracy that the batch lost against the baseline, and that the remedies give
+    back."""
     seeds = result.pairs_with(plain) or None
     remedied, without = (arm.last("test_accuracy", seeds) for arm in (result, plain))
     return recovered_share(remedied, without, baseline.last("test_accuracy"), paired=seeds is not None)
 
 
-def _baseline_of(result: ArmResults, of_study: str, here: Results) -> ArmResults | None:
-    """What an arm is compared with: the study's baseline, but for a tuned arm the one that was tuned in the baseline's
-    place, of most trials, where the study has one. None for the baseline, or where what it needs was not measured."""
-    found = next((other for other in here if other.arm == of_study), None)
-    if found is None or found.arm == result.arm:
+def _baseline_of(result: ArmResults, of_study: str, arms: Results) -> ArmResults | None:
+    """Return the arm that an arm is compared with; None for the baseline, or where what it needs was not measured.
+
+    It is the study's baseline, but for a tuned arm the one that was tuned in the baseline's place, of most trials,
+    where the study has one.
+    """
+    baseline = next((arm for arm in arms if arm.arm == of_study), None)
+    if baseline is None or baseline.arm == result.arm:
         return None
-    tuned = [other for other in here if other.is_like(found, PLACE) and other.trials]
+    tuned = [arm for arm in arms if arm.is_like(baseline, PLACE) and arm.trials]
     if result.trials and result not in tuned:
-        found = max(tuned, key=lambda other: other.trials, default=found)
-    return found if found.is_complete else None
+        baseline = max(tuned, key=lambda arm: arm.trials, default=baseline)
+    return baseline if baseline.is_complete else None
 
 
-def _without_remedies(result: ArmResults, here: Results) -> ArmResults | None:
-    """The arm that differs from this one in having no remedy, and beside an arm that has none either the one that lacks
-    nothing; None where there is no such arm, or it has no result."""
+def _without_remedies(result: ArmResults, arms: Results) -> ArmResults | None:
+    """Return the arm that differs from this one in having no remedy, and beside an arm that has none either the one
+    that lacks nothing; None where there is no such arm, or it has no result."""
     lacks = result.lacks if result.remedies else ""
-    plain = (other for other in here if other.is_like(result, PLACE) and not other.remedies and other.lacks == lacks)
-    found = next(plain, None) if result.remedies or result.lacks else None
-    return found if found and found.is_complete else None
+    candidates = (arm for arm in arms if arm.is_like(result, PLACE) and not arm.remedies and arm.lacks == lacks)
+    plain = next(candidates, None) if result.remedies or result.lacks else None
+    return plain if plain and plain.is_complete else None

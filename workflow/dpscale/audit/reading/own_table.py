@@ -56,8 +56,8 @@ _Tables = dict[str, dict[Spot, Number]]
 
 
 class Head(NamedTuple):
-    """What a column holds: a quantity, its unit, the number of GPUs where the head says that, and whether it is of a
-    step. `beside` is the quantity that it says something of, such as `speedup` of `Speedup state`."""
+    """The meaning of a column: a quantity, its unit, the number of GPUs where the head says that, and whether it is of
+    a step. `beside` is the quantity that it says something of, such as `speedup` of `Speedup state`."""
 
     text: str
     quantity: str
@@ -76,47 +76,53 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def read_studies(path: Path, said: Mapping[str, str] | None = None) -> list[Published]:
-    """The studies in a file of either kind; `said` is used where a table does not say. Raises PublishedError."""
+def read_studies(path: Path, defaults: Mapping[str, str] | None = None) -> list[Published]:
+    """Return the studies in a file of either kind; `defaults` is used where a table does not say.
+
+    Raises PublishedError.
+    """
     if is_table(path):
-        return read_table(path, said)
+        return read_table(path, defaults)
     if path.exists() and path.suffix not in (".yaml", ".yml"):
         raise PublishedError(f"{path}: is no table: save it as one of {', '.join(SUFFIXES)}, or .yaml")
     return [Published.read(path)]
 
 
-def read_table(path: Path, said: Mapping[str, str] | None = None) -> list[Published]:
-    """The studies in a table's file: one, or one for every strategy, run or clock that its rows name.
+def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Published]:
+    """Return the studies in a table's file: one, or one for every strategy, run or clock that its rows name.
 
     Raises PublishedError with the row and the column of what cannot be read.
     """
     content, lines, tables = read_text(path)
-    reader = _Reader(path, hashlib.sha256(content).hexdigest(), said or {}, lines)
+    reader = _Reader(path, hashlib.sha256(content).hexdigest(), defaults or {}, lines)
     reader.read_all(tables)
     return list(reader.studies())
 
 
 def _with_head(rows: TextTable) -> tuple[list[Head], TextTable]:
-    """Heads are the first row, and the second where that has words too and no numbers of a figure: then the first
-    reaches to the right as far as it is empty."""
+    """Return the heads of a table, and its rows below them.
+
+    Heads are the first row, and the second where that has words too and no numbers of a figure: then the first reaches
+    to the right as far as it is empty.
+    """
     heads = [row for _, row in rows[:2]]
     if len(heads) < 2 or not _is_head(heads[1]):
         return [_head(text) for text in heads[0]], rows[1:]
-    above, found = "", []
+    above, both_rows = "", []
     for first, second in zip_longest(*heads, fillvalue=""):
         above = first or above
-        found.append(_head(f"{above} {second}".strip() if second else above))
-    return found, rows[2:]
+        both_rows.append(_head(f"{above} {second}".strip() if second else above))
+    return both_rows, rows[2:]
 
 
 def _is_head(row: Sequence[str]) -> bool:
-    """`batch, 1 GPU, 2 GPUs`, or `, 1, 2, 4` with nothing in front."""
+    """Whether a row is a head: `batch, 1 GPU, 2 GPUs`, or `, 1, 2, 4` with nothing in front."""
     is_named = any(re.search(r"[A-Za-z]{2}", cell) and not is_missing(cell) for cell in row)
     return is_named and not any(re.fullmatch(r"[\d.,\s]+[sx×%]?", cell) for cell in row)
 
 
 def _head(text: str) -> Head:
-    """What a head means: its unit stands in brackets, after `in`, or at its end."""
+    """Return the meaning of a head: its unit stands in brackets, after `in`, or at its end."""
     plain = " ".join(text.lower().split())
     gpus = re.search(r"(?<![\w.])(\d+)\s*(?:x\s*)?(?:gpu|worker)s?\b|\bn\s*=\s*(\d+)|gpus?\s*=\s*(\d+)", plain)
     words = (plain.replace(gpus.group(), " ") if gpus else plain).replace("_", " ").strip()
@@ -133,22 +139,23 @@ def _head(text: str) -> Head:
 
 
 def _quantity(words: str) -> str:
-    """What the words of a head mean."""
+    """Return the quantity that the words of a head mean."""
     return next((name for pattern, name in _WORDS["heads"].items() if re.search(pattern, words)), "ignored")
 
 
 def _unit(head: str) -> str:
-    """The unit of a head: in brackets, after `in` or a slash, or as its last word."""
+    """Return the unit of a head: in brackets, after `in` or a slash, or as its last word."""
     for inner in reversed(re.findall(r"[(\[]([^)\]]*)[)\]]", head)):
         text: str = inner.strip().removeprefix("in ")
         if re.fullmatch(r"[a-zµ]+(?:/s|ps|bit/s|\s*(?:/|per)\s*\w+)?|%", text) and not re.fullmatch(
             r"n|b|gpus?|per gpu|\d+", text
         ):
             return text
-    known = "|".join(sorted([*_SECONDS, *_BANDWIDTHS], key=len, reverse=True))
-    after = re.search(rf"(?:\bin\s+|/\s*|,\s*|_)({known})\b\s*$", re.sub(r"[(\[].*?[)\]]", "", head).strip())
-    found = after or re.search(rf"\b({'|'.join(_BANDWIDTHS)})\b", head)
-    return str(found.group(1)) if found else ""
+    units = "|".join(sorted([*_SECONDS, *_BANDWIDTHS], key=len, reverse=True))
+    without_brackets = re.sub(r"[(\[].*?[)\]]", "", head).strip()
+    at_end = re.search(rf"(?:\bin\s+|/\s*|,\s*|_)({units})\b\s*$", without_brackets)
+    unit = at_end or re.search(rf"\b({'|'.join(_BANDWIDTHS)})\b", head)
+    return str(unit.group(1)) if unit else ""
 
 
 def _not_understood(heads: Sequence[Head]) -> str:
@@ -171,9 +178,9 @@ def _unit_not_known(head: Head) -> str:
 
 
 class _Reader:
-    """Collects the cells of all tables of a file. `study` is what is said around them."""
+    """Collects the cells of all tables of a file. `study` has the statements around them."""
 
-    def __init__(self, path: Path, sha256: str, said: Mapping[str, str], lines: Iterable[str]) -> None:
+    def __init__(self, path: Path, sha256: str, defaults: Mapping[str, str], lines: Iterable[str]) -> None:
         self.path = path
         self.tables: defaultdict[_Group, defaultdict[str, dict[Spot, Number]]] = defaultdict(lambda: defaultdict(dict))
         self.assumed: dict[str, str] = {}
@@ -181,23 +188,23 @@ class _Reader:
         self.of_other_runs: set[tuple[_Group, str, Spot]] = set()
         lines = list(lines)
         self.has_mark = any(f"{_OF_OTHER_RUNS}: " in line for line in lines)
-        given = {**said, **self._given(lines)}
+        given = {**defaults, **self._given(lines)}
         self.study = Published(**{"id": "", "title": path.name, "sha256": sha256, **self._values(given)})
 
     def _given(self, lines: Iterable[str]) -> dict[str, str]:
-        """The lines `key: value`."""
-        found: dict[str, str] = {}
+        """Return the values of the lines `key: value`."""
+        given: dict[str, str] = {}
         for line in lines:
             key, _, value = line.lstrip("#*- ").replace("**", "").partition(":")
             name = key.strip().lower()
             if name in _KEYS and value.strip():
-                if _KEYS[name] in found:
+                if _KEYS[name] in given:
                     self._refuse(f"{name} is given twice. Leave one of the lines out")
-                found[_KEYS[name]] = value.strip()
-        return found
+                given[_KEYS[name]] = value.strip()
+        return given
 
     def read_all(self, tables: Iterable[TextTable]) -> None:
-        """The cells of every table that is understood; one has to be."""
+        """Read the cells of every table that is understood; one has to be."""
         headed = [_with_head(table) for table in tables]
         reasons = [_not_understood(heads) for heads, _ in headed]
         if all(reasons):
@@ -209,8 +216,9 @@ class _Reader:
                 self._read(self._usable(heads), rows)
 
     def _usable(self, heads: Sequence[Head]) -> list[Head]:
-        """Columns that are not understood are ignored, and said. Refuses columns that mean the same."""
-        seen, found = set(), []
+        """Return the columns; those that are not understood are ignored, and said. Refuses columns that mean the
+        same."""
+        seen, columns = set(), []
         for head in heads:
             reason = _unit_not_known(head)
             usable = head._replace(quantity="ignored") if reason else head
@@ -224,14 +232,14 @@ class _Reader:
             batch = GLOBAL if usable.quantity == "global batch" else PER_GPU if is_per_gpu else UNSTATED
             if self.study.batch == UNSTATED:
                 self.study = replace(self.study, batch=batch)
-            found.append(usable)
-        return found
+            columns.append(usable)
+        return columns
 
     def _read(self, heads: Sequence[Head], rows: TextTable) -> None:
         figures = [at for at, head in enumerate(heads) if head.is_figure]
         style = style_of(row[at] for _, row in rows for at in figures if at < len(row))
         counts: dict[str, int] = {}
-        of: dict[Head, str] = {}
+        group_names: dict[Head, str] = {}
         for number, row in rows:
             if any(row[len(heads) :]):
                 self._refuse(f"row {number} has {len(row)} cells, the head has {len(heads)}. Give each column a head")
@@ -239,7 +247,7 @@ class _Reader:
             if not any(cell for head, cell in cells if head.is_figure):
                 # The name of a group of rows, such as a strategy, may stand in a row of its own.
                 continue
-            of |= {head: cell for head, cell in cells if head.quantity == "group" and cell}
+            group_names |= {head: cell for head, cell in cells if head.quantity == "group" and cell}
             for head, cell in cells:
                 name = head.quantity.removeprefix("global ")
                 if name == "gpus" or (name == "batch" and cell):
@@ -247,27 +255,28 @@ class _Reader:
             if "batch" not in counts:
                 self._refuse(f"row {number}: the batch is missing")
             for head, cell in cells:
-                if head.is_figure and not is_missing(cell):
-                    place = Spot(counts["batch"], head.gpus or counts.get("gpus", 1))
-                    group = tuple(of.values())
-                    self._figure(head, cell, f"row {number}, column {head.text}", place, style, group)
-                    states = [said for other, said in cells if other.beside == head.quantity]
-                    if self.has_mark and (MARK in cell or any(_OF_OTHER_RUNS in said for said in states)):
-                        self.of_other_runs.add((group, head.quantity, place))
+                if not head.is_figure or is_missing(cell):
+                    continue
+                place = Spot(counts["batch"], head.gpus or counts.get("gpus", 1))
+                group = tuple(group_names.values())
+                self._figure(head, cell, f"row {number}, column {head.text}", place, style, group)
+                states = [state for column, state in cells if column.beside == head.quantity]
+                if self.has_mark and (MARK in cell or any(_OF_OTHER_RUNS in state for state in states)):
+                    self.of_other_runs.add((group, head.quantity, place))
 
     def _count(self, cell: str, row: int, head: Head) -> int:
-        """A batch or a number of GPUs: whole, perhaps with groups of three digits."""
+        """Return a batch or a number of GPUs: whole, perhaps with groups of three digits."""
         plain = re.sub(r"(?<=\d)[\s\u2009\u202f\u00a0.,'’](?=\d{3}(?!\d))", "", cell)
-        found = re.fullmatch(
+        count = re.fullmatch(
             r"(?:(?:gpu|worker)s?\s*)?(\d{1,9})(?:\.0)?\s*(?:x\s*)?(?:gpus?|workers?|images|img)?",
             plain.lower().strip(),
         )
-        if not found or int(found.group(1)) == 0:
+        if not count or int(count.group(1)) == 0:
             self._refuse(f"row {row}, column {head.text}: {cell or 'an empty cell'} is not a whole number above zero")
-        return int(found.group(1))
+        return int(count.group(1))
 
     def _figure(self, head: Head, cell: str, where: str, place: Spot, style: Style, group: _Group) -> None:
-        """One number, in the unit of its quantity."""
+        """Keep one number, in the unit of its quantity."""
         try:
             number = style.number(cell)
         except ValueError as error:
@@ -287,25 +296,26 @@ class _Reader:
         table[place] = Number.of(number, lambda printed: printed * factor, shown)
 
     def _unit_of(self, head: Head, cell: str, where: str) -> str:
-        """The unit of a number: that of its head, or of its own. Where none says it, the usual one is assumed."""
-        own = unit_behind(cell)
-        if head.unit and own and head.unit != own:
+        """Return the unit of a number: that of its head, or of its own. Where none says it, the usual one is
+        assumed."""
+        behind = unit_behind(cell)
+        if head.unit and behind and head.unit != behind:
             self._refuse(f"{where}: {cell} is not in the unit of its column, {head.unit}")
-        unit = head.unit or own
+        unit = head.unit or behind
         if problem := _unit_not_known(head._replace(unit=unit)):
             self._refuse(f"{where}: {problem}")
         if not unit and head.quantity in (*_TIMES, "bandwidth"):
             usual = "GB/s" if head.quantity == "bandwidth" else "seconds"
             self.assumed[head.quantity] = f"{head.text} is in {usual}"
         if head.quantity == "bandwidth":
-            name, known = _BANDWIDTHS.get(unit, "GB/s"), self.study.bandwidth_unit
-            if known not in (None, name):
-                self._refuse(f"{where}: is in {name}, another bandwidth in {known}. Use one unit")
+            name, earlier = _BANDWIDTHS.get(unit, "GB/s"), self.study.bandwidth_unit
+            if earlier not in (None, name):
+                self._refuse(f"{where}: is in {name}, another bandwidth in {earlier}. Use one unit")
             self.study = replace(self.study, bandwidth_unit=name)
         return unit
 
     def studies(self) -> Iterator[Published]:
-        """All that was read, a study for every group."""
+        """Yield all that was read, a study for every group."""
         several = [group for group, tables in self.tables.items() if _has_several(tables)]
         for group in several or [*self.tables] or [()]:
             named = [*group] if len(several) > 1 else []
@@ -322,24 +332,30 @@ class _Reader:
             )
 
     def _with_one_gpu(self, group: _Group) -> _Tables:
-        """One GPU needs no strategy: its times may stand in a group of their own, that which shares most with this."""
-        alone = [other for other, tables in self.tables.items() if not _has_several(tables)]
-        whole: _Tables = defaultdict(dict)
-        for other in (*sorted(alone, key=lambda other: len({*other} & {*group})), group):
-            for name, table in self.tables[other].items():
-                whole[name] |= table
-        return {name: dict(sorted(table.items())) for name, table in whole.items()}
+        """Return the tables of a group with the times of one GPU.
+
+        One GPU needs no strategy: its times may stand in a group of their own, that which shares most with this.
+        """
+        baselines = [baseline for baseline, tables in self.tables.items() if not _has_several(tables)]
+        nearest_last = sorted(baselines, key=lambda baseline: len({*baseline} & {*group}))
+        merged: _Tables = defaultdict(dict)
+        for name_of_group in (*nearest_last, group):
+            for name, table in self.tables[name_of_group].items():
+                merged[name] |= table
+        return {name: dict(sorted(table.items())) for name, table in merged.items()}
 
     def _taken_out(self, quantities: _Tables, group: _Group) -> _Tables:
-        """The figures of a group, taken out of what was read, that are formed in other runs than its times are of."""
-        found: _Tables = defaultdict(dict)
-        for of, name, place in sorted(self.of_other_runs):
-            if of == group and name in QUANTITIES:
-                found[name][place] = quantities[name].pop(place)
-        return dict(found)
+        """Take the figures of a group that are formed in other runs than its times out of what was read, and return
+        them."""
+        taken_out: _Tables = defaultdict(dict)
+        for group_of_figure, name, place in sorted(self.of_other_runs):
+            if group_of_figure == group and name in QUANTITIES:
+                taken_out[name][place] = quantities[name].pop(place)
+        return dict(taken_out)
 
     def _times(self, quantities: _Tables) -> Printed:
-        """Taken out of what was read. Where there are no times, from throughputs."""
+        """Take the times out of what was read, and return them. Where there are none, they are formed from
+        throughputs."""
         name = "epoch_s" if "epoch_s" in quantities else "images_per_s"
         times = quantities.pop(name, {})
         if not times:
@@ -359,7 +375,7 @@ class _Reader:
         }
 
     def _values(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """What the lines around the table say, and what is assumed in their place."""
+        """Return the values of the lines around the table, and those that are assumed in their place."""
         values: dict[str, Any] = {name: text for name, text in given.items() if name != "network"}
         for name in {"flop_per_image", "peak_tflop_s", *_COUNTS} & given.keys():
             number = self._plain(name, given[name])
@@ -381,8 +397,8 @@ class _Reader:
         elif "gpu" in given or "peak_tflop_s" in given:
             self.assumed["precision"] = "float32 arithmetic"
         if "bus_gb_s" in given:
-            found = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given["bus_gb_s"])
-            values["bus_gb_s"] = {int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in found}
+            rates = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given["bus_gb_s"])
+            values["bus_gb_s"] = {int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in rates}
         if batch := given.get("batch", "").lower().replace("_", " "):
             if batch not in ("per gpu", "global"):
                 self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")

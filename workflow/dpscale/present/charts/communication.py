@@ -28,10 +28,10 @@ _OPERATION_COLOURS = {
 
 
 def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
-    """From the step of one device alone to the whole step, in ms: a panel a configuration."""
+    """Draw the way from the step of one device alone to the whole step, in ms: a panel per configuration."""
     panels = []
-    for _, part in groupby(ladder, lambda row: row.point):
-        rungs = sorted(part, key=lambda row: row.order)
+    for _, of_configuration in groupby(ladder, lambda row: row.point):
+        rungs = sorted(of_configuration, key=lambda row: row.order)
         panels.append(
             Waterfall(
                 heading=_ladder(rungs, terms),
@@ -50,8 +50,8 @@ def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
 def _stages(rungs: Sequence[LadderRow], terms: Terms) -> list[Stage]:
     stages: list[Stage] = []
     for row in rungs:
-        part = measured((row.difference_s if stages else row.step_s).value, MILLISECONDS)
-        text = f"{row.adds or f'1 {terms.device} alone'}: {part}, {measured(row.share, PERCENT)}"
+        added = measured((row.difference_s if stages else row.step_s).value, MILLISECONDS)
+        text = f"{row.adds or f'1 {terms.device} alone'}: {added}, {measured(row.share, PERCENT)}"
         start, end = stages[-1].end if stages else 0.0, MILLISECONDS.of(row.step_s.value)
         stages.append(Stage(text, start, end, colour(row.strategy if stages else BASELINE)))
     return stages
@@ -59,24 +59,24 @@ def _stages(rungs: Sequence[LadderRow], terms: Terms) -> list[Stage]:
 
 def _ladder(rungs: Sequence[LadderRow], terms: Terms) -> str:
     """`dp on 2 GPUs at batch 32: 33.7 ms more than 1 GPU alone; the most is 26.3 ms, threads, contention`."""
-    first, *others = rungs
-    more_s = others[-1].beyond_alone_s.value
+    first, *changes = rungs
+    more_s = changes[-1].beyond_alone_s.value
     more = f"{measured(abs(more_s), MILLISECONDS)} {'more' if more_s > 0 else 'less'}"
     heading = f"{at_batch(first, terms)}: {more} than 1 {terms.device} alone"
-    most = largest(others, lambda row: row.difference_s.value)
+    most = largest(changes, lambda row: row.difference_s.value)
     if most.difference_s.value <= 0:
         return heading
     return f"{heading}; the most is {measured(most.difference_s.value, MILLISECONDS)}, {most.adds}"
 
 
 def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
-    """Bus bandwidth of collectives alone in GB/s against message size in KiB: a panel for every number of GPUs and
-    environment. The network's own sizes, which lie between those of the series, are left to the table."""
-    alone = [row for row in collectives if row.operation != "peer_copy" and not row.use]
+    """Draw the bus bandwidth of collectives alone in GB/s against message size in KiB: a panel for every number of GPUs
+    and environment. The network's own sizes, which lie between those of the series, are left to the table."""
+    in_series = [row for row in collectives if row.operation != "peer_copy" and not row.use]
     panels = [
         Panel(
-            heading=_of_gradient(collectives, part[0], terms) or _most_bandwidth(part, terms),
-            place=f"{terms.count(part[0].gpus)}{terms.environment(part[0])}",
+            heading=_of_gradient(collectives, rows[0], terms) or _most_bandwidth(rows, terms),
+            place=f"{terms.count(rows[0].gpus)}{terms.environment(rows[0])}",
             quantity=(
                 "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes), with nothing else running; "
                 "one line for each collective"
@@ -84,14 +84,14 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
             x_title=f"Message, {KIB.shown}",
             y_title=BUS_BANDWIDTH.heading,
             unit=GB_PER_S.shown,
-            series=_lines_of_collectives(part),
+            series=_lines_of_collectives(rows),
         )
-        for part in in_groups(alone, attrgetter("gpus", "environment"))
+        for rows in in_groups(in_series, attrgetter("gpus", "environment"))
     ]
     return chart_of_lines("bus-bandwidth", panels)
 
 
-def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
+def _lines_of_collectives(rows: Sequence[CollectivesRow]) -> list[DrawnSeries]:
     return [
         DrawnSeries(
             line[0].operation.replace("_", "-"),
@@ -99,7 +99,7 @@ def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
             style,
             markers((KIB.of(row.message_bytes or 0), row.bus_bandwidth_gb_s) for row in line),
         )
-        for style, line in enumerate(in_groups(part, attrgetter("operation")))
+        for style, line in enumerate(in_groups(rows, attrgetter("operation")))
     ]
 
 
@@ -107,16 +107,16 @@ def _of_gradient(collectives: Sequence[CollectivesRow], like: CollectivesRow, te
     """`4 GPUs: 302 GB/s with an allreduce of the whole gradient, 44.7 MB`: what a training sends, and what utilisation
     is over. "" where that was not timed."""
     place = "allreduce", like.gpus, like.environment
-    here = (row for row in collectives if (row.operation, row.gpus, row.environment) == place)
-    row = next((row for row in here if WHOLE_GRADIENT in row.use), None)
+    allreduces = (row for row in collectives if (row.operation, row.gpus, row.environment) == place)
+    row = next((row for row in allreduces if WHOLE_GRADIENT in row.use), None)
     if row is None:
         return ""
     rate, size = measured(row.bus_bandwidth_gb_s.value, GB_PER_S), measured(row.message_bytes, MB)
     return f"{terms.count(row.gpus)}: {rate} with an allreduce of the {WHOLE_GRADIENT}, {size}"
 
 
-def _most_bandwidth(part: Sequence[CollectivesRow], terms: Terms) -> str:
+def _most_bandwidth(rows: Sequence[CollectivesRow], terms: Terms) -> str:
     """`4 GPUs: 371 GB/s at most, with reduce of 1 GiB`."""
-    most = largest(part, lambda row: row.bus_bandwidth_gb_s.value)
-    of = f"{most.operation.replace('_', '-')} of {binary(most.message_bytes or 0)}"
-    return f"{terms.count(most.gpus)}: {measured(most.bus_bandwidth_gb_s.value, GB_PER_S)} at most, with {of}"
+    most = largest(rows, lambda row: row.bus_bandwidth_gb_s.value)
+    operation = f"{most.operation.replace('_', '-')} of {binary(most.message_bytes or 0)}"
+    return f"{terms.count(most.gpus)}: {measured(most.bus_bandwidth_gb_s.value, GB_PER_S)} at most, with {operation}"

@@ -11,7 +11,8 @@ from dpscale.tables.column import PLAIN, Unit
 
 @dataclass(frozen=True, kw_only=True)
 class Plot(ABC):
-    """What a picture shows: `heading` is what to take away from it, `place` what it is of, `quantity` what it draws."""
+    """The words of a picture: `heading` is what to take away from it, `place` what it is of, `quantity` what it
+    draws."""
 
     heading: str
     place: str
@@ -25,7 +26,7 @@ class Plot(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """What is drawn, in words."""
+        """The drawing in words."""
 
 
 # An interval that reaches over a larger factor is not drawn where the runs can be: one doubling of devices is a step of
@@ -53,26 +54,28 @@ class Marker:
 
     @property
     def dots(self) -> Sequence[float]:
-        """Its runs, drawn in place of a bar."""
+        """The runs that are drawn in place of a bar."""
         return () if self.has_bar else self.dots_without_bar
 
     @property
     def dots_without_bar(self) -> Sequence[float]:
-        """Of several runs; of two machines or runs whose values are the figure's ends."""
+        """The runs, of several; the figure's ends, of two machines or runs whose values they are."""
         if len(self.runs) > 1:
             return self.runs
         return self.figure.interval if self.figure.is_of_two else ()
 
 
-Known = tuple[float, Figure] | tuple[float, Figure, Sequence[float]]
+# An x, the figure there, and its runs where they are drawn.
+Measured = tuple[float, Figure] | tuple[float, Figure, Sequence[float]]
 
 
-def markers(found: Iterable[Known], unit: Unit = PLAIN) -> list[Marker]:
-    """Those of the figures by x that are known, each with its runs if they are, as `unit` shows them."""
-    made = (
-        Marker(x, figure.map(unit.of), [unit.of(run) for runs in more for run in runs]) for x, figure, *more in found
+def markers(measured: Iterable[Measured], unit: Unit = PLAIN) -> list[Marker]:
+    """Return a marker for every figure that is known, by x, each with its runs if they are, as `unit` shows them."""
+    in_unit = (
+        Marker(x, figure.map(unit.of), [unit.of(run) for runs in runs_if_known for run in runs])
+        for x, figure, *runs_if_known in measured
     )
-    return sorted((marker for marker in made if marker.figure.is_known), key=lambda marker: marker.x)
+    return sorted((marker for marker in in_unit if marker.figure.is_known), key=lambda marker: marker.x)
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,11 @@ class DrawnSeries:
     markers: Sequence[Marker]
 
     def described(self, unit: str) -> str:
-        """In words: the two ends of the line."""
+        """Return the line in words: its two ends."""
         first, last = self.markers[0], self.markers[-1]
-        told = [
-            f"{f'{plain(marker.y, 3)} {unit}'.rstrip()} at {marker.x:,.0f}"
-            for marker in ([first] if first is last else [first, last])
-        ]
-        return f"{self.label}: {', '.join(told)}."
+        ends = [first] if first is last else [first, last]
+        words = [f"{f'{plain(marker.y, 3)} {unit}'.rstrip()} at {marker.x:,.0f}" for marker in ends]
+        return f"{self.label}: {', '.join(words)}."
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Guide:
 
 
 def level(label: str, y: float, along: Iterable[float]) -> Guide:
-    """At one y, over all of the x."""
+    """Return a guide at one y, over all of the x."""
     xs = list(along)
     return Guide(label, (min(xs), y), (max(xs), y))
 

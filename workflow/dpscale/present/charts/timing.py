@@ -33,7 +33,7 @@ NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
 
 def at_batch(row: AtBatch, terms: Terms) -> str:
-    """`dp on 4 GPUs at batch 8,192`, as headings have it."""
+    """Return `dp on 4 GPUs at batch 8,192`, as headings have it."""
     return f"{terms.group(row)} at batch {row.batch_per_gpu:,}"
 
 
@@ -44,23 +44,23 @@ def efficiency(
     worth_from: float,
     terms: Terms,
 ) -> Chart:
-    """Efficiency of a weak series in % against batch, with and without loading: a panel for every number of GPUs and
-    environment, the most GPUs first."""
+    """Draw the efficiency of a weak series in % against batch, with and without loading: a panel for every number of
+    GPUs and environment, the most GPUs first."""
     runs = _runs(blocks, "efficiency")
     panels = [
         Panel(
-            heading=_at_the_batch_of_the_answer(part, answer, terms),
-            place=f"{terms.count(part[0].gpus)}{on_nodes(row.nodes for row in part)}{terms.environment(part[0])}",
+            heading=_at_the_batch_of_the_answer(rows, answer, terms),
+            place=f"{terms.count(rows[0].gpus)}{on_nodes(row.nodes for row in rows)}{terms.environment(rows[0])}",
             quantity=f"Efficiency in % against {terms.batch}; one line for each strategy, without and with loading",
             x_title=terms.heading_of(BATCH),
             y_title=EFFICIENCY.heading,
             unit=EFFICIENCY.unit.shown,
-            series=_lines_of_efficiency(part, runs),
-            guides=(level("100 %", EFFICIENCY.unit.of(1), (row.batch_per_gpu for row in part)),),
+            series=_lines_of_efficiency(rows, runs),
+            guides=(level("100 %", EFFICIENCY.unit.of(1), (row.batch_per_gpu for row in rows)),),
             linear_y=True,
             shaded_below=EFFICIENCY.unit.of(worth_from),
         )
-        for part in reversed(in_groups(gains, attrgetter("gpus", "environment")))
+        for rows in reversed(in_groups(gains, attrgetter("gpus", "environment")))
     ]
     return chart_of_lines("efficiency", panels)
 
@@ -68,14 +68,14 @@ def efficiency(
 def speedup(
     answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], blocks: Sequence[BlocksRow], terms: Terms
 ) -> Chart:
-    """Speedup in a weak series against number of devices, of the answer's strategy, scope and environment: a line per
-    batch."""
-    known = with_speedup(answer)
-    if not known:
+    """Draw the speedup of a weak series against number of devices, of the answer's strategy, scope and environment: a
+    line per batch."""
+    answered = with_speedup(answer)
+    if not answered:
         return chart_of_lines("speedup", [])
-    most = known[-1]
-    here = (most.strategy, most.scope, most.environment)
-    part = [row for row in headline(gains) if (row.strategy, row.scope, row.environment) == here]
+    most = answered[-1]
+    series = (most.strategy, most.scope, most.environment)
+    drawn = [row for row in headline(gains) if (row.strategy, row.scope, row.environment) == series]
     panel = Panel(
         heading=f"Speedup of {most.strategy} on 1 to {terms.count(most.gpus)}",
         place=capitalised(terms.scope(most)),
@@ -83,18 +83,18 @@ def speedup(
         x_title=terms.heading,
         y_title=SPEEDUP.heading,
         unit=SPEEDUP.unit.shown,
-        series=_lines_of_speedup(part, _runs(blocks, "speedup"), most.batch_per_gpu),
+        series=_lines_of_speedup(drawn, _runs(blocks, "speedup"), most.batch_per_gpu),
         guides=[Guide("ideal", (1, 1), (most.gpus, most.gpus))],
     )
     return chart_of_lines("speedup", [panel])
 
 
-# Of a configuration in a scope the figure of every run of it.
+# The figure of every run of a configuration in a scope.
 Runs = Mapping[tuple[Configuration, str], Sequence[float]]
 
 
 def _runs(blocks: Sequence[BlocksRow], figure: str) -> Runs:
-    """Of the weak series."""
+    """Return a figure of every run of the weak series, by configuration and scope."""
     weak = (row for row in blocks if (row.scaling, row.status) == ("weak", "ok"))
     grouped_blocks = grouped(weak, lambda row: (configuration_of(row), row.scope))
     return {place: [getattr(row, figure) for row in rows] for place, rows in grouped_blocks.items()}
@@ -104,8 +104,8 @@ def _runs_of(row: SpeedupRow, runs: Runs) -> Sequence[float]:
     return runs.get((configuration_of(row), row.scope), ())
 
 
-def _lines_of_speedup(part: Sequence[SpeedupRow], runs: Runs, batch: int) -> list[DrawnSeries]:
-    """That at the batch of the answer is the strategy's colour, the others are quiet."""
+def _lines_of_speedup(rows: Sequence[SpeedupRow], runs: Runs, batch: int) -> list[DrawnSeries]:
+    """Return a line per batch: that of the answer has the strategy's colour, the others are quiet."""
     return [
         DrawnSeries(
             f"batch {line[0].batch_per_gpu:,}",
@@ -115,12 +115,12 @@ def _lines_of_speedup(part: Sequence[SpeedupRow], runs: Runs, batch: int) -> lis
                 [(1.0, Figure(1.0)), *((row.gpus, row.speedup, _runs_of(row, runs)) for row in line)], SPEEDUP.unit
             ),
         )
-        for style, line in enumerate(in_groups(part, attrgetter("batch_per_gpu")))
+        for style, line in enumerate(in_groups(rows, attrgetter("batch_per_gpu")))
     ]
 
 
-def _lines_of_efficiency(part: Sequence[SpeedupRow], runs: Runs) -> list[DrawnSeries]:
-    """Solid lines without loading, dashes with it; colour says the strategy."""
+def _lines_of_efficiency(rows: Sequence[SpeedupRow], runs: Runs) -> list[DrawnSeries]:
+    """Return solid lines without loading, dashes with it; colour says the strategy."""
     return [
         DrawnSeries(
             strategy if scope == "compute" else f"{strategy}, loading",
@@ -128,23 +128,23 @@ def _lines_of_efficiency(part: Sequence[SpeedupRow], runs: Runs) -> list[DrawnSe
             0 if scope == "compute" else 1,
             markers(((row.batch_per_gpu, row.efficiency, _runs_of(row, runs)) for row in line), EFFICIENCY.unit),
         )
-        for (strategy, scope), line in grouped(part, lambda row: (row.strategy, row.scope)).items()
+        for (strategy, scope), line in grouped(rows, lambda row: (row.strategy, row.scope)).items()
     ]
 
 
-def _at_the_batch_of_the_answer(part: Sequence[SpeedupRow], answer: Sequence[AnswerRow], terms: Terms) -> str:
+def _at_the_batch_of_the_answer(rows: Sequence[SpeedupRow], answer: Sequence[AnswerRow], terms: Terms) -> str:
     """`ddp on 4 GPUs at batch 128: 91.3 %, with loading 72.6 %`: what the answer is about, or what is nearest to it."""
-    shown = headline(part)
+    shown = headline(rows)
     if not shown:
         return NO_HEADLINE
     first = min(row.scope for row in shown)
     batch = next((row.asked_batch_per_gpu for row in answer if row.asked_batch_per_gpu), shown[0].batch_per_gpu)
-    told = nearest((row for row in shown if row.scope == first and row.efficiency.is_known), batch)
-    if told is None:
+    named = nearest((row for row in shown if row.scope == first and row.efficiency.is_known), batch)
+    if named is None:
         return NO_HEADLINE
-    loaded = [row for row in of_configuration(shown, told) if row.scope != first]
+    loaded = [row for row in of_configuration(shown, named) if row.scope != first]
     with_loading = f", with loading {_percent(loaded[0].efficiency)}" if loaded else ""
-    return f"{at_batch(told, terms)}: {_percent(told.efficiency)}{with_loading}"
+    return f"{at_batch(named, terms)}: {_percent(named.efficiency)}{with_loading}"
 
 
 def _percent(figure: Figure) -> str:

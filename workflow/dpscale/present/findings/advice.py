@@ -13,7 +13,7 @@ from dpscale.tables.column import PERCENT, SECONDS
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do, what that saves if it was measured, and the section of the page that shows it."""
+    """A change to make, what it saves if that was measured, and the section of the page that shows it."""
 
     what: str
     saving: str
@@ -25,19 +25,19 @@ class Advice:
 
 
 def advices(rows: Sequence[AdviceRow], terms: Terms) -> list[Advice]:
-    """In the table's order."""
-    found = []
+    """Return the advice in the table's order, in words."""
+    worded = []
     for row in rows:
         is_elsewhere = row.problem == advice.VARIANT and row.on_gpus != row.gpus
-        what, section = _ON_FEWER if is_elsewhere else _WORDED[row.problem]
+        wording, section = _ON_FEWER if is_elsewhere else _WORDED[row.problem]
         names = {"better": row.better, "used": row.used}
         if row.problem == advice.BATCH:
-            names = {which: f"{int(batch):,}" for which, batch in names.items()}
-        told = what.format(device=terms.device, devices=terms.devices, gpus=row.gpus, on_gpus=row.on_gpus, **names)
+            names = {name: f"{int(batch):,}" for name, batch in names.items()}
+        action = wording.format(device=terms.device, devices=terms.devices, gpus=row.gpus, on_gpus=row.on_gpus, **names)
         times = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}"
         times = f"on {terms.count(row.on_gpus)} {times}" if is_elsewhere else times
-        found.append(Advice(told, f"{times}, {_saving(row, terms)}", section))
-    return found
+        worded.append(Advice(action, f"{times}, {_saving(row, terms)}", section))
+    return worded
 
 
 def _saving(row: AdviceRow, terms: Terms) -> str:
@@ -47,8 +47,8 @@ def _saving(row: AdviceRow, terms: Terms) -> str:
 
 
 def _share(figure: Figure) -> str:
-    told = estimate(figure, PERCENT, with_unit=True, digits=2)
-    return told if figure.has_interval else f"about {told}"
+    share = estimate(figure, PERCENT, with_unit=True, digits=2)
+    return share if figure.has_interval else f"about {share}"
 
 
 # By problem: how it is worded, and the section that has the evidence.

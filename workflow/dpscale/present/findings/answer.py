@@ -50,22 +50,26 @@ class FirstScreen:
 def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
     """The answer in words."""
     causes = [row for row in (answer.reason, answer.reason_with_loading) if row]
-    known = next((cause(row.cause).on(terms.device) for row in causes if row.is_reason), None)
-    to_change = [Advice(known.change.rstrip("."), "", known.section)] if known else []
+    certain = next((cause(row.cause).on(terms.device) for row in causes if row.is_reason), None)
+    to_change = [Advice(certain.change.rstrip("."), "", certain.section)] if certain else []
+    section_of_unknown = "steps" if any(row.cause == UNKNOWN.name for row in causes) else ""
+    caption, headings, cells = _table(answer.rows, answer.prices, terms)
     return FirstScreen(
-        _kind(answer),
-        list(sentences(answer, terms)),
-        list(notes(answer, terms)),
-        list(deciding(answer, terms)),
-        *_table(answer.rows, answer.prices, terms),
-        _reasons(answer, terms),
-        known.section if known else "steps" if any(row.cause == UNKNOWN.name for row in causes) else "",
-        [*advices(answer.to_do, terms), *to_change][:TO_DO],
+        kind=_kind(answer),
+        sentences=list(sentences(answer, terms)),
+        notes=list(notes(answer, terms)),
+        deciding=list(deciding(answer, terms)),
+        caption=caption,
+        headings=headings,
+        rows=cells,
+        reason=_reasons(answer, terms),
+        section=certain.section if certain else section_of_unknown,
+        to_do=[*advices(answer.to_do, terms), *to_change][:TO_DO],
     )
 
 
 def in_words(answer: Answer, terms: Terms) -> list[str]:
-    """The answer where there is room for sentences alone, with what would decide what is not decided."""
+    """Return the answer where there is room for sentences alone, with what would decide what is not decided."""
     return [*sentences(answer, terms), *(todo.text for todo in deciding(answer, terms))]
 
 
@@ -77,16 +81,16 @@ def _kind(answer: Answer) -> str:
 
 
 def sentences(answer: Answer, terms: Terms) -> Iterator[str]:
-    """What every number of devices gives, and whether that is worth it."""
+    """Yield what every number of devices gives, and whether that is worth it."""
     if not answer.several:
         yield _why_unknown(answer, terms)
         return
     loading = "" if answer.several[0].scope == COMPUTE else ", data loading counted"
     for rows in answer.series:
         batch = f"batch {rows[0].batch_per_gpu:,} per {terms.device}{loading}"
-        left = iter(rows)
-        while some := list(islice(left, _NAMED)):
-            yield f"With {rows[0].strategy} at {batch}, {gains_said(some, terms)}."
+        remaining = iter(rows)
+        while named := list(islice(remaining, _NAMED)):
+            yield f"With {rows[0].strategy} at {batch}, {gains_said(named, terms)}."
     yield from verdicts(answer.several, terms)
     if answer.unknown:
         yield f"There is no measured speedup of {who(answer.unknown, terms)}."
@@ -99,7 +103,7 @@ def _why_unknown(answer: Answer, terms: Terms) -> str:
 
 
 def notes(answer: Answer, terms: Terms) -> Iterator[str]:
-    """What must be known beside the answer, a sentence each."""
+    """Yield what must be known beside the answer, a sentence each."""
     rows = answer.several
     yield from _loading(rows, answer.loaded, terms)
     yield from _batches(rows, terms)
@@ -123,7 +127,7 @@ def notes(answer: Answer, terms: Terms) -> Iterator[str]:
 
 
 def _loading(rows: Sequence[AnswerRow], loaded: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
-    """The speedups with loading; and the verdict, where that is another one."""
+    """Say the speedups with loading; and the verdict, where that is another one."""
     gains = [row for row in loaded if row.speedup.is_known]
     if not gains:
         return
@@ -133,15 +137,15 @@ def _loading(rows: Sequence[AnswerRow], loaded: Sequence[AnswerRow], terms: Term
 
 
 def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
-    """That another batch stands for the one that was asked for."""
-    other = [row for row in rows if row.batch_per_gpu != row.asked_batch_per_gpu]
-    if other:
-        asked = f"Batch {other[0].asked_batch_per_gpu:,}, which this answer is about,"
-        yield f"{asked} was not measured on {who(other, terms)}: the nearest one stands for it."
+    """Say that another batch stands for the one that was asked for."""
+    replaced = [row for row in rows if row.batch_per_gpu != row.asked_batch_per_gpu]
+    if replaced:
+        asked = f"Batch {replaced[0].asked_batch_per_gpu:,}, which this answer is about,"
+        yield f"{asked} was not measured on {who(replaced, terms)}: the nearest one stands for it."
 
 
 def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> tuple[str, list[str], list[list[str]]]:
-    """Caption, headings, and a row per number of devices, with what an epoch costs if that is known. How sure
+    """Return caption, headings, and a row per number of devices, with what an epoch costs if that is known. How sure
     efficiency and GPU-seconds are follows from the speedup."""
     headings = [terms.heading, "Epoch, s", "Speedup, ×", "Efficiency, %", f"{terms.device}-seconds, ×", "Worth it"]
     cells = [
@@ -166,38 +170,38 @@ def _table(rows: Sequence[AnswerRow], prices: Sequence[float], terms: Terms) -> 
 
 
 def _reasons(answer: Answer, terms: Terms) -> str:
-    """Why the most devices give no more; and with loading, where that is known and another reason."""
+    """Say why the most devices give no more; and with loading, where that is known and another reason."""
     first, second = answer.reason, answer.reason_with_loading
-    said = [reason(first, terms)] if first else []
+    reasons = [reason(first, terms)] if first else []
     is_first_too = first is not None and first.is_reason and second is not None and first.cause == second.cause
     if second and second.is_reason and not is_first_too:
-        said.append(f"With data loading: {reason(second, terms)}")
-    return " ".join(said)
+        reasons.append(f"With data loading: {reason(second, terms)}")
+    return " ".join(reasons)
 
 
 def reason(row: CausesRow, terms: Terms) -> str:
-    """Why so many devices give no more, with what that costs of a step."""
-    found, where = cause(row.cause).on(terms.device), f"on {terms.count(row.gpus)}"
+    """Say why so many devices give no more, with what that costs of a step."""
+    found_cause, where = cause(row.cause).on(terms.device), f"on {terms.count(row.gpus)}"
     is_loaded = row.scope != COMPUTE
     step = f"a step{' with data loading' if is_loaded else ''} takes {_with_unit(row.whole_s, MILLISECONDS)}"
     by_steps = " by the time of steps" if row.is_by_steps else ""
     loading = "with data loading, " if is_loaded else ""
     efficiency = f"{loading}the efficiency {where}{by_steps} is {_with_unit(row.efficiency, PERCENT)}"
-    if found == NOTHING:
+    if found_cause == NOTHING:
         return f"Less than {percent(NOTHING.least_share, 2)} is lost: {efficiency}."
-    if found == NO_CERTAIN_LOSS:
-        return f"{found.sentence} {capitalised(efficiency)}."
-    if found == UNKNOWN:
-        alone = f"1 {terms.device} alone{f', with {terms.samples} in memory,' if is_loaded else ''}"
+    if found_cause == NO_CERTAIN_LOSS:
+        return f"{found_cause.sentence} {capitalised(efficiency)}."
+    if found_cause == UNKNOWN:
+        one_device = f"1 {terms.device} alone{f', with {terms.samples} in memory,' if is_loaded else ''}"
         share = percent(row.efficiency.value, 2)
-        rest = "We could not find out what takes the rest."
+        largest_part = "We could not find out what takes the rest."
         if row.part:
-            rest = (
+            largest_part = (
                 f"The largest part of the rest, by intervention, is {row.part}: {_with_unit(row.part_s, MILLISECONDS)}."
             )
-        return f"{capitalised(where)}, {step}. {alone} takes {share} of that. {rest}"
+        return f"{capitalised(where)}, {step}. {one_device} takes {share} of that. {largest_part}"
     cost = _with_unit(row.cost_s, MILLISECONDS)
-    return f"{capitalised(found.label)}. {found.sentence} {capitalised(where)}, {step}; this costs {cost}."
+    return f"{capitalised(found_cause.label)}. {found_cause.sentence} {capitalised(where)}, {step}; this costs {cost}."
 
 
 def _with_unit(figure: Figure, unit: Unit) -> str:

@@ -28,18 +28,19 @@ from dpscale.tables.timing import BlocksRow, SpeedupRow, TimesRow
 
 
 def _synthetic(terms: Terms) -> str:
-    said = "The images are synthetic: noise of the same shape, which holds nothing to learn. Test accuracy is chance."
-    return said if terms.synthetic else ""
+    if not terms.synthetic:
+        return ""
+    return "The images are synthetic: noise of the same shape, which holds nothing to learn. Test accuracy is chance."
 
 
 def _missing(missing: Sequence[MissingRow], rejected: Sequence[RejectedRow]) -> str:
-    """The page is partial: say so, and how much of it is missing."""
+    """Say that the page is partial, and how much of it is missing."""
     failed = FAILED.of(missing)
     if not failed.asked:
         return ""
     counts = {"failed": failed.number, "rejected": len(rejected)}
-    known = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
-    why = f" ({known})" if known else ""
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in counts.items() if number)
+    why = f" ({reasons})" if reasons else ""
     return (
         f"This page is partial: {plural(failed.of, 'cell')} without a record that can be used{why}. "
         "Which, and what their logs say, is under Not run."
@@ -77,35 +78,36 @@ def _on_one_server(alike: Outcome[TimesRow], terms: Terms) -> str:
 
 
 def _older_versions(environments: Iterable[EnvironmentsRow], terms: Terms) -> str:
-    """What of an environment was measured by an older version of this program, and what that means."""
-    told = []
+    """Say what of an environment was measured by an older version of this program, and what that means."""
+    sentences = []
     for row in environments:
         versions = [version for version in row.older_measurements.split("; ") if version in OLDER]
         if versions:
-            told.append(f"Records{terms.environment(row)} are of older versions of this program.")
-            told += [f"{capitalised(version)}: {terms.filled(OLDER[version])}." for version in versions]
-    return " ".join(told)
+            sentences.append(f"Records{terms.environment(row)} are of older versions of this program.")
+            sentences += [f"{capitalised(version)}: {terms.filled(OLDER[version])}." for version in versions]
+    return " ".join(sentences)
 
 
 def _different_cores(environments: Iterable[EnvironmentsRow], terms: Terms) -> str:
-    """Jobs that had other numbers of cores are pooled: where the host decides, that is a difference of machines."""
-    told = []
+    """Say that jobs with other numbers of cores are pooled: where the host decides, that is a difference of
+    machines."""
+    sentences = []
     for row in environments:
         cores = sorted(row.cpu_cores.split("; "), key=lambda number: (len(number), number))
         if len(cores) > 1:
-            told.append(
+            sentences.append(
                 f"Jobs with {joined(cores)} cores are pooled{terms.environment(row)}. Where steps wait for the host, "
                 f"times may differ for that, those of 1 {terms.device} too."
             )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 @where(BORROWED)
 def _borrowed(borrowed: Outcome[SpeedupRow], terms: Terms) -> str:
-    others = span(row.borrowed_from for row in borrowed.holding)
+    lenders = span(row.borrowed_from for row in borrowed.holding)
     units = "two runs" if all(row.speedup.is_one_machine for row in borrowed.holding) else "two servers"
-    rest = f"rest on {units}, and the spread of {others} other configurations"
-    return f"The intervals of {among(borrowed, 'speedup')} {rest}."
+    ground = f"{units}, and the spread of {lenders} other configurations"
+    return f"The intervals of {among(borrowed, 'speedup')} rest on {ground}."
 
 
 @where(DRIFTED)
@@ -139,8 +141,8 @@ def _were(outcome: Outcome[TimesRow]) -> str:
 
 
 def first_cautions(tables: Tables, terms: Terms) -> list[str]:
-    """Those of the cautions that change what a number means, to be read before all others."""
-    found = (
+    """Return the cautions that change what a number means, to be read before all others."""
+    cautions = (
         _slow_device(tables.ladder, terms),
         _synthetic(terms),
         _missing(tables.missing, tables.rejected),
@@ -148,11 +150,11 @@ def first_cautions(tables: Tables, terms: Terms) -> list[str]:
         _single_run(tables.times, terms),
         _on_one_server(tables.times, terms),
     )
-    return list(filter(None, found))
+    return list(filter(None, cautions))
 
 
 def other_cautions(tables: Tables, terms: Terms) -> list[str]:
-    found = (
+    cautions = (
         _older_versions(tables.environments, terms),
         _different_cores(tables.environments, terms),
         _borrowed(tables.speedup, terms),
@@ -160,21 +162,21 @@ def other_cautions(tables: Tables, terms: Terms) -> list[str]:
         _slowed(tables.records, terms),
         _other_processes(tables.records, terms),
     )
-    return list(filter(None, found))
+    return list(filter(None, cautions))
 
 
 def of_records(tables: Tables, terms: Terms) -> list[str]:
-    """The cautions about how things were measured."""
-    found = (
+    """Return the cautions about how things were measured."""
+    cautions = (
         _slow_device(tables.ladder, terms),
         _single_run(tables.times, terms),
         _on_one_server(tables.times, terms),
     )
-    return [*filter(None, found), *other_cautions(tables, terms)]
+    return [*filter(None, cautions), *other_cautions(tables, terms)]
 
 
 def by_chance(counts: Iterable[CountsRow]) -> str:
-    """How many intervals are looked at, and how many of so many miss; "" where there is none."""
+    """Say how many intervals are looked at, and how many of so many miss; "" where there is none."""
     looked_at = next((row.number for row in counts if row.what == INTERVALS_USED), None)
     if not looked_at:
         return ""

@@ -33,8 +33,8 @@ from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
 
 
 def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
-    """Weak scaling: in how many configurations more devices are slower than one, surely and probably, and in how many
-    faster; and the slowest of those that surely are."""
+    """Say in how many configurations of a weak series more devices are slower than one, surely and probably, and in
+    how many faster; and name the slowest of those that surely are."""
     slower = SLOWER.of(rows)
     if not slower.holding:
         return ""
@@ -45,7 +45,8 @@ def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
         ("surely faster", SURELY_FASTER),
         ("probably faster", PROBABLY_FASTER),
     ):
-        counts += [f"{words} in {claim.of(rows).number:,}"] if claim.of(rows).holding else []
+        outcome = claim.of(rows)
+        counts += [f"{words} in {outcome.number:,}"] if outcome.holding else []
     loading = ", with data loading" if slowest.scope == END_TO_END else ""
     return (
         f"Of {plural(SURELY_FASTER.of(rows).of, 'comparison')}, more {terms.devices} are {joined(counts)}. Surely "
@@ -55,22 +56,24 @@ def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
 
 
 def strategies_compared(rows: Iterable[StrategyPairsRow], terms: Terms) -> str:
-    """Both outcomes, interval against interval: where the later strategy of the table is faster, and where it is
-    slower; and where it probably is."""
+    """Say where the later strategy of the table is faster, and where it is slower, interval against interval; and where
+    it probably is."""
     pairs = grouped(rows, lambda row: (row.strategy, row.other_strategy)).values()
-    told = []
+    sentences = []
     for pair, (outcome, claim) in product(pairs, STRATEGIES.items()):
-        if (found := claim.of(pair)).holding:
-            most = (largest if outcome == "faster" else smallest)(found.holding, lambda row: row.ratio)
+        surely = claim.of(pair)
+        if surely.holding:
+            farthest = largest if outcome == "faster" else smallest
+            most = farthest(surely.holding, lambda row: row.ratio)
             seconds = f"{plain(most.epoch_s.value, 3)} and {plain(most.other_epoch_s.value, 3)} s per epoch"
             probably = PROBABLY_STRATEGIES[outcome].of(pair)
             more = f" and probably in {probably.number:,} more" if probably.holding else ""
-            told.append(
-                f"{most.strategy} is surely {outcome} than {most.other_strategy} in {found.number:,} of "
+            sentences.append(
+                f"{most.strategy} is surely {outcome} than {most.other_strategy} in {surely.number:,} of "
                 f"{plural(probably.of, 'comparison')}{more}, most on {terms.count(most.gpus)} {terms.at_batch(most)}: "
                 f"{measured(most.ratio, MULTIPLES)} as fast, {seconds}."
             )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def loaders_compared(times: Iterable[TimesRow], terms: Terms) -> str:
@@ -87,27 +90,28 @@ def loaders_compared(times: Iterable[TimesRow], terms: Terms) -> str:
 
 
 def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:
-    """The smallest batch that is surely almost as fast as the best, on these devices."""
-    told = []
+    """Name the smallest batch that is surely almost as fast as the best, on these devices."""
+    sentences = []
     for rows in by_batch(times):
-        known = [row for row in headline(rows) if row.of_best.is_known]
-        if not known:
+        measured_rows = [row for row in headline(rows) if row.of_best.is_known]
+        if not measured_rows:
             continue
-        found, best = ENOUGH.of(known), largest(known, lambda row: row.of_best.value)
+        enough, best = ENOUGH.of(measured_rows), largest(measured_rows, lambda row: row.of_best.value)
         within = f"surely within {percent(SLOWER_BY, 1)} of the best throughput"
         where = f"With {terms.group(best)}{terms.environment(best)},"
-        for row in found.holding[:1]:
-            memory = [measured(one.peak_memory_bytes, GB) for one in (row, best)]
-            less = f", with {memory[0]} of memory, not {memory[1]}" if ABSENT not in memory else ""
+        for row in enough.holding[:1]:
+            memory, memory_of_best = measured(row.peak_memory_bytes, GB), measured(best.peak_memory_bytes, GB)
+            is_known = ABSENT not in (memory, memory_of_best)
+            less = f", with {memory} of memory, not {memory_of_best}" if is_known else ""
             share = f"{estimate(row.of_best, PERCENT, with_unit=True)} of that at {best.batch_per_gpu:,}"
-            told.append(f"{where} batch {row.batch_per_gpu:,} is {within}: {share}{less}.")
-        if found.asked and not found.holding:
-            told.append(f"{where} no batch but {best.batch_per_gpu:,} is {within}.")
-    return " ".join(told)
+            sentences.append(f"{where} batch {row.batch_per_gpu:,} is {within}: {share}{less}.")
+        if enough.asked and not enough.holding:
+            sentences.append(f"{where} no batch but {best.batch_per_gpu:,} is {within}.")
+    return " ".join(sentences)
 
 
 def largest_communication_share(rows: Sequence[CommunicationRow], terms: Terms) -> str:
-    """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
+    """Name the configuration that loses most of its epoch to what is not compute, where that is resolved."""
     resolved, probably = COMMUNICATION.of(rows), PROBABLY_COMMUNICATION.of(rows)
     if not resolved.holding:
         return ""
@@ -121,26 +125,27 @@ def largest_communication_share(rows: Sequence[CommunicationRow], terms: Terms) 
 
 
 def strong_scaling(speedup: Iterable[SpeedupRow], terms: Terms) -> str:
-    """On the most devices at the largest global batch, whatever it gains: without loading, and the same with it."""
+    """Say what the most devices gain at the largest global batch: without loading, and with it."""
     strong = in_order(row for row in headline(ok(speedup)) if row.scaling == "strong")
     in_memory = [row for row in strong if row.scope == COMPUTE]
     if not strong:
         return ""
     row = (in_memory or strong)[-1]
-    gain = f"{estimate(row.speedup, MULTIPLES)} times as fast as 1"
+    loaded = [loaded_row for loaded_row in of_configuration(strong, row) if loaded_row.scope == END_TO_END]
+    times_as_fast = f"{estimate(row.speedup, MULTIPLES)} times as fast as 1"
     if not in_memory:
-        gain += ", data loading counted"
-    elif loaded := [other for other in of_configuration(strong, row) if other.scope == END_TO_END]:
-        gain += f"; with data loading, {estimate(loaded[0].speedup, MULTIPLES)} times"
+        times_as_fast += ", data loading counted"
+    elif loaded:
+        times_as_fast += f"; with data loading, {estimate(loaded[0].speedup, MULTIPLES)} times"
     return (
         f"With the global batch held at {row.global_batch:,} (strong scaling), {terms.count(row.gpus)} with "
-        f"{row.strategy} are {gain}."
+        f"{row.strategy} are {times_as_fast}."
     )
 
 
 @where(PROFILER_LEFT_OUT)
 def profiler_left_out(left_out: Outcome[CommunicationRow], terms: Terms) -> str:
-    """Of how many configurations the profiled step is no witness of the step."""
+    """Say how many configurations have a profiled step that is no witness of the step."""
     return (
         f"Left out: {among(left_out, 'configuration')}. There the profiler makes the step more than "
         f"{percent(DISTORTED_BEYOND)} longer, or shows more exposed communication than the step has room for."

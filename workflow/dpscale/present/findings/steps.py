@@ -14,19 +14,23 @@ from dpscale.tables.communication import CommunicationRow
 
 
 def witnesses(rows: Sequence[CommunicationRow], answer: Sequence[AnswerRow], terms: Terms) -> str:
-    """What is known of the step of the answer on the most devices; of the last one that something is known of, where
-    nothing is of that; "" where nothing is known."""
-    known = [row for row in in_order(headline(ok(rows))) if row.communication_step_s.is_known and _has_witness(row)]
-    asked = [row for gain in with_speedup(answer)[-1:] for row in of_configuration(known, gain)]
-    return " ".join(_told((asked or known)[-1], terms)) if known else ""
+    """Say where the step of the answer on the most devices goes; where nothing is known of that, the last step that
+    something is known of; "" where nothing is known."""
+    longer = [row for row in in_order(headline(ok(rows))) if row.communication_step_s.is_known]
+    witnessed = [row for row in longer if _has_witness(row)]
+    if not witnessed:
+        return ""
+    answered = with_speedup(answer)[-1:]
+    of_answer = of_configuration(witnessed, answered[0]) if answered else []
+    return " ".join(_sentences((of_answer or witnessed)[-1], terms))
 
 
 def _has_witness(row: CommunicationRow) -> bool:
-    others = row.ablation_step_s, row.isolated_step_s, row.logger_exposed_step_s
-    return any(figure.is_known for figure in others)
+    figures = row.ablation_step_s, row.isolated_step_s, row.logger_exposed_step_s
+    return any(figure.is_known for figure in figures)
 
 
-def _told(row: CommunicationRow, terms: Terms) -> Iterator[str]:
+def _sentences(row: CommunicationRow, terms: Terms) -> Iterator[str]:
     longer = _ms(row.communication_step_s)
     yield f"With {terms.point(row)}, a step takes {longer} longer than on 1 {terms.device} alone (E1)."
     if row.ablation_step_s.is_known:

@@ -20,21 +20,21 @@ Arms = Sequence[TrainingSummaryRow]
 
 
 def findings(arms: Arms, twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
-    """Those of the arms of a study, unless they were trained on noise."""
+    """Return the findings of the arms of a study, unless they were trained on noise."""
     if terms.synthetic:
         return []
-    said = (
+    lines = (
         large_batch_costs(arms, terms),
         speed_settings(twins, terms),
         best_at_a_batch(arms, terms),
         remedies(arms, terms),
     )
-    return list(map(" ".join, said))
+    return list(map(" ".join, lines))
 
 
 def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
-    """Arms of a larger batch, and of nothing else, whose test accuracy lies wholly below the baseline's."""
-    told = [
+    """Name arms of a larger batch, and of nothing else, whose test accuracy lies wholly below the baseline's."""
+    sentences = [
         f"{row.arm} at global batch {row.global_batch:,}{terms.environment(row)} ends at "
         f"{_with_unit(row.test_accuracy, PERCENT)}: {_with_unit(row.test_accuracy_difference, POINTS)} from "
         f"{baseline.arm} ({_with_unit(baseline.test_accuracy, PERCENT)})."
@@ -45,11 +45,11 @@ def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
         and not row.lacks
         and row.global_batch > baseline.global_batch
     ]
-    return ["A larger batch without a remedy loses test accuracy.", *told] if told else []
+    return ["A larger batch without a remedy loses test accuracy.", *sentences] if sentences else []
 
 
 def speed_settings(twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
-    """Where arms end that differ from another one in settings of speed alone."""
+    """Say how far arms end apart that differ from another one in settings of speed alone."""
     return [
         f"{row.arm}{terms.environment(row)} differs from {row.twin} in settings of speed alone, and in test accuracy "
         f"by {_with_unit(row.twin_accuracy_difference, POINTS)}."
@@ -58,21 +58,23 @@ def speed_settings(twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
 
 
 def best_at_a_batch(arms: Arms, terms: Terms) -> list[str]:
-    """The highest mean of the arms with remedies at every global batch, and what it recovers of what the batch lost."""
+    """Name the highest mean of the arms with remedies at every global batch, and what it recovers of what the batch
+    lost."""
     compared = [pair for pair in _compared(arms) if pair[0].recovered_status]
-    told = []
+    sentences = []
     for pairs in grouped(compared, lambda pair: (pair[0].environment, pair[0].global_batch)).values():
         best, baseline = largest(pairs, lambda pair: pair[0].test_accuracy.value)
-        told += [
+        sentences += [
             f"Best of {plural(len(pairs), 'arm')} with remedies at global batch {best.global_batch:,}"
             f"{terms.environment(best)}: {best.arm}, {measured(best.test_accuracy.value, PERCENT)}.",
             *_recovered(best, baseline),
         ]
-    return [*told, "Intervals in the table do not allow for such a choice."] if told else []
+    return [*sentences, "Intervals in the table do not allow for such a choice."] if sentences else []
 
 
 def _recovered(best: TrainingSummaryRow, baseline: TrainingSummaryRow) -> list[str]:
-    """What an arm recovers of what the batch lost; first that it was searched and its baseline was not, if so."""
+    """Say how much an arm recovers of what the batch lost; first that it was searched and its baseline was not, if
+    so."""
     if not best.recovered.is_known:
         return ["What it recovers is not resolvable: the batch may have lost nothing.", *_tuning(best, baseline)]
     share, against = measured(best.recovered.value, PERCENT), f"what the batch lost against {baseline.arm}"
@@ -81,42 +83,42 @@ def _recovered(best: TrainingSummaryRow, baseline: TrainingSummaryRow) -> list[s
     return [f"It recovers {share} of {against}.", *_tuning(best, baseline)]
 
 
-def _tuning(row: TrainingSummaryRow, other: TrainingSummaryRow) -> list[str]:
-    """Whether an arm that was searched is held against one that was not."""
+def _tuning(row: TrainingSummaryRow, baseline: TrainingSummaryRow) -> list[str]:
+    """Say whether an arm that was searched is held against one that was not."""
     if row.tuned_trials is None:
         return []
-    others = "not" if other.tuned_trials is None else "tuned too"
-    return [
-        f"Its recipe was tuned ({plural(row.tuned_trials, 'trial')}, chosen on {row.tuned_on}); that of {other.arm} "
-        f"was {others}."
-    ]
+    trials = f"{plural(row.tuned_trials, 'trial')}, chosen on {row.tuned_on}"
+    of_baseline = "not" if baseline.tuned_trials is None else "tuned too"
+    return [f"Its recipe was tuned ({trials}); that of {baseline.arm} was {of_baseline}."]
 
 
 def remedies(arms: Arms, terms: Terms) -> list[str]:
-    """The arms with remedies that end above and below the same arm without them, and those of which that is not shown:
-    these with their interval, since a wide one may hold a large difference."""
-    told = []
-    for claim, what in (
+    """Name the arms with remedies that end above and below the same arm without them, and those of which that is not
+    shown: these with their interval, since a wide one may hold a large difference."""
+    sentences = []
+    for claim, outcome_in_words in (
         (REMEDY_HELPS, "Remedies help"),
         (REMEDY_LEVEL, "Remedies show no difference with these seeds"),
         (REMEDY_HARMS, "Remedies harm"),
     ):
-        if (outcome := claim.of(arms)).holding:
-            named = [f"{row.arm}{terms.environment(row)}" for row in outcome.holding]
-            if claim is REMEDY_LEVEL:
-                gains = [_with_unit(row.test_accuracy_gain, POINTS) for row in outcome.holding]
-                named = [f"{name} ({gain})" for name, gain in zip(named, gains, strict=True)]
-            told.append(f"{what} in {among(outcome, 'arm')}: {listed(named)}.")
-    return told
+        outcome = claim.of(arms)
+        if not outcome.holding:
+            continue
+        named = [f"{row.arm}{terms.environment(row)}" for row in outcome.holding]
+        if claim is REMEDY_LEVEL:
+            differences = [_with_unit(row.test_accuracy_gain, POINTS) for row in outcome.holding]
+            named = [f"{name} ({difference})" for name, difference in zip(named, differences, strict=True)]
+        sentences.append(f"{outcome_in_words} in {among(outcome, 'arm')}: {listed(named)}.")
+    return sentences
 
 
 def _compared(arms: Arms) -> list[tuple[TrainingSummaryRow, TrainingSummaryRow]]:
-    """Arms with what they are compared with, by environment, global batch and name."""
+    """Return arms with what they are compared with, by environment, global batch and name."""
     return [
-        (row, other)
+        (row, reference)
         for row in sorted(arms, key=lambda row: (row.environment, row.global_batch, row.arm))
-        for other in arms
-        if (other.arm, other.environment) == (row.compared_with, row.environment)
+        for reference in arms
+        if (reference.arm, reference.environment) == (row.compared_with, row.environment)
     ]
 
 

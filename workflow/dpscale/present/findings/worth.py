@@ -19,96 +19,96 @@ from dpscale.vocabulary.states import MACHINE, NOT_CONFIRMED, NOT_WORTH_IT, PROB
 
 @dataclass(frozen=True)
 class Deciding:
-    """What would decide what is not decided: in words, and the command, if there is one."""
+    """The measurements that would decide what is not decided: in words, and the command, if there is one."""
 
-    what: str
+    words: str
     command: str = ""
 
     @property
     def text(self) -> str:
-        return f"{self.what}: {self.command}" if self.command else f"{self.what}."
+        return f"{self.words}: {self.command}" if self.command else f"{self.words}."
 
     @property
     def lines(self) -> list[str]:
-        """The same with the command on a line of its own, to be copied."""
-        return [f"{self.what}:", f"  {self.command}"] if self.command else [self.text]
+        """The text with the command on a line of its own, to be copied."""
+        return [f"{self.words}:", f"  {self.command}"] if self.command else [self.text]
 
 
 def gains_said(gains: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 GPUs are 1.78 times as fast as 1 (1.66 to 1.90 on 2 machines) and 4 GPUs 3.65 times [3.49, 3.82]`."""
-    first, *others = gains
-    told = [f"{terms.count(first.gpus)} are {value_of(first.speedup, MULTIPLES)} times as fast as 1{_how_sure(first)}"]
-    told += [f"{terms.count(gain.gpus)} {value_of(gain.speedup, MULTIPLES)} times{_how_sure(gain)}" for gain in others]
-    return joined(told)
+    parts = []
+    for row in gains:
+        verb, than_one = (" are", " as fast as 1") if row is gains[0] else ("", "")
+        times = f"{value_of(row.speedup, MULTIPLES)} times{than_one}{_how_sure(row)}"
+        parts.append(f"{terms.count(row.gpus)}{verb} {times}")
+    return joined(parts)
 
 
-def _how_sure(gain: AnswerRow) -> str:
-    """The interval where it decides; otherwise what machines, or runs, really showed."""
-    if gain.is_decided:
-        return f" [{ends_of(gain.speedup, MULTIPLES)}]"
-    if (gain.units or 0) > 1:
-        return f" ({_range(gain)})"
-    return " (one run, not confirmed)" if gain.units == 1 else " (not confirmed)"
+def _how_sure(row: AnswerRow) -> str:
+    """Return the interval where it decides; otherwise what machines, or runs, really showed."""
+    if row.is_decided:
+        return f" [{ends_of(row.speedup, MULTIPLES)}]"
+    if (row.units or 0) > 1:
+        return f" ({_range(row)})"
+    return " (one run, not confirmed)" if row.units == 1 else " (not confirmed)"
 
 
-def _range(gain: AnswerRow) -> str:
+def _range(row: AnswerRow) -> str:
     """`1.66 to 1.90 on 2 machines`, `1.31 to 1.60 in 3 runs`."""
-    ends = f"{in_unit(gain.lowest, MULTIPLES)} to {in_unit(gain.highest, MULTIPLES)}"
-    return f"{ends} {'on' if gain.unit == MACHINE else 'in'} {plural(gain.units or 0, gain.unit)}"
+    ends = f"{in_unit(row.lowest, MULTIPLES)} to {in_unit(row.highest, MULTIPLES)}"
+    return f"{ends} {'on' if row.unit == MACHINE else 'in'} {plural(row.units or 0, row.unit)}"
 
 
 def verdicts(gains: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
-    """Whether it is worth it, a sentence for all that are alike."""
+    """Yield whether it is worth it, a sentence for all that are alike."""
     if is_one_enough(gains):
         yield f"Use 1 {terms.device}: more were not faster."
         return
-    for (worth, side), some in grouped(gains, lambda gain: (gain.worth, _side(gain))).items():
-        yield _verdict(worth, side, some, gains, terms)
+    for (worth, side), alike in grouped(gains, lambda row: (row.worth, _side(row))).items():
+        yield _verdict(worth, side, alike, gains, terms)
     if is_none_faster(gains):
         yield f"So far no more {terms.devices} were faster than 1."
 
 
-def _side(gain: AnswerRow) -> str:
-    if gain.worth == UNDECIDED:
+def _side(row: AnswerRow) -> str:
+    if row.worth == UNDECIDED:
         return ""
-    return "more" if gain.speedup.value > gain.limit else "less"
+    return "more" if row.speedup.value > row.limit else "less"
 
 
-def _verdict(worth: str, side: str, some: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
-    named, whose = who(some, terms), "they" if len(some) < len(gains) else f"the {terms.devices}"
-    limit = f"{percent(some[0].worth_from, 2)} of what {whose} could give"
-    units = joined(list(dict.fromkeys(gain.unit for gain in some)))
+def _verdict(worth: str, side: str, alike: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
+    named = who(alike, terms)
+    whose = "they" if len(alike) < len(gains) else f"the {terms.devices}"
+    limit = f"{percent(alike[0].worth_from, 2)} of what {whose} could give"
+    units = joined(list(dict.fromkeys(row.unit for row in alike)))
     if worth in (WORTH_IT, NOT_WORTH_IT):
-        return f"{_worth(some, gains, terms)}: {side} than {limit}."
+        return f"{_worth(alike, gains, terms)}: {side} than {limit}."
     if worth in (PROBABLY, PROBABLY_NOT):
         is_not = "" if worth == PROBABLY else "not "
         on_average = ", on average over its runs," if MACHINE in units else ""
         return f"{named} are probably {is_not}worth it: every {units} gave{on_average} {side} than {limit}."
     if worth == NOT_CONFIRMED:
         return f"{named} gave {side} than {limit}, which is not confirmed."
-    on_gpus = [f" with {terms.count(gain.gpus)}" if len(some) > 1 else "" for gain in some]
-    counts = joined(
-        [
-            f"{gain.units_below:,} of {plural(gain.units or 0, units)}{on}"
-            for gain, on in zip(some, on_gpus, strict=True)
-        ]
-    )
-    return f"It is not decided whether {named} are worth it: {counts} gave less than {limit}."
+    counts = []
+    for row in alike:
+        on_gpus = f" with {terms.count(row.gpus)}" if len(alike) > 1 else ""
+        counts.append(f"{row.units_below:,} of {plural(row.units or 0, units)}{on_gpus}")
+    return f"It is not decided whether {named} are worth it: {joined(counts)} gave less than {limit}."
 
 
-def _worth(some: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
+def _worth(alike: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
     """`Both are worth it`, `Neither is worth it`, `4 GPUs are not worth it`."""
-    is_worth = some[0].worth == WORTH_IT
-    if len(some) < len(gains):
-        return f"{who(some, terms)} are {'' if is_worth else 'not '}worth it"
-    if len(some) == 1:
+    is_worth = alike[0].worth == WORTH_IT
+    if len(alike) < len(gains):
+        return f"{who(alike, terms)} are {'' if is_worth else 'not '}worth it"
+    if len(alike) == 1:
         return f"That is {'' if is_worth else 'not '}worth it"
-    both = ("Both are", "Neither is") if len(some) == 2 else ("All are", "None is")
-    return f"{both[not is_worth]} worth it"
+    yes, no = ("Both are", "Neither is") if len(alike) == 2 else ("All are", "None is")
+    return f"{yes if is_worth else no} worth it"
 
 
 def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
-    """What would decide what is not decided, one for all that ask for the same command."""
+    """Yield the measurements that would decide what is not decided, one for all that ask for the same command."""
     undecided = [row for row in (*answer.several, *answer.loaded) if row.is_decided is False]
     for (unit, command), rows in grouped(undecided, lambda row: (row.unit, row.command)).items():
         if not command:
@@ -117,17 +117,12 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             continue
         aim = "To confirm it for" if all(row.worth == NOT_CONFIRMED for row in rows) else "To decide about"
         wanted = [
-            f"{_about(some, terms)}: {_more(unit, some[0])}"
-            for some in grouped(rows, lambda row: row.more_units).values()
+            f"{_about(alike, terms)}: {_more(unit, alike[0])}"
+            for alike in grouped(rows, lambda row: row.more_units).values()
         ]
-        there = (
-            ""
-            if unit != MACHINE
-            else ". There"
-            if rows[0].more_units == 1 and len(wanted) == 1
-            else ". On the next one"
-        )
-        yield Deciding(f"{aim} {'. About '.join(wanted)}{there}", command)
+        is_one_machine = len(wanted) == 1 and rows[0].more_units == 1
+        machine = ". There" if is_one_machine else ". On the next one"
+        yield Deciding(f"{aim} {'. About '.join(wanted)}{machine if unit == MACHINE else ''}", command)
     if answer.also_missing and any(row.command for row in undecided):
         cells = plural(answer.also_missing, "missing cell")
         yield Deciding(f"The command also measures {cells} of other kinds, in a time of their own")
@@ -136,24 +131,21 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
 def _more(unit: str, row: AnswerRow) -> str:
     """`2 more runs (about 4 min)`, `a run on 3 more machines (about 4 min each)`."""
     more = row.more_units or 0
-    each = " each" if unit == MACHINE and more > 1 else ""
-    time = f" (about {duration(row.more_s)}{each})" if isfinite(row.more_s) else ""
+    per_machine = " each" if unit == MACHINE and more > 1 else ""
+    time = f" (about {duration(row.more_s)}{per_machine})" if isfinite(row.more_s) else ""
     return f"{'a run on ' if unit == MACHINE else ''}{plural(more, f'more {unit}')}{time}"
 
 
 def _about(rows: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 and 4 GPUs`, `2 GPUs with data loading`, `2 and 4 GPUs, without and with data loading`."""
-    by_scope = grouped(rows, lambda row: row.scope)
-    without, loaded = (
-        [row for scope, some in by_scope.items() for row in some if (scope == COMPUTE) == is_without]
-        for is_without in (True, False)
-    )
+    without = [row for row in rows if row.scope == COMPUTE]
+    loaded = [row for row in rows if row.scope != COMPUTE]
     if [row.gpus for row in without] == [row.gpus for row in loaded]:
         return f"{who(without, terms)}, without and with data loading"
     named = [who(without, terms)] if without else []
     return joined([*named, *([f"{who(loaded, terms)} with data loading"] if loaded else [])])
 
 
-def who(some: Sequence[AnswerRow], terms: Terms) -> str:
+def who(rows: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 and 4 GPUs`."""
-    return f"{joined([f'{one.gpus:,}' for one in some])} {terms.devices}"
+    return f"{joined([f'{row.gpus:,}' for row in rows])} {terms.devices}"

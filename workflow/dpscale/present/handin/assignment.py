@@ -29,14 +29,15 @@ Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
 
 def sheets(rows: AssignmentRows, terms: Terms) -> list[Sheet]:
     """The tables of every environment that has results on several devices, as a page shows them."""
-    found = []
+    shown = []
     for environment in dict.fromkeys(row.environment for row in ok(rows.times) if row.gpus > 1):
-        here = rows.in_environment(environment)
-        made = [grid.by_batch(here.times, terms) for grid in grids(here, terms)]
+        in_environment = rows.in_environment(environment)
         where = terms.in_environment(environment)
         suffix = f"-{environment}".lower() if where else ""
-        found += [replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}") for sheet in made]
-    return found
+        for grid in grids(in_environment, terms):
+            sheet = grid.by_batch(in_environment.times, terms)
+            shown.append(replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}"))
+    return shown
 
 
 def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
@@ -47,7 +48,7 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
     weak = [row for row in rows.speedup if row.scope == first and row.scaling == "weak"]
     has_none = any(row.strategy == _WITHOUT_ALLREDUCE for row in rows.bandwidth)
     remark = ". DataParallel (dp) runs no allreduce: its figure is for comparison only" if has_none else ""
-    made = (
+    tables = (
         Grid(
             "table-1",
             "Table 1: time and speedup",
@@ -75,8 +76,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[Grid]:
             ],
         ),
     )
-    said = of_speedup(rows, first, terms), of_communication(rows, terms), of_bandwidth(rows.bandwidth, terms)
-    return [replace(grid, paragraphs=each) for grid, each in zip(made, said, strict=True) if grid.has_results]
+    texts = of_speedup(rows, first, terms), of_communication(rows, terms), of_bandwidth(rows.bandwidth, terms)
+    return [replace(grid, paragraphs=text) for grid, text in zip(tables, texts, strict=True) if grid.has_results]
 
 
 def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:
@@ -86,8 +87,8 @@ def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:
 
 
 def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
-    found, states = getattr(row, column), _states(row)
-    figure = found if isinstance(found, Figure) else Figure(found)
+    value, states = getattr(row, column), _states(row)
+    figure = value if isinstance(value, Figure) else Figure(value)
     if isinstance(row, BandwidthRow) and not figure.is_known:
         if column == "utilisation" and row.bandwidth_gb_s.is_known:
             return PrintedCell(states=(*states, "no bus bandwidth"))

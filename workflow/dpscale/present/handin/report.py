@@ -40,31 +40,32 @@ class Report:
 
 
 def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
-    """Of the environment with the most records."""
+    """Return the report of the environment with the most records."""
     place = max(tables.environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
-    here = _assigned(AssignmentRows.of(tables).in_environment(place.environment))
-    found = grids(here, terms)
+    rows = _assigned(AssignmentRows.of(tables).in_environment(place.environment))
+    printed_grids = grids(rows, terms)
     return Report(
-        facts=_facts(study, here, place, dates(tables.records), terms),
-        lacking=list(_lacking(here.times, found, terms)),
-        grids=found,
-        to_say=list(_to_say(study, here, found, terms)),
+        facts=_facts(study, rows, place, dates(tables.records), terms),
+        lacking=list(_lacking(rows.times, printed_grids, terms)),
+        grids=printed_grids,
+        to_say=list(_to_say(study, rows, printed_grids, terms)),
         terms=terms,
     )
 
 
 def _assigned(rows: AssignmentRows) -> AssignmentRows:
-    """The assignment's batches and numbers of devices; of a study with other batches its own first ones."""
-    own = sorted({row.batch_per_gpu for row in rows.times})
-    known = [batch for batch in BATCHES if batch in own]
-    chosen = known if len(known) > 1 else own[: len(BATCHES)]
+    """Return the rows of the assignment's batches and numbers of devices; of a study with other batches its own first
+    ones."""
+    batches = sorted({row.batch_per_gpu for row in rows.times})
+    assigned = [batch for batch in BATCHES if batch in batches]
+    chosen = assigned if len(assigned) > 1 else batches[: len(BATCHES)]
     return rows.where(lambda row: row.gpus in GPUS and row.batch_per_gpu in chosen)
 
 
 def _facts(
     study: Mapping[str, Any], rows: AssignmentRows, place: EnvironmentsRow, measured_on: str, terms: Terms
 ) -> dict[str, str]:
-    """What measured what. `dpscale audit` reads some of the names."""
+    """Return the facts of the machine and the study by name. `dpscale audit` reads some of the names."""
     parameters = next((row.parameters for row in rows.bandwidth if row.parameters), None)
     links = {row.gpus: row.bus_bandwidth_gb_s.value for row in rows.bandwidth if row.bus_bandwidth_gb_s.is_known}
     most = max((row.gpus for row in ok(rows.times)), default=0)
@@ -91,36 +92,38 @@ def _facts(
     return {name: value for name, value in facts.items() if value}
 
 
-def _lacking(times: Sequence[TimesRow], found: Sequence[Grid], terms: Terms) -> Iterator[str]:
-    """What of the assignment the tables do not hold."""
+def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[Grid], terms: Terms) -> Iterator[str]:
+    """Yield a sentence for everything of the assignment that the tables do not hold."""
     if terms.synthetic:
         yield f"The {terms.samples} are synthetic: times are real, accuracy means nothing."
     if terms.device != "GPU":
         yield "This machine has no GPU that was used: workers are processes on the CPU, so times are no GPU's."
-    known = ok(times)
+    measured_rows = ok(times)
     for strategy in parallel_strategies():
-        if strategy not in {row.strategy for row in known} and not STRATEGIES[strategy].is_sharded:
+        if strategy not in {row.strategy for row in measured_rows} and not STRATEGIES[strategy].is_sharded:
             on_gpus = STRATEGIES[strategy].needs_cuda and terms.device != "GPU"
             asked = "it needs CUDA GPUs" if on_gpus else "the study does not ask for it"
             reason = next((row.reason for row in times if row.strategy == strategy), asked)
             yield f"There is no result with {strategy}: {reason}."
     for number in GPUS:
-        if number not in {row.gpus for row in known}:
+        if number not in {row.gpus for row in measured_rows}:
             yield f"Nothing was measured on {terms.count(number)}."
-    own = {row.batch_per_gpu for row in known}
-    if lacking := [batch for batch in BATCHES if batch not in own]:
+    batches = {row.batch_per_gpu for row in measured_rows}
+    if lacking := [batch for batch in BATCHES if batch not in batches]:
         yield f"Not measured of the assignment's batches: {joined([str(batch) for batch in lacking])}."
-    if not any(grid.paragraphs for grid in found):
+    if not any(grid.paragraphs for grid in printed_grids):
         yield f"No epoch has {HEADLINE_STEPS} full steps, so nothing is said of these numbers."
 
 
-def _to_say(study: Mapping[str, Any], rows: AssignmentRows, found: Sequence[Grid], terms: Terms) -> Iterator[str]:
-    """What no table can say."""
+def _to_say(
+    study: Mapping[str, Any], rows: AssignmentRows, printed_grids: Sequence[Grid], terms: Terms
+) -> Iterator[str]:
+    """Yield the questions that no table can answer."""
     strategies = sorted({row.strategy for row in ok(rows.times) if row.gpus > 1})
     yield f"Your conclusion: on how many {terms.devices} would you train, with which strategy, and at which batch?"
     if len(strategies) > 1:
         yield f"Why {' and '.join(strategies)} differ, in your own words."
-    if unexplained := [grid.title.partition(":")[0] for grid in found if not grid.paragraphs.get("Cause")]:
+    if unexplained := [grid.title.partition(":")[0] for grid in printed_grids if not grid.paragraphs.get("Cause")]:
         yield f"What you think is the cause of the numbers in {listed(unexplained)}: these data name none."
     yield "Why another machine may give other numbers: its links, cores and versions beside those above."
     kinds = [row.speedup.kind for row in rows.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]

@@ -31,13 +31,13 @@ _WAYS = {
 
 
 def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
-    """Beside Table 1."""
+    """Return the sentences beside Table 1."""
     weak = ok(row for row in rows.speedup if row.scaling == "weak")
-    here = [row for row in weak if row.scope == scope]
-    known = headline(here)
-    if not known:
+    in_scope = [row for row in weak if row.scope == scope]
+    speaking = headline(in_scope)
+    if not speaking:
         return {}
-    row = _example(known)
+    row = _example(speaking)
     return {
         "Formula": [
             f"Speedup is T(1,b) / T(N,b): the epoch time of one {terms.device} over that of N {terms.devices}, with b "
@@ -46,23 +46,24 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
             f"{_value(row.epoch_s, SECONDS)} = {_value(row.speedup, MULTIPLES)}, an efficiency of "
             f"{measured(row.efficiency.value, PERCENT)}.",
         ],
-        "Trend": [*_trend("The speedup", known, lambda row: row.speedup, MULTIPLES, terms)],
-        "Cause": [*_paid_per_step(rows, known, row, terms)],
-        "Note": [*_loading(weak, row, scope, terms), *_few_steps(here, row, terms)],
+        "Trend": [*_trend("The speedup", speaking, lambda row: row.speedup, MULTIPLES, terms)],
+        "Cause": [*_paid_per_step(rows, speaking, row, terms)],
+        "Note": [*_loading(weak, row, scope, terms), *_few_steps(in_scope, row, terms)],
     }
 
 
 def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
-    """Beside Table 2."""
-    known = headline(ok(rows.communication))
-    if not known:
+    """Return the sentences beside Table 2."""
+    speaking = headline(ok(rows.communication))
+    if not speaking:
         return {}
-    row = _example(known)
-    timed = of_configuration(
-        (other for other in rows.speedup if (other.scaling, other.scope) == ("weak", COMPUTE)), row
-    )[0]
+    row = _example(speaking)
+    weak = [
+        speedup_row for speedup_row in rows.speedup if (speedup_row.scaling, speedup_row.scope) == ("weak", COMPUTE)
+    ]
+    timed = of_configuration(weak, row)[0]
     where = _in_which_runs(timed)
-    zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
+    zero = len(list(filter(MAY_BE_NOTHING.surely, speaking)))
     return {
         "Formula": [
             f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
@@ -71,23 +72,23 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
             f"{_value(timed.baseline_epoch_s, SECONDS)} / {row.gpus} = {_value(row.communication_s, SECONDS)}, "
             f"{_share(row)} of the epoch.",
         ],
-        "Trend": [*_trend("The communication time", known, lambda row: row.communication_s, SECONDS, terms)],
-        "Cause": [*_of_messages(known, rows.ladder, row, terms)],
+        "Trend": [*_trend("The communication time", speaking, lambda row: row.communication_s, SECONDS, terms)],
+        "Cause": [*_of_messages(speaking, rows.ladder, row, terms)],
         "Note": [
             "This is inferred by subtraction, so it holds every overhead of the host too.",
-            *([f"In {zero} of {len(known)} rows the interval holds zero: there may be none."] if zero else []),
+            *([f"In {zero} of {len(speaking)} rows the interval holds zero: there may be none."] if zero else []),
         ],
     }
 
 
 def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
-    """Beside Table 3."""
+    """Return the sentences beside Table 3."""
     shown = headline(bandwidth)
-    known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    said: Paragraphs = {"Note": [*_without_bandwidth(shown)]}
-    if not known:
-        return said
-    row = _example(known)
+    speaking = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
+    notes: Paragraphs = {"Note": [*_without_bandwidth(shown)]}
+    if not speaking:
+        return notes
+    row = _example(speaking)
     return {
         "Formula": [
             f"Bandwidth is the bytes that a ring allreduce sends per {terms.device} and step, times the steps, over "
@@ -96,9 +97,9 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
             f"{whole(row.steps_per_epoch)} / {_value(row.communication_s, SECONDS)} = "
             f"{_value(row.bandwidth_gb_s, GB_PER_S)}.",
         ],
-        "Trend": [*_trend("The bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
+        "Trend": [*_trend("The bandwidth", speaking, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
         "Cause": [*_below_the_links(row, terms)],
-        **said,
+        **notes,
     }
 
 
@@ -113,19 +114,22 @@ def _value(figure: Figure, unit: Unit) -> str:
 
 
 def _example(rows: Sequence[P]) -> P:
-    """Of the most devices and the last strategy the row of the largest batch."""
+    """Return the row of the largest batch, of the most devices and the last strategy."""
     return max(rows, key=lambda row: (row.gpus, rank(row.strategy), row.batch_per_gpu))
 
 
 def _series(rows: Iterable[P], like: OfConfiguration) -> list[P]:
-    """The rows of the same strategy and devices, by batch."""
-    same = (row for row in rows if (row.strategy, row.gpus) == (like.strategy, like.gpus))
-    return sorted(same, key=lambda row: row.batch_per_gpu)
+    """Return the rows of the same strategy and devices, by batch."""
+    series = (row for row in rows if (row.strategy, row.gpus) == (like.strategy, like.gpus))
+    return sorted(series, key=lambda row: row.batch_per_gpu)
 
 
-def _trend(what: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
-    """From the smallest to the largest batch on the most devices, for every strategy, with the batch between where it
-    surely turns: `The speedup with ddp on 4 GPUs rises from 1.90 at batch 32 to 3.80 at batch 512.`"""
+def _trend(subject: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
+    """Say how a figure goes from the smallest to the largest batch on the most devices, for every strategy, with the
+    batch between where it surely turns.
+
+    `The speedup with ddp on 4 GPUs rises from 1.90 at batch 32 to 3.80 at batch 512.`
+    """
     most = max(row.gpus for row in rows)
     for row in {row.strategy: row for row in rows if row.gpus == most}.values():
         series = _series(rows, row)
@@ -139,14 +143,16 @@ def _trend(what: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Un
         turn = _turn(series, figure)
         if turn is None:
             way = _WAYS[direction(figure(first), figure(last))].format(at(first), at(last))
-            yield f"{what} with {terms.group(row)} {way}."
+            yield f"{subject} with {terms.group(row)} {way}."
         else:
-            there, back = (direction(figure(start), figure(end)) for start, end in ((first, turn), (turn, last)))
-            yield f"{what} with {terms.group(row)} {there} from {at(first)} to {at(turn)}, and {back} to {at(last)}."
+            before, after = direction(figure(first), figure(turn)), direction(figure(turn), figure(last))
+            way = f"{before} from {at(first)} to {at(turn)}, and {after} to {at(last)}"
+            yield f"{subject} with {terms.group(row)} {way}."
 
 
 def _turn(series: Sequence[P], figure: Callable[[P], Figure]) -> P | None:
-    """The row between the ends whose figure is surely above both ends, or surely below both; None where none is."""
+    """Return the row between the ends whose figure is surely above both ends, or surely below both; None where there is
+    none."""
     first, last = figure(series[0]), figure(series[-1])
     for row in series[1:-1]:
         between = figure(row)
@@ -157,10 +163,10 @@ def _turn(series: Sequence[P], figure: Callable[[P], Figure]) -> P | None:
 
 
 def _paid_per_step(rows: AssignmentRows, gains: Sequence[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
-    """Why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
+    """Say why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
     shares = _series(headline(ok(rows.communication)), row)
-    gained = [other.speedup for other in _series(gains, row)]  # its own among them
-    if len(shares) < 2 or row.scope != COMPUTE or not gained[-1].exceeds(gained[0]):
+    speedups = [speedup_row.speedup for speedup_row in _series(gains, row)]  # its own among them
+    if len(shares) < 2 or row.scope != COMPUTE or not speedups[-1].exceeds(speedups[0]):
         return
     first, last = shares[0], shares[-1]
     if not 0 < last.communication_share < first.communication_share:
@@ -177,18 +183,19 @@ def _share(row: CommunicationRow) -> str:
 
 
 def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str, terms: Terms) -> Iterator[str]:
-    """What the DataLoader makes of the example's speedup."""
+    """Say how the DataLoader changes the example's speedup."""
     if scope != COMPUTE:
         yield "The DataLoader is in these times."
         return
     yield "Loading is not in these times."
-    for loaded in of_configuration((other for other in speedup if other.scope == END_TO_END), row):
-        said = f"With the DataLoader in the clock, the speedup of {terms.point(row)}"
-        yield f"{said} is {cell(loaded.speedup, MULTIPLES).text}."
+    loaded_rows = [speedup_row for speedup_row in speedup if speedup_row.scope == END_TO_END]
+    for loaded in of_configuration(loaded_rows, row):
+        printed = cell(loaded.speedup, MULTIPLES).text
+        yield f"With the DataLoader in the clock, the speedup of {terms.point(row)} is {printed}."
 
 
 def _few_steps(speedup: Iterable[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
-    """Which rows of the table nobody should build upon."""
+    """Name the rows of the table that nobody should build upon."""
     batches = sorted({few.batch_per_gpu for few in speedup if few.gpus == row.gpus and not few.is_headline})
     if batches:
         yield (
@@ -200,7 +207,7 @@ def _few_steps(speedup: Iterable[SpeedupRow], row: SpeedupRow, terms: Terms) -> 
 def _of_messages(
     rows: Sequence[CommunicationRow], ladder: Iterable[LadderRow], row: CommunicationRow, terms: Terms
 ) -> Iterator[str]:
-    """What the communication time is made of: by intervention where that was measured, otherwise against messages."""
+    """Say where the communication time goes: by intervention where that was measured, otherwise against messages."""
     first = _series(rows, row)[0]
     rungs = [rung for rung in of_configuration(ladder, first) if rung.order > 0 and rung.difference_s.is_known]
     if rungs:
@@ -230,7 +237,8 @@ def _of_messages(
 
 
 def _without_bandwidth(rows: Sequence[BandwidthRow]) -> Iterator[str]:
-    """In how many rows no bandwidth stands, by the word that stands in its place; the table says what that means."""
+    """Say in how many rows no bandwidth stands, by the word that stands in its place; the table says what that
+    means."""
     lacking = [row for row in rows if not row.bandwidth_gb_s.is_known]
     if lacking:
         most_first = Counter(row.status for row in lacking).most_common()
@@ -239,7 +247,7 @@ def _without_bandwidth(rows: Sequence[BandwidthRow]) -> Iterator[str]:
 
 
 def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:
-    """What the links carry, beside what the communication time makes of them."""
+    """Say how much the links carry, beside the bandwidth by the communication time."""
     if not row.bus_bandwidth_gb_s.is_known:
         return
     yield (

@@ -75,7 +75,8 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits
 
 
 def brief(figure: Figure, unit: Unit = PLAIN, digits: int = 4, mark: str = "") -> str:
-    """The same without the number of servers or runs, which stands elsewhere: `1.45 (1.31 to 1.60)`."""
+    """Return a figure as `estimate` does, without the number of servers or runs, which stands elsewhere: `1.45 (1.31 to
+    1.60)`."""
     if not figure.is_of_two:
         return estimate(figure, unit, digits=digits, mark=mark)
     value, low, high = _parts(figure, unit, digits)
@@ -83,7 +84,7 @@ def brief(figure: Figure, unit: Unit = PLAIN, digits: int = 4, mark: str = "") -
 
 
 def beside(value: str, ends: Sequence[str], figure: Figure) -> str:
-    """What is printed of a figure: its value, and behind it the two ends, if any, by what they are."""
+    """Return a value with the two ends of its figure behind it, if any, in the brackets that say what they are."""
     if not ends:
         return value
     low, high = ends
@@ -91,18 +92,18 @@ def beside(value: str, ends: Sequence[str], figure: Figure) -> str:
 
 
 def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
-    """`2.871` of an estimate."""
+    """Return the value of a figure alone, with the decimals of its interval: `2.871`."""
     value = _parts(figure, unit, digits)[0]
     return f"{value}{_symbol(unit, value)}" if with_unit else value
 
 
 def ends_of(figure: Figure, unit: Unit = PLAIN, digits: int = 4) -> str:
-    """`2.866, 2.874` of a 95 % interval; "" where there is none."""
+    """Return the ends of a 95 % interval: `2.866, 2.874`; "" where there is none."""
     return "" if figure.is_of_two else ", ".join(_parts(figure, unit, digits)[1:])
 
 
 def _parts(figure: Figure, unit: Unit, digits: int) -> list[str]:
-    """The value; and its two ends, where they are known."""
+    """Return the value; and its two ends, where they are known."""
     numbers = (figure.value, figure.low, figure.high)
     if not all(map(math.isfinite, numbers)):
         return [in_unit(figure.value, unit, digits)]
@@ -111,7 +112,7 @@ def _parts(figure: Figure, unit: Unit, digits: int) -> list[str]:
 
 
 def decimals_of(figure: Figure, unit: Unit, digits: int = 4) -> int:
-    """The decimals of a figure that has both ends, and of these; the value has so many digits at most."""
+    """Return the decimals of a figure that has both ends, and of these; the value has so many digits at most."""
     if unit is MULTIPLES:
         return _beside_one(figure)
     if unit.decimals is not None:
@@ -127,8 +128,8 @@ def decimals_of(figure: Figure, unit: Unit, digits: int = 4) -> int:
 
 
 def _beside_one(figure: Figure) -> int:
-    """As many decimals (2 to 4) as show on which side of 1 an end of a multiple lies: 1.00 would say that two may be
-    alike."""
+    """Return the decimals (2 to 4) that show on which side of 1 an end of a multiple lies: 1.00 would say that two may
+    be alike."""
     nearest = figure.low - 1 if figure.low > 1 else 1 - figure.high if figure.high < 1 else 1.0
     return min(4, max(2, decimals_at(nearest, 1)))
 
@@ -142,7 +143,7 @@ def _symbol(unit: Unit, number: str) -> str:
 
 
 def decimals_at(value: float, digits: int) -> int:
-    """Decimals that give a number its significant digits."""
+    """Return the decimals that give a number its significant digits."""
     return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
 
 

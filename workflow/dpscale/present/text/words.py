@@ -87,7 +87,7 @@ class Terms:
 
     @property
     def data_note(self) -> str:
-        """What is to be said wherever data are shown, if anything."""
+        """A note that stands wherever data are shown, if there is one."""
         return "Synthetic images." if self.synthetic else ""
 
     @property
@@ -126,12 +126,13 @@ class Terms:
         return written.replace("Image", self.sample.capitalize())
 
     def notes_of(self, cells: Iterable[Iterable[str]]) -> list[str]:
-        """What the words for states mean that stand in these cells, alone or before a colon; and what the mark does."""
+        """Return the meanings of the words for states that stand in these cells, alone or before a colon; and that of
+        the mark."""
         rows = [list(row) for row in cells]
-        said = {cell.partition(":")[0] for row in rows for cell in row}
+        words = {cell.partition(":")[0] for row in rows for cell in row}
         if any(MARK in cell for row in rows for cell in row):
-            said.add(state(OTHER_RUNS))
-        return [f"{word}: {self.filled(meaning)}." for word, meaning in STATES.values() if word in said]
+            words.add(state(OTHER_RUNS))
+        return [f"{word}: {self.filled(meaning)}." for word, meaning in STATES.values() if word in words]
 
     def count(self, number: int | None) -> str:
         """`1 GPU`, `4 GPUs`."""
@@ -154,21 +155,21 @@ class Terms:
         return f"{scope(row.scope)}{self.environment(row)}"
 
     def environment(self, row: object) -> str:
-        """` in environment B` where there are several and this row has one; else nothing."""
+        """` in environment B` where there are several and this row has one; otherwise nothing."""
         return self.in_environment(getattr(row, "environment", ""))
 
     def in_environment(self, letter: str) -> str:
-        """The same of a letter."""
+        """Return ` in environment B` of a letter where there are several environments; otherwise nothing."""
         return f" in environment {letter}" if self.several_environments and letter else ""
 
 
 def mark(row: _OfRuns) -> str:
-    """What stands behind its figures where the printed times are of other runs; otherwise nothing."""
+    """Return the mark behind figures whose printed times are of other runs; otherwise nothing."""
     return MARK if row.other_runs else ""
 
 
 def state(status: str) -> str:
-    """The word for a status."""
+    """Return the word for a status."""
     return STATES[status][0] if status in STATES else status
 
 
@@ -198,8 +199,8 @@ def plural(number: int, noun: str) -> str:
 def span(counts: Iterable[int | None]) -> str:
     """Whole numbers, of which those that are not known do not count: `3`, or `1 to 4` where they differ. Raises
     ValueError where there is none."""
-    known = [count for count in counts if count is not None]
-    least, most = min(known), max(known)
+    numbers = [count for count in counts if count is not None]
+    least, most = min(numbers), max(numbers)
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
