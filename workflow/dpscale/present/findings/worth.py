@@ -129,11 +129,12 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
 
 
 def _more(unit: str, row: AnswerRow) -> str:
-    """`2 more runs (about 4 min)`, `a run on 3 more machines (about 4 min each)`."""
+    """`at least 2 more runs (about 4 min)`, `a run on at least 3 more machines (about 4 min each)`: so many decide in
+    about half of the cases (`formulas.deciding`)."""
     more = row.more_units or 0
     per_machine = " each" if unit == MACHINE and more > 1 else ""
     time = f" (about {duration(row.more_s)}{per_machine})" if isfinite(row.more_s) else ""
-    return f"{'a run on ' if unit == MACHINE else ''}{plural(more, f'more {unit}')}{time}"
+    return f"{'a run on ' if unit == MACHINE else ''}at least {plural(more, f'more {unit}')}{time}"
 
 
 def _about(rows: Sequence[AnswerRow], terms: Terms) -> str:
