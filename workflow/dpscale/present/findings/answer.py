@@ -199,7 +199,7 @@ def reason(row: CausesRow, terms: Terms) -> str:
             largest_part = (
                 f"The largest part of the rest, by intervention, is {row.part}: {_with_unit(row.part_s, MILLISECONDS)}."
             )
-        return f"{capitalised(where)}, {step}. {one_device} takes {share} of that. {largest_part}"
+        return f"{capitalised(where)}, {step}. {one_device} takes {share} of that{by_steps}. {largest_part}"
     cost = _with_unit(row.cost_s, MILLISECONDS)
     return f"{capitalised(found_cause.label)}. {found_cause.sentence} {capitalised(where)}, {step}; this costs {cost}."
 
