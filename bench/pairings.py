@@ -16,6 +16,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
+from dpscale.analyse.timing.environments import places
+from dpscale.analyse.timing.servers import servers_of
+
 SCOPE = "compute"
 VERSION = 2  # the first whose jobs have a baseline of their own
 # Below it the host decides how long a step of ResNet-18 takes.
@@ -31,7 +34,7 @@ class Job(NamedTuple):
     strategy: str
     gpus: int
     batch: int
-    server: str
+    server: int
     run: int
     alone: float | None
     parallel: float
@@ -59,7 +62,7 @@ def table(results: Path) -> Iterator[str]:
             yield f"| {name} | {100 * own:.1f} % | {100 * block:.1f} % | {own / block:.2f} | {free} |"
 
 
-def servers_in(jobs: list[Job], study: str) -> set[str]:
+def servers_in(jobs: list[Job], study: str) -> set[int]:
     """The servers that jobs of several GPUs of a study ran on."""
     return {job.server for job in jobs if job.study == study and job.gpus > 1}
 
@@ -77,21 +80,11 @@ def jobs_in(cells: Path) -> Iterator[Job]:
             cell["strategy"],
             cell["gpus"],
             cell["batch_per_gpu"],
-            server[record["hardware"]["gpus"][0]["uuid"]],
+            server[places(record)[0]],
             cell["run"],
             parallel if cell["gpus"] == 1 else alone_of(record),
             parallel,
         )
-
-
-def servers_of(records: list[Record]) -> dict[str, str]:
-    """By GPU the first GPU of its server: those that were used together are of one."""
-    first: dict[str, str] = {}
-    for record in sorted(records, key=lambda record: -len(record["hardware"]["gpus"])):
-        together = [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
-        known = next((first[uuid] for uuid in together if uuid in first), together[0])
-        first |= dict.fromkeys(together, known)
-    return first
 
 
 def alone_of(record: Record) -> float | None:
@@ -111,7 +104,7 @@ def deviation(jobs: list[Job], all_jobs: list[Job], is_own: bool) -> tuple[float
         if job.gpus > 1 and job.alone is not None:
             configurations[job[:4]].append(job)
     for of_configuration in configurations.values():
-        by_server: dict[str, list[float]] = defaultdict(list)
+        by_server: dict[int, list[float]] = defaultdict(list)
         for job in of_configuration:
             one_gpu = [job.alone] if is_own else [other.alone for other in all_jobs if is_same_block(job, other)]
             by_server[job.server].append(fmean(alone for alone in one_gpu if alone is not None) - job.parallel)

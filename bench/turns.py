@@ -23,8 +23,6 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
-from itertools import islice, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +33,8 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
 from dpscale.measure.model.resnet import build_network
+from dpscale.measure.ranks import meet
+from dpscale.measure.worker.communication import steps_of
 from dpscale.measure.worker.epoch_timer import EpochTimer, training_step
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.measure.workload.images import classification_loss
@@ -100,9 +100,7 @@ def _rank(rank: int, device_type: str, strategy: str, batch: int, number: int, f
     if on_gpu:
         torch.cuda.set_device(device)
     if workers > 1:
-        place = f"file://{folder}/meet"
-        kinds = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-        dist.init_process_group(kinds, init_method=place, rank=rank, world_size=workers, timeout=timedelta(seconds=120))
+        meet(Path(folder), rank, workers, 120, on_gpu)
     devices = [torch.device("cuda", index) for index in ([rank] if workers > 1 else range(WORKERS))] if on_gpu else []
     whole_step, plain_step = _step(device, devices, strategy), _step(device, [], "single")
     own = batch if workers > 1 else batch * WORKERS
@@ -148,8 +146,7 @@ def _batches(batch: int, pinned: bool) -> list[Batch]:
 def _stretch(timed: tuple[EpochTimer, Step, list[Batch]], steps: int) -> float:
     """The seconds of a stretch of steps, of the slowest rank."""
     timer, step, batches = timed
-    endless = (batches[number % len(batches)] for number in range(steps))
-    seconds: float = timer.time(step, islice(endless, steps), steps)["epoch_s"]
+    seconds: float = timer.time(step, steps_of(batches, steps), steps)["epoch_s"]
     return seconds
 
 
@@ -176,9 +173,11 @@ def table(machines: Sequence[Sequence[Job]]) -> Iterator[str]:
     as_one = [together(machines)]
     everything = {turns: deviation(as_one, [(*kind, turns) for kind in kinds], own_job) for turns in TURNS}
     yield line(f"runs and machines: all ({freedom(as_one, kinds)} degrees of freedom)", everything)
-    longer = {turns: typical_lengthening(machines, kinds, turns) for turns in TURNS}
+    longer = {turns: statistics.geometric_mean(lengths(machines, kinds, turns)) - 1 for turns in TURNS}
     yield line("same steps in stretches, over one turn: mean of all", longer, "+")
-    lengthened = {turns: max(lengthening(machines, (*kind, turns)) for kind in kinds) for turns in TURNS}
+    lengthened = {
+        turns: max(statistics.median(lengths(machines, [kind], turns)) for kind in kinds) - 1 for turns in TURNS
+    }
     yield line("same steps in stretches, over one turn: largest median", lengthened, "+")
     yield ""
     allowed = [turns for turns in TURNS if lengthened[turns] <= ALLOWED_LENGTHENING]
@@ -239,33 +238,21 @@ def _rounds(jobs: Sequence[Job], batch: int) -> list[int]:
     return [number for number, strategies in done.items() if len(strategies) == len({job["strategy"] for job in jobs})]
 
 
-def lengthening(machines: Sequence[Sequence[Job]], place: Place) -> float:
-    """How much longer the same steps take in so many turns than in one: the median over rounds, of both networks."""
-    longer = [
-        sum(_job(jobs, place, number)[part]) / sum(_job(jobs, (*place[:2], 1), number)[part]) - 1
-        for part in ("alone_s", "parallel_s")
-        for jobs in machines
-        for number in _rounds(jobs, place[1])
-    ]
-    return statistics.median(longer)
-
-
-def typical_lengthening(machines: Sequence[Sequence[Job]], kinds: Sequence[tuple[str, int]], turns: int) -> float:
-    """How much longer the same steps take in so many turns than in one: the mean of logarithms over all jobs."""
-    logarithms = [
-        math.log(sum(_job(jobs, (*kind, turns), number)[part]) / sum(_job(jobs, (*kind, 1), number)[part]))
+def lengths(machines: Sequence[Sequence[Job]], kinds: Sequence[tuple[str, int]], turns: int) -> list[float]:
+    """The time of the steps in so many turns over that of the same steps in one: of both networks, in every round."""
+    return [
+        sum(_job(jobs, (*kind, turns), number)[part]) / sum(_job(jobs, (*kind, 1), number)[part])
         for part in ("alone_s", "parallel_s")
         for kind in kinds
         for jobs in machines
         for number in _rounds(jobs, kind[1])
     ]
-    return math.exp(statistics.fmean(logarithms)) - 1
 
 
 def between_machines(machines: Sequence[Sequence[Job]], place: Place) -> float:
     """The largest difference of ln S between two machines, each the mean over its rounds; 0 of one machine."""
     means = [statistics.fmean(own_job(jobs, place, number) for number in _rounds(jobs, place[1])) for jobs in machines]
-    return max((after - before for before, after in pairwise(sorted(means))), default=0.0)
+    return max(means) - min(means)
 
 
 if __name__ == "__main__":
