@@ -8,18 +8,18 @@ import inspect
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import recorded_numbers
 from dpscale.cli import main
 from dpscale.loaded import LoadedStudy
 from dpscale.options import read_study
 from dpscale.schemas.validation import load_schema
 from dpscale.strategies.known import STRATEGIES
 from dpscale.tables.tables import TABLES
+from recorded_numbers import DOCUMENTS, markdown, with_made, with_marked
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -100,18 +100,12 @@ def key_table(name: str) -> str:
                     allowed(node),
                 )
             )
-    return table(("key", "meaning", "default", "allowed"), rows)
-
-
-def table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown(("key", "meaning", "default", "allowed"), rows)
 
 
 def with_tables(text: str) -> str:
     """The text of config/README.md with its tables made anew."""
-    marked = re.compile(r"(?<=<!-- keys: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
-    return marked.sub(lambda found: f"{found[1]}{found[2]}\n{key_table(found[1])}\n", text)
+    return with_marked(text, "keys", key_table)
 
 
 def tables_page() -> str:
@@ -123,7 +117,7 @@ def tables_page() -> str:
             (", ".join(f"`{one}`" for one in column.names), column.definition, column.unit.stored)
             for column in kind.columns().values()
         ]
-        text += f"\n## {name}\n\n{inspect.getdoc(kind)}\n\n{table(('column', 'definition', 'unit'), rows)}"
+        text += f"\n## {name}\n\n{inspect.getdoc(kind)}\n\n{markdown(('column', 'definition', 'unit'), rows)}"
     return text
 
 
@@ -148,7 +142,7 @@ def gallery_page() -> str:
         link = f'<a href="../studies/{name}.html">{name}</a>'
         picture = f'<img src="../studies/{name}/charts/{SPEEDUP}" alt="{name}: speedup against GPUs" width="360">'
         rows.append((f"{link}<br>{picture}", machine, f"{gpus}", cells, study.answer.split("\n")[0]))
-    text += table(("study", "GPU", "GPUs", "cells measured", "answer"), rows)
+    text += markdown(("study", "GPU", "GPUs", "cells measured", "answer"), rows)
     return text + '\n<a href="../studies/comparison.html">All studies of ResNet-18 side by side</a>.\n'
 
 
@@ -181,5 +175,5 @@ def run(command: str, *arguments: str | Path) -> None:
 
 if __name__ == "__main__":
     KEYS.write_text(with_tables(KEYS.read_text()))
-    for document in (ROOT / name for name in recorded_numbers.DOCUMENTS):
-        document.write_text(recorded_numbers.with_made(document.read_text()))
+    for document in (ROOT / name for name in DOCUMENTS):
+        document.write_text(with_made(document.read_text()))

@@ -40,8 +40,13 @@ class Series(NamedTuple):
 
 def with_made(text: str) -> str:
     """The text of a document with its tables made anew."""
-    marked = re.compile(r"(?<=<!-- made: )([\w-]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
-    return marked.sub(lambda found: f"{found[1]}{found[2]}\n{MADE[found[1]]()}\n", text)
+    return with_marked(text, "made", lambda name: MADE[name]())
+
+
+def with_marked(text: str, kind: str, make: Callable[[str], str]) -> str:
+    """The text with what `make` makes of the name between every `<!-- KIND: NAME -->` and `<!-- end -->`."""
+    marked = re.compile(rf"(?<=<!-- {kind}: )([\w-]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    return marked.sub(lambda found: f"{found[1]}{found[2]}\n{make(found[1])}\n", text)
 
 
 def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
