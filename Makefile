@@ -91,7 +91,7 @@ unlock: $(READY)  ## Free the folder after a run was killed (no other run may be
 
 # Pages that are there at once: tables, charts and page of recorded GPUs, made again when their code changes.
 $(RECORDED): report/%.html: $(READY) $(shell find workflow/dpscale config/published -type f -not -name '*.pyc') config/%.yaml
-	@$(BIN)/dpscale audit config/published/*.yaml --out results/$*/audit > /dev/null
+	$(if $(filter recorded,$*),@$(BIN)/dpscale audit config/published/*.yaml --out results/$*/audit > /dev/null)
 	@$(BIN)/dpscale tables --study config/$*.yaml --results results/$* --out results/$*/tables > /dev/null
 	@$(BIN)/dpscale report --study config/$*.yaml --tables results/$*/tables --out $@ --charts results/$*/charts > /dev/null
 
