@@ -45,7 +45,7 @@ class Answer:
     @property
     def several(self) -> list[AnswerRow]:
         """The numbers of devices that have a speedup."""
-        return [row for row in self.rows if row.gpus > 1 and row.speedup.is_known]
+        return with_speedup(self.rows)
 
     @property
     def series(self) -> list[list[AnswerRow]]:

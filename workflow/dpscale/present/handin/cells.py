@@ -30,15 +30,18 @@ class PrintedCell:
     def text(self) -> str:
         """`3.86 [3.71, 4.02]`, `1.45 (1.31 to 1.60, 2 runs)`, `≥ 13.2`, or a dash; with a mark where
         the printed times are of other runs."""
-        mark = MARK if OTHER_RUNS in self.states else ""
-        if not self.value:
-            return f"{AT_LEAST} {self.low}{mark}" if self.low else ABSENT
-        return beside(f"{self.value}{mark}", [self.low, self.high] if self.low else [], self.figure)
+        return self._printed(is_counted=True)
 
     @property
     def brief(self) -> str:
         """Its text without the number of machines or runs, which caption or state has: `1.45 (1.31 to 1.60)`."""
-        return self.text.replace(f", {state(self.figure.kind)})", ")") if self.figure.is_of_two else self.text
+        return self._printed(is_counted=False)
+
+    def _printed(self, is_counted: bool) -> str:
+        mark = MARK if OTHER_RUNS in self.states else ""
+        if not self.value:
+            return f"{AT_LEAST} {self.low}{mark}" if self.low else ABSENT
+        return beside(f"{self.value}{mark}", [self.low, self.high] if self.low else [], self.figure, is_counted)
 
     @property
     def plain(self) -> list[str]:

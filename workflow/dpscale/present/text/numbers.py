@@ -77,18 +77,22 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits
 def brief(figure: Figure, unit: Unit = PLAIN, digits: int = 4, mark: str = "") -> str:
     """Return a figure as `estimate` does, without the number of servers or runs, which stands elsewhere: `1.45 (1.31 to
     1.60)`."""
-    if not figure.is_of_two:
-        return estimate(figure, unit, digits=digits, mark=mark)
-    value, low, high = _parts(figure, unit, digits)
-    return f"{value}{mark} ({low} to {high})"
+    if not figure.is_known:
+        return ABSENT
+    value, *ends = _parts(figure, unit, digits)
+    return beside(f"{value}{mark}", ends, figure, is_counted=False)
 
 
-def beside(value: str, ends: Sequence[str], figure: Figure) -> str:
-    """Return a value with the two ends of its figure behind it, if any, in the brackets that say what they are."""
+def beside(value: str, ends: Sequence[str], figure: Figure, is_counted: bool = True) -> str:
+    """Return a value with the two ends of its figure behind it, if any, in the brackets that say what they are; the
+    values of two servers or runs with that number, unless it stands elsewhere."""
     if not ends:
         return value
     low, high = ends
-    return f"{value} ({low} to {high}, {STATES[figure.kind][0]})" if figure.is_of_two else f"{value} [{low}, {high}]"
+    if not figure.is_of_two:
+        return f"{value} [{low}, {high}]"
+    count = f", {STATES[figure.kind][0]}" if is_counted else ""
+    return f"{value} ({low} to {high}{count})"
 
 
 def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
