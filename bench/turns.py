@@ -180,6 +180,9 @@ def table(machines: Sequence[Sequence[Job]]) -> Iterator[str]:
     }
     yield line("same steps in stretches, over one turn: largest median", lengthened, "+")
     yield ""
+    if not freedom(machines, kinds):
+        yield "The rule takes nothing yet: a spread needs two rounds of a machine."
+        return
     allowed = [turns for turns in TURNS if lengthened[turns] <= ALLOWED_LENGTHENING]
     least = min(pooled[turns] for turns in allowed)
     chosen = next(turns for turns in allowed if pooled[turns] <= ALLOWED_SPREAD * least)

@@ -57,6 +57,11 @@ def test_the_own_job_wins_where_hosts_slow_whole_jobs() -> None:
     assert "the block's time of one GPU" in taken(machine(dict.fromkeys(TURNS, 0.02)))
 
 
+def test_one_round_has_no_spread_and_decides_nothing() -> None:
+    first = [job for job in machine(dict.fromkeys(TURNS, SLOW)) if job["round"] == 1]
+    assert taken(first).startswith("The rule takes nothing yet")
+
+
 def test_a_speedup_is_formed_in_turns() -> None:
     job = {
         "strategy": "ddp",
