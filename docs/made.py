@@ -1,7 +1,7 @@
 """Documents that are made: keys of a study and columns of tables, of the code; the gallery, of recorded studies.
 
-`python docs/made.py` writes the tables of config/README.md anew, and those of recorded_numbers.py; the site's own pages
-are made with the site.
+`python docs/made.py` writes the tables of config/README.md anew, those of recorded_numbers.py and README's picture; the
+site's own pages are made with the site.
 """
 
 import inspect
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dpscale.cli import main
@@ -19,7 +20,7 @@ from dpscale.options import read_study
 from dpscale.schemas.validation import load_schema
 from dpscale.strategies.known import STRATEGIES
 from dpscale.tables.tables import TABLES
-from recorded_numbers import DOCUMENTS, markdown, with_made, with_marked
+from recorded_numbers import DOCUMENTS, TWO_H100, markdown, with_made, with_marked
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -27,9 +28,10 @@ ROOT = DOCS.parent
 DIFFERING = [
     word for name in ("timed_epochs", "strategy", "gpus", "batch_per_gpu", "scopes") for word in ("--differing", name)
 ]
-# The file of the chart that the gallery shows of a study.
-SPEEDUP = "speedup-1.svg"
+# The files of the charts that the gallery shows of a study, and README of the study that its first table is of.
+SPEEDUP, EFFICIENCY = "speedup-1.svg", "efficiency-1.svg"
 KEYS = ROOT / "config/README.md"
+TWO_GPUS = ROOT / "config" / f"{TWO_H100}.yaml"
 CHAPTERS = re.findall(r"\(method/(.*)\.md\)$", (DOCS / "method.md").read_text(), re.MULTILINE)
 
 Schema = Mapping[str, Any]
@@ -152,6 +154,13 @@ def write_documents() -> None:
         (DOCS / name).write_text(text)
 
 
+def readme_chart(folder: Path) -> str:
+    """README's picture, an SVG: the efficiency of two GPUs by strategy and batch. `folder` takes what it is made of."""
+    run("tables", "--study", TWO_GPUS, "--results", ROOT / "results" / TWO_GPUS.stem, "--out", folder)
+    run("report", "--study", TWO_GPUS, "--tables", folder, "--out", folder / "page.html", "--charts", folder / "charts")
+    return (folder / "charts" / EFFICIENCY).read_text()
+
+
 def write_study_pages(folder: Path) -> None:
     """The page of every recorded study, and one that compares those of the built-in network."""
     run("audit", *(ROOT / "config/published").glob("*.yaml"), "--out", ROOT / "results/recorded/audit")
@@ -177,3 +186,5 @@ if __name__ == "__main__":
     KEYS.write_text(with_tables(KEYS.read_text()))
     for document in (ROOT / name for name in DOCUMENTS):
         document.write_text(with_made(document.read_text()))
+    with TemporaryDirectory() as made:
+        (DOCS / "efficiency.svg").write_text(readme_chart(Path(made)))

@@ -25,6 +25,8 @@ from dpscale.tables.timing import RunsRow, SpeedupRow
 
 ROOT = Path(__file__).parents[1]
 TWO_H100, TWO_H200, FOUR_H200 = "recorded-two-gpus", "recorded-h200-2", "recorded"
+# At these and larger batches it is the GPU that decides what a step takes.
+HOST_LIMITED_BELOW = 512
 # The documents that have such tables.
 DOCUMENTS = ("README.md", "docs/results.md", "docs/method/statistics.md", f"results/{TWO_H100}/README.md")
 
@@ -163,6 +165,45 @@ def _half_width(figure: Figure) -> str:
     return f"{100 * (math.sqrt(figure.high / figure.low) - 1):.2g} %"
 
 
+def drift_of_one_gpu() -> str:
+    """How often the time of one GPU changed during a run, at batches where the host limits it and at larger ones."""
+    weak = [row for study in (TWO_H100, TWO_H200) for row in weak_speedups(study, 2).values()]
+    small = [row for row in weak if row.batch_per_gpu < HOST_LIMITED_BELOW]
+    large = [row for row in weak if row.batch_per_gpu >= HOST_LIMITED_BELOW]
+    drifted, runs = sum(row.drifted or 0 for row in small), sum(row.blocks or 0 for row in small)
+    most, later = max(abs(row.drift or 0) for row in small), sum(row.drifted or 0 for row in large)
+    return (
+        f"At batches below {HOST_LIMITED_BELOW} the time of one GPU changed by more than 2 % during {drifted} of "
+        f"{runs} runs, and by up to {100 * most:.0f} %. At larger batches it did so during {later or 'none'} of "
+        f"{sum(row.blocks or 0 for row in large)}.\n"
+    )
+
+
+def fast_beside_eager() -> str:
+    """What the variants `fast` and `graph` gave on servers of two H100s, beside the step as it is."""
+    tables = tables_of(TWO_H100)
+    alone = [row for row in tables.runs if (row.strategy, row.scope) == ("single", "compute")]
+    lines = []
+    for batch in (32, 128):
+        here = [row for row in alone if row.batch_per_gpu == batch]
+        eager_s = {row.server: row.epoch_s for row in here if not row.variant}
+        times = [eager_s[row.server] / row.epoch_s for row in here if row.variant == "fast" and row.server in eager_s]
+        listed = ", ".join(f"{ratio:.1f}" for ratio in times)
+        lines.append(f"- one H100, batch {batch}: {listed} times as fast, a number per server")
+    graph = next(
+        row
+        for row in tables.variants
+        if (row.variant, row.strategy, row.gpus, row.batch_per_gpu, row.scope) == ("graph", "ddp", 2, 32, "compute")
+    )
+    captured, eager = estimate(graph.speedup, MULTIPLES), estimate(graph.base_speedup, MULTIPLES)
+    lines.append(
+        f"- `ddp` on two H100s, batch 32, in a CUDA graph: {estimate(graph.faster, MULTIPLES)} times as fast "
+        f"({graph.faster_units} machines); its speedup over one GPU is {captured} where both steps are captured, and "
+        f"{eager} where neither is"
+    )
+    return "\n".join(lines) + "\n"
+
+
 def spreads_by_turns() -> str:
     """What bench/turns.py shows of its machines."""
     files = sorted((ROOT / "results/recorded-turns").glob("*.json"))
@@ -186,6 +227,8 @@ MADE: Mapping[str, Callable[[], str]] = {
     "speedups": speedups_found,
     "kinds": speedups_of_both_kinds,
     "servers": servers,
+    "drift": drift_of_one_gpu,
+    "fast": fast_beside_eager,
     "turns": spreads_by_turns,
     "pairings": spreads_by_pairing,
 }

@@ -120,7 +120,7 @@ def test_what_two_servers_say_with_the_spread_of_the_others(tables: Tables, plac
 @pytest.mark.parametrize("study", ["recorded-two-gpus", "recorded-h200-2"])
 def test_three_servers_and_more_borrow_nothing(root: Path, study: str) -> None:
     rows = [row for row in recorded_tables(root, study).speedup if row.status == "ok"]
-    assert {row.borrowed_from for row in rows} == {0}
+    assert {row.borrowed_from for row in rows if (row.servers or 0) >= 3} == {0}
     assert min(row.servers or 0 for row in rows if row.scope == "compute") >= 3
 
 

@@ -104,16 +104,26 @@ class Recomputed:
 
     def is_uneven(self, *place: str | int, scope: str) -> bool:
         """Whether half of the steps of a run lie further apart than 2 % of their median."""
-        steps = [record["scopes"][scope]["step_s_quantiles"] for record in self.at(*place, scope=scope)]
-        return any(step["p75"] - step["p25"] > 0.02 * step["median"] for step in steps)
+        scopes = [record["scopes"][scope] for record in self.at(*place, scope=scope)]
+        return any(self.spread_of_steps(timed) > 0.02 for timed in scopes)
 
-    def lent(self, strategy: str, gpus: int, batch: int) -> list[list[float]]:
-        """Logarithms of the speedups of the other configurations whose spread two servers borrow."""
+    @staticmethod
+    def spread_of_steps(scope: Mapping[str, Any]) -> float:
+        """How far quartiles of steps are apart, as a share of their median. Older records have one for all epochs."""
+        older = scope.get("step_s_quantiles")
+        if older:
+            return (older["p75"] - older["p25"]) / older["median"]
+        epochs = zip(scope["step_s_quartiles"], scope["step_s_median"], strict=True)
+        return median((third - first) / middle for (first, third), middle in epochs)
+
+    def lent(self, strategy: str, gpus: int, batch: int, scopes: Sequence[str]) -> list[list[float]]:
+        """Logarithms of the speedups of the other configurations whose spread two servers borrow: of jobs of the same
+        settings, which have the same scopes."""
         found = []
         for other in {tuple(record["cell"][name] for name in PLACE) for record in self.timing} - {
             (strategy, gpus, batch)
         }:
-            for scope in ("compute", "end_to_end") if other[1] > 1 else ():
+            for scope in scopes if other[1] > 1 else ():
                 ratios = self.ratios(*other, scope=scope, batch=other[2])
                 if len({server for server, _ in ratios}) < 2 or not self.is_uneven(*other, scope=scope):
                     continue
@@ -129,7 +139,8 @@ class Recomputed:
             return over_servers(ratios)
         variance, freedom = float(np.var(units, ddof=1)), 1
         if self.is_uneven(*place, scope=scope):
-            lent = self.lent(*place) if batch == place[2] else []
+            jobs_scopes = {tuple(record["settings"]["scopes"]) for record in self.at(*place, scope=scope)}
+            lent = self.lent(*place, *jobs_scopes) if batch == place[2] else []
             if len(lent) < 3:
                 return over_servers(ratios)
             others = sum((len(of) - 1) * np.var(of, ddof=1) for of in lent) / sum(len(of) - 1 for of in lent)
