@@ -112,9 +112,9 @@ class Recomputed:
         """How far quartiles of steps are apart, as a share of their median. Older records have one for all epochs."""
         older = scope.get("step_s_quantiles")
         if older:
-            return (older["p75"] - older["p25"]) / older["median"]
+            return float(older["p75"] - older["p25"]) / float(older["median"])
         epochs = zip(scope["step_s_quartiles"], scope["step_s_median"], strict=True)
-        return median((third - first) / middle for (first, third), middle in epochs)
+        return float(median((third - first) / middle for (first, third), middle in epochs))
 
     def lent(self, strategy: str, gpus: int, batch: int, scopes: Sequence[str]) -> list[list[float]]:
         """Logarithms of the speedups of the other configurations whose spread two servers borrow: of jobs of the same
