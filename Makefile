@@ -128,7 +128,7 @@ test-times: $(READY)-dev tools  ## Run the tests that judge times, one by one, a
 	$(PYTEST) tests/measure tests/browser/test_site.py -m alone
 
 test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (5 min)
-	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \
+	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested" >&2; exit 1; fi; \
 	if ! command -v slurmctld > /dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			slurmctld slurmd slurm-client slurmdbd munge mariadb-server > /dev/null && \

@@ -88,11 +88,11 @@ def jobs_in(cells: Path) -> Iterator[Job]:
 
 
 def alone_of(record: Record) -> float | None:
-    """The logarithm of one GPU's epoch in a parallel job at its own batch: the mean of before and after."""
+    """The logarithm of one GPU's epoch in a parallel job at its own batch: the mean of those before and after."""
     for baseline in record.get("alone") or ():
         if baseline["batch_per_gpu"] == record["cell"]["batch_per_gpu"] and SCOPE in baseline["scopes"]:
             halves = baseline["scopes"][SCOPE]
-            return math.log(fmean(median(halves[half]["epoch_s"]) for half in ("before", "after")))
+            return fmean(math.log(median(halves[half]["epoch_s"])) for half in ("before", "after"))
     return None
 
 

@@ -101,12 +101,6 @@ def test_no_imports_go_round_in_a_circle(arrows: dict[str, set[str]]) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_a_room_has_at_most_twelve_modules(root: Path) -> None:
-    package = root / "workflow/dpscale"
-    rooms = Counter(path.parent for path in package.rglob("*.py") if path.name != "__init__.py")
-    assert {str(room.relative_to(package)): count for room, count in rooms.items() if count > 12} == {}
-
-
 def test_a_class_name_means_one_thing(modules: Mapping[str, ast.Module]) -> None:
     nodes = (node for module in modules.values() for node in ast.walk(module))
     classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
