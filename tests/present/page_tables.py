@@ -228,14 +228,6 @@ def collective_row(operation: str, gpus: int, message_bytes: int, bus_gb_s: floa
     }  # fmt: skip
 
 
-def held_out_row(batch: int, error: float, unchanged: float = -0.02, **more: Any) -> dict[str, Any]:
-    """The step on 4 GPUs, predicted from 2."""
-    return {
-        "environment": "A", "gpus": 4, "fewer_gpus": 2, "batch_per_gpu": batch, "step_s": 0.01 * (1 + error),
-        **around("measured_step_s", 0.01), "relative_error": error, "unchanged_relative_error": unchanged, **more,
-    }  # fmt: skip
-
-
 def ladder_rows(*rungs: tuple[float, float]) -> list[dict[str, Any]]:
     """Rows of ladder.csv, of dp on 2 GPUs: of parts, and of the step that they reach, in ms."""
     adds = (None, "threads, contention", "inputs, outputs", "replicate, reduce")

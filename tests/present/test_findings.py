@@ -13,7 +13,6 @@ from page_tables import (
     communication_row,
     empty,
     h200,
-    held_out_row,
     key,
     place,
     speedup_row,
@@ -24,7 +23,6 @@ from page_tables import (
 
 from dpscale.present.findings import scaling
 from dpscale.present.findings.findings import findings
-from dpscale.present.findings.forecast import forecast_said
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
@@ -61,17 +59,6 @@ def estimated(batch: int, **ms: float) -> dict[str, Any]:
     for name, value in ms.items():
         row |= around(name, value * 1e-3)
     return row
-
-
-def ahead(batch: int, efficiency: float, reason: str = "") -> dict[str, Any]:
-    return {
-        "environment": "A", "status": "ok", "reason": reason, "gpus": 8, "batch_per_gpu": batch,
-        "efficiency": efficiency,
-    }  # fmt: skip
-
-
-def no_forecast(reason: str) -> dict[str, Any]:
-    return {"environment": "A", "status": "not available", "reason": reason}
 
 
 def at_batches(*epochs: tuple[int, float]) -> Tables:
@@ -220,34 +207,6 @@ CASES = [
     ),
 ]
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.finding.__name__)
-
-
-@pytest.mark.parametrize(
-    ("errors", "outcome", "expected"),
-    [
-        (
-            {32: (-0.083, -0.087), 512: (0.04, 0.03)},
-            [no_forecast("this test does not show that the model helps")],
-            "Our forecast of the step on 4 GPUs is at most 8.30 % off. Reusing the step on 2 GPUs is at most 8.70 % "
-            "off. There is no forecast for more GPUs: this test does not show that the model helps.",
-        ),
-        ({}, [no_forecast("its test needs X")], "There is no forecast for more GPUs: its test needs X."),
-        ({}, [], "There is no forecast: ddp was not measured on several GPUs."),
-        (
-            {32: (0.01, -0.1), 512: (-0.02, 0.03)},
-            [ahead(batch, 0.9 - 2 / batch, "a scenario on more than one node") for batch in (32, 128, 512)],
-            "Our forecast of the step on 4 GPUs is at most 2.00 % off. Reusing the step on 2 GPUs is at most 10.0 % "
-            "off. Forecast for 8 GPUs: efficiency 83.8 % at batch 32, 89.6 % at batch 512. A scenario on more than "
-            "one node.",
-        ),
-    ],
-)
-def test_a_forecast_follows_its_test_or_is_not_made(
-    errors: dict[int, tuple[float, float]], outcome: list[dict[str, Any]], expected: str
-) -> None:
-    rows = [held_out_row(batch, *both) for batch, both in errors.items()]
-    given = tables(held_out=rows, forecast=outcome)
-    assert forecast_said(given.held_out, given.forecast, GPU) == expected
 
 
 @by_case

@@ -122,11 +122,6 @@ IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
     ),
     "variant_limits: share": ("Reached of it", ("Throughput", "Limit"), lambda rate, of: 100 * rate / of),
     "one_gpu: times as fast": ("Times", ("Epoch on more", "Epoch on 1"), lambda more, one: more / one),
-    "held_out: error": (
-        "Error, %",
-        ("Predicted step", "Measured step"),
-        lambda found, true: 100 * (found / true - exactly(1)),
-    ),
 }
 
 
@@ -258,7 +253,7 @@ COUNTS = {
     "times: GPU-seconds": 138, "frontier: GPU-seconds": 20,
     "communication: its time": 59, "communication: its share": 59, "bandwidth": 33, "bandwidth: utilisation": 33,
     "causes: share": 52, "steps: parts": 36, "variant_limits: share": 75,
-    "one_gpu: times as fast": 45, "held_out: error": 5,
+    "one_gpu: times as fast": 45,
 }  # fmt: skip
 
 

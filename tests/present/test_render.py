@@ -187,7 +187,6 @@ def test_sections_without_data_say_so_in_one_line() -> None:
         "communication": "Nothing was inferred or measured of communication.",
         "steps": "Communication was not estimated in other ways",
         "bandwidth": "No bandwidth was inferred or measured.",
-        "forecast": "There is no forecast",
         "training": "This study trains no arms",
     }
     for name, line in empty_sections.items():
@@ -209,6 +208,6 @@ def test_contents_name_every_section_in_order(page: str) -> None:
         r'<section id="([^"]*)"(?: class="[^"]*")? aria-labelledby="\1-heading">\s*<h2[^>]*>([^<]*)</h2>', page
     )
     assert [name for name, _ in linked] == [
-        "verdict", "speedup", "times", "communication", "bandwidth", "steps", "training", "forecast", "limits",
+        "verdict", "speedup", "times", "communication", "bandwidth", "steps", "training", "limits",
         "environment", "appendices",
     ]  # fmt: skip

@@ -9,7 +9,6 @@ import pytest
 from dpscale.errors import DpscaleError
 from dpscale.tables.column import MILLISECONDS, PERCENT
 from dpscale.tables.communication import CommunicationRow, StepsRow
-from dpscale.tables.forecast import HeldOutRow
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import TABLES
@@ -25,7 +24,6 @@ def test_every_column_says_what_it_is() -> None:
 
 def test_a_column_means_what_its_table_says() -> None:
     assert TimesRow.column("step_s").heading == "Step time, ms"
-    assert HeldOutRow.column("step_s").label == "Predicted step"
     assert StepsRow.column("compute_s").unit is MILLISECONDS
     assert CommunicationRow.column("compute_s").unit.shown == "s"
     with pytest.raises(DpscaleError, match="speedup"):

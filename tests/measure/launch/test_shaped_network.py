@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.analyse.forecast.allreduce import fit
 from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
 from processes import workers_of
 from shaped_network import ShapedNetwork, missing_requirement
@@ -53,7 +52,6 @@ def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: Shap
         timed[item["bytes"]] = min([*item["seconds"], timed.get(item["bytes"], 60)])
     largest = max(timed)
     assert largest / timed[largest] / 1e9 == pytest.approx(network.carried_gb_s, rel=0.1)
-    assert 1e-9 / fit(2, timed).seconds_per_byte == pytest.approx(network.carried_gb_s, rel=0.1)
 
 
 def test_a_node_that_loses_the_network_without_a_word_ends_all(network: ShapedNetwork, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.estimators import communication_row
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.communication.steps import completed_steps, steps_rows
-from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_rows, environments_of
 from dpscale.analyse.timing.points import points_of
 from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
@@ -75,7 +74,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         bandwidth_row(study, comparison, row, network, collectives)
         for comparison, row in zip(inferred, communication, strict=True)
     ]
-    held_out, forecast = forecasts(study, network, times, collectives)
     tables = Tables(
         environments=list(environment_rows(collected.records, environments)),
         records=[record_row(cell, record) for cell, record in records.items()],
@@ -97,8 +95,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         collectives=collectives,
         communication=communication,
         bandwidth=bandwidth,
-        held_out=held_out,
-        forecast=forecast,
         **published_audits.rows(audits)._asdict(),
     )
     return complete(tables, Asked.of(study, collected.records))

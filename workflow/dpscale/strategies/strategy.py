@@ -34,8 +34,6 @@ class Strategy:
     """Whether every GPU sends as much: one that communicates longer than another then waits for it."""
     is_sharded: bool = False
     """Whether every GPU keeps but its share of the weights: memory is then what it is for."""
-    has_forecast: bool = False
-    """Whether there is a model of its step on more GPUs than were measured."""
     messages_of_step: Callable[[Facts], list[Message]]
     """The collectives of one step, by the network's facts."""
     message_names: Mapping[str, str] = field(default_factory=dict)

@@ -18,7 +18,6 @@ from dpscale.tables.communication import (
     LadderRow,
     StepsRow,
 )
-from dpscale.tables.forecast import ForecastRow, HeldOutRow
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import AbsencesRow, EnvironmentsRow, MissingRow, OriginsRow, RecordsRow, RejectedRow
@@ -55,8 +54,6 @@ class Tables:
     ladder: Sequence[LadderRow] = ()
     steps: Sequence[StepsRow] = ()
     collectives: Sequence[CollectivesRow] = ()
-    held_out: Sequence[HeldOutRow] = ()
-    forecast: Sequence[ForecastRow] = ()
     training: Sequence[TrainingRow] = ()
     training_summary: Sequence[TrainingSummaryRow] = ()
     frontier: Sequence[FrontierRow] = ()

@@ -8,7 +8,6 @@ from dpscale.present.charts.chart import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import findings
-from dpscale.present.findings.forecast import forecast_said
 from dpscale.present.findings.steps import witnesses
 from dpscale.present.findings.variants import beside_the_public_best
 from dpscale.present.handin.assignment import sheets
@@ -64,7 +63,6 @@ def render(
         missing_cells=not_run.missing_cells(tables.missing, terms),
         absences=not_run.absences(rows.times, tables.absences, terms),
         witnesses=witnesses(tables.communication, tables.answer, terms),
-        forecast=forecast_said(tables.held_out, tables.forecast, terms),
         public_best=beside_the_public_best(tables.variants, terms),
         views=views(tables, terms),
         audit_page=audit_page,

@@ -10,11 +10,10 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import by_batch
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.view import Shown, View, written
-from dpscale.present.text.words import Terms, listed, mark, ok, on_or_off, text
+from dpscale.present.text.words import Terms, listed, mark, on_or_off, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import GB_PER_S, PERCENT, Column
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
-from dpscale.tables.forecast import ForecastRow, HeldOutRow
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
@@ -168,20 +167,6 @@ _TABLES: Sequence[Shown[Any]] = (
         "Where a step goes, for every {device}, in ms: of several profiled blocks the one with the median step",
         rows=lambda rows: [row for row in rows if row.profiler == "ok"],
         units=False,
-    ),
-    Shown(
-        HeldOutRow,
-        "held_out",
-        "The test of the forecast: ddp's step, predicted without any measurement on as many {devices}",
-        ("where",),
-        links=False,
-    ),
-    Shown(
-        ForecastRow,
-        "forecast",
-        "Forecast, not measured: ddp's step on more {devices}",
-        ("where",),
-        rows=ok,
     ),
     Shown(
         TrainingSummaryRow,

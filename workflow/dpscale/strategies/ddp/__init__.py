@@ -22,7 +22,6 @@ STRATEGY = Strategy(
     colour=("#007A5A", "#3ECFA3"),
     has_process_per_gpu=True,
     all_ranks_send_alike=True,
-    has_forecast=True,
     messages_of_step=_messages,
     message_names={"broadcast": "DDP's buffers", "allreduce": "DDP's bucket"},
     bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network["gradient_bytes"]),
