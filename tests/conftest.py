@@ -60,7 +60,6 @@ LONGEST_FIRST = (
     "export/test_to_mlflow.py",
     "test_imports.py",
     "test_wheel.py",
-    "test_search_recipe.py",
     "present/",
     "compare/",
     "audit/",

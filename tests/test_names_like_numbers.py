@@ -82,7 +82,6 @@ def test_tables_hold_the_names_as_they_are(folder: Path) -> None:
     assert column(folder, "training_summary", "arm", "compared_with") == against
     without = {"128": "", "2048": "", "1e5": "2048", "nan": "2048", "true": ""}
     assert column(folder, "training_summary", "arm", "without_remedies") == without
-    assert column(folder, "twins", "arm", "twin") == {"true": "128"}
     assert set(column(folder, "variants", "variant", "status")) == set(EPOCH_S)
     assert set(column(folder, "one_gpu", "other_variant", "variant").values()) == {"true"}
 

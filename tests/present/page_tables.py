@@ -165,17 +165,6 @@ def epoch_row(arm: str, seed: int, epoch: int, accuracy: float | None, batch: in
     }  # fmt: skip
 
 
-def evidence_row(strategy: str, worker: int, set_epoch: bool = True, shared: bool = False) -> dict[str, Any]:
-    """A row of training_evidence.csv, of a second epoch on 4 GPUs."""
-    return {
-        "arm": f"{strategy}-{set_epoch}", "strategy": strategy, "gpus": 4, "batch_per_gpu": 512,
-        "global_batch": 2048, "environment": "A", "set_epoch": set_epoch, "sync_batch_norm": shared, "seed": 1,
-        "epoch": 2, "worker": worker, "checksum": 7, "seen_before": 0.25 if set_epoch else 1.0,
-        "same_place": 0.0 if set_epoch else 1.0, "statistics_kept": shared or worker == 0,
-        "statistics_difference": 0.0 if shared else 0.31,
-    }  # fmt: skip
-
-
 def empty() -> Tables:
     """Tables without a row, but for the counts of nothing."""
     return tables(environments=[])

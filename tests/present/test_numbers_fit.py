@@ -105,7 +105,6 @@ IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
     "answer: efficiency": ("Efficiency", ("GPUs", "Speedup"), lambda gpus, speedup: 100 * speedup / gpus.value),
     "speedup: efficiency": ("Efficiency", ("GPUs", "Speedup"), lambda gpus, speedup: 100 * speedup / gpus.value),
     "times: GPU-seconds": ("GPU-seconds", ("GPUs", "Epoch"), lambda gpus, epoch: epoch * gpus.value),
-    "frontier: GPU-seconds": ("GPU-seconds", ("GPUs", "Training time"), lambda gpus, time: time * gpus.value),
     "communication: its time": ("Communication", ("Epoch", "Compute"), lambda epoch, compute: epoch - compute),
     "communication: its share": ("Share", ("Communication", "Epoch"), lambda time, epoch: 100 * time / epoch),
     "bandwidth": (
@@ -250,7 +249,7 @@ KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
 COUNTS = {
     "answer": 10, "Table 1": 13, "Table 2": 26, "throughputs": 131, "ladders": 91, "variants": 60, "advice": 5,
     "bars of variants": 20, "answer: efficiency": 16, "speedup: efficiency": 118,
-    "times: GPU-seconds": 138, "frontier: GPU-seconds": 20,
+    "times: GPU-seconds": 138,
     "communication: its time": 59, "communication: its share": 59, "bandwidth": 33, "bandwidth: utilisation": 33,
     "causes: share": 52, "steps: parts": 36, "variant_limits: share": 75,
     "one_gpu: times as fast": 45,

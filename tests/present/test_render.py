@@ -18,7 +18,6 @@ from page_tables import (
     empty,
     environment_row,
     epoch_row,
-    evidence_row,
     h200,
     missing_row,
     plain_page,
@@ -163,7 +162,6 @@ def test_a_study_with_arms_has_a_section_of_them() -> None:
     data = tables(
         training_summary=[arm_row("small", 0.7), {**arm_row("<b>", 0.1), "status": "missing", "reason": "no record"}],
         training=[epoch_row("small", seed, epoch, 0.5) for seed in (1, 2) for epoch in (1, 2)],
-        training_evidence=[evidence_row("ddp", worker, shared=True) for worker in range(4)],
     )
     page = render(study(training={"arms": ARMS, "baseline": "small", "target_accuracy": 0.7}), data)
     assert_sound(page)

@@ -101,25 +101,12 @@ def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> No
     row, large = arm(tables, "warm"), arm(tables, "large")
     assert (row.remedies, row.without_remedies) == ("optimiser lars, warmup_epochs 1", "large")
     assert is_near(row.test_accuracy_gain, 0.20) and row.test_accuracy_gain.is_above(0)
-    assert is_near(row.recovered, 0.20 / 0.21) and row.recovered.holds(0.20 / 0.21)
-    assert row.recovered_status == "ok"
     none = arm(tables, "same-order")
     assert none.test_accuracy_gain.holds(0)
     assert (none.remedies, none.lacks, none.without_remedies) == ("", "set_epoch off", "large")
-    assert (large.lacks, large.without_remedies, none.recovered_status) == ("", "", "")
+    assert (large.lacks, large.without_remedies) == ("", "")
     asked = {row.arm for row in REMEDY_LEVEL.of(tables.training_summary).asked}
     assert asked == {"warm"}, "what an arm lacks is no remedy"
-
-
-def test_a_share_of_a_loss_that_may_be_none_is_not_resolvable() -> None:
-    found = records(study())
-    for cell, record in found.items():
-        if cell.arm == "small":
-            record["epochs"][-1]["test_accuracy"] = [0.45, 0.55, 0.53][cell.seed - 1]
-    row = arm(tables_of(found), "warm")
-    assert row.recovered_status == "not resolvable"
-    assert not row.recovered.is_known and math.isnan(row.recovered.low)
-    assert is_near(row.test_accuracy_gain, 0.20)
 
 
 def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: Tables) -> None:
@@ -145,13 +132,3 @@ def test_arms_that_were_not_trained_say_why(tables: Tables) -> None:
     partly = {cell: record for cell, record in records(study()).items() if (cell.arm, cell.seed) != ("large", 2)}
     row = arm(tables_of(partly), "large")
     assert (row.status, row.reason, row.seeds) == ("ok", "seed 2 missing", 2)
-
-
-def test_evidence_has_a_row_for_every_worker(tables: Tables) -> None:
-    rows = tables.training_evidence
-    large = [row for row in rows if (row.arm, row.seed, row.epoch) == ("large", 1, 2)]
-    assert [(row.worker, row.statistics_kept, row.seen_before) for row in large] == [
-        (0, True, 0.5), (1, False, 0.5), (2, False, 0.5), (3, False, 0.5),
-    ]  # fmt: skip
-    assert {row.same_place for row in rows if row.arm == "same-order" and row.epoch > 1} == {1.0}
-    assert {row.statistics_kept for row in rows if row.arm == "small"} == {None}

@@ -27,11 +27,9 @@ from dpscale.analyse.timing.times import (
     with_best,
     with_headline,
 )
-from dpscale.analyse.training.epochs import curve_rows, evidence_rows, training_rows
-from dpscale.analyse.training.frontier import frontier_rows
+from dpscale.analyse.training.epochs import curve_rows, training_rows
 from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import summary_rows
-from dpscale.analyse.training.twins import twin_rows
 from dpscale.analyse.variants.measured import Variant, beside_base, variants_of, with_further_scopes
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
@@ -81,9 +79,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         missing=missing,
         training=list(training_rows(trained)),
         training_summary=list(summary_rows(study, planned, missing, trained)),
-        training_evidence=list(evidence_rows(trained)),
-        frontier=list(frontier_rows(trained)),
-        twins=list(twin_rows(study, trained)),
         times=times,
         speedup=[speedup_row(series, comparison) for series, comparison in compared],
         runs=[*run_rows(points.values()), *_runs_of_variants(variants)],

@@ -23,12 +23,9 @@ from dpscale.tables.row import Row
 from dpscale.tables.study import AbsencesRow, EnvironmentsRow, MissingRow, OriginsRow, RecordsRow, RejectedRow
 from dpscale.tables.timing import BlocksRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import (
-    FrontierRow,
     TrainingCurvesRow,
-    TrainingEvidenceRow,
     TrainingRow,
     TrainingSummaryRow,
-    TwinsRow,
 )
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 
@@ -56,9 +53,6 @@ class Tables:
     collectives: Sequence[CollectivesRow] = ()
     training: Sequence[TrainingRow] = ()
     training_summary: Sequence[TrainingSummaryRow] = ()
-    frontier: Sequence[FrontierRow] = ()
-    twins: Sequence[TwinsRow] = ()
-    training_evidence: Sequence[TrainingEvidenceRow] = ()
     variants: Sequence[VariantsRow] = ()
     one_gpu: Sequence[OneGpuRow] = ()
     environments: Sequence[EnvironmentsRow] = ()

@@ -1,4 +1,4 @@
-"""Trainings epoch by epoch: every seed, the curves over seeds, and the evidence on order and batch-norm."""
+"""Trainings epoch by epoch: every seed, and the curves over seeds."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite, nan
@@ -9,7 +9,6 @@ from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.training import (
     TrainingCurvesRow,
-    TrainingEvidenceRow,
     TrainingRow,
     TrainingSummaryRow,
 )
@@ -26,30 +25,6 @@ def training_rows(results: Results) -> Iterator[TrainingRow]:
                     "seed": record["cell"]["seed"],
                     "status": "diverged" if epoch["training_loss"] is None else "ok",
                 })  # fmt: skip
-
-
-def evidence_rows(results: Results) -> Iterator[TrainingEvidenceRow]:
-    """For every epoch and worker: the order of its samples, and whether its batch-norm statistics are those kept.
-
-    DataParallel has one order, which it splits over its replicas.
-    """
-    for result in results:
-        for record in result.records:
-            for epoch in record["epochs"]:
-                norm = epoch["batch_norm"]
-                for worker in range(result.settings.gpus):
-                    order = epoch["orders"][worker] if worker < len(epoch["orders"]) else {}
-                    yield TrainingEvidenceRow.read({
-                        **result.place,
-                        **order,
-                        "set_epoch": result.settings.set_epoch,
-                        "sync_batch_norm": result.settings.sync_batch_norm,
-                        "seed": record["cell"]["seed"],
-                        "epoch": epoch["epoch"],
-                        "worker": worker,
-                        "statistics_kept": worker in norm["kept"] if norm else None,
-                        "statistics_difference": norm["difference"] if norm else None,
-                    })  # fmt: skip
 
 
 def curve_rows(epochs: Iterable[TrainingRow], summary: Iterable[TrainingSummaryRow]) -> Iterator[TrainingCurvesRow]:

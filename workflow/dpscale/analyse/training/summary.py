@@ -10,15 +10,12 @@ import numpy as np
 
 from dpscale.analyse.timing.records import weightiest
 from dpscale.analyse.training.results import OF_SPEED, PLACE, ArmResults, Results
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.recovery import recovered_share
 from dpscale.formulas.statistics import mean_with_t_interval
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.tables.row import grouped
 from dpscale.tables.study import MissingRow
 from dpscale.tables.training import TrainingSummaryRow
-from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 # What a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
@@ -136,18 +133,7 @@ def _compared(
             without_remedies=plain.arm,
             test_accuracy_gain=result.difference_from(plain, "test_accuracy"),
         )
-    if row.remedies and baseline and plain and baseline.arm != plain.arm:
-        recovered = _recovered(result, plain, baseline)
-        row = replace(row, recovered=recovered, recovered_status="ok" if recovered.is_known else NOT_RESOLVABLE)
     return row
-
-
-def _recovered(result: ArmResults, plain: ArmResults, baseline: ArmResults) -> Figure:
-    """Return the share of the test accuracy that the batch lost against the baseline, and that the remedies give
-    back."""
-    seeds = result.pairs_with(plain) or None
-    remedied, without = (arm.last("test_accuracy", seeds) for arm in (result, plain))
-    return recovered_share(remedied, without, baseline.last("test_accuracy"), paired=seeds is not None)
 
 
 def _baseline_of(result: ArmResults, of_study: str, arms: Results) -> ArmResults | None:

@@ -19,6 +19,6 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
         "batches": (scaling.batch_that_is_enough(tables.times, terms),),
         "communication": (scaling.largest_communication_share(tables.communication, terms),),
         "steps": (scaling.profiler_left_out(tables.communication, terms),),
-        "training": training.findings(tables.training_summary, tables.twins, terms),
+        "training": training.findings(tables.training_summary, terms),
     }
     return {section: list(filter(None, said)) for section, said in found.items()}

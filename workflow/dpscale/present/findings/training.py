@@ -14,18 +14,17 @@ from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import PERCENT, POINTS, Unit
 from dpscale.tables.row import grouped
-from dpscale.tables.training import TrainingSummaryRow, TwinsRow
+from dpscale.tables.training import TrainingSummaryRow
 
 Arms = Sequence[TrainingSummaryRow]
 
 
-def findings(arms: Arms, twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
+def findings(arms: Arms, terms: Terms) -> list[str]:
     """Return the findings of the arms of a study, unless they were trained on noise."""
     if terms.synthetic:
         return []
     lines = (
         large_batch_costs(arms, terms),
-        speed_settings(twins, terms),
         best_at_a_batch(arms, terms),
         remedies(arms, terms),
     )
@@ -48,39 +47,23 @@ def large_batch_costs(arms: Arms, terms: Terms) -> list[str]:
     return ["A larger batch without a remedy loses test accuracy.", *sentences] if sentences else []
 
 
-def speed_settings(twins: Sequence[TwinsRow], terms: Terms) -> list[str]:
-    """Say how far arms end apart that differ from another one in settings of speed alone."""
-    return [
-        f"{row.arm}{terms.environment(row)} differs from {row.twin} in settings of speed alone, and in test accuracy "
-        f"by {_with_unit(row.twin_accuracy_difference, POINTS)}."
-        for row in twins
-    ]
-
-
 def best_at_a_batch(arms: Arms, terms: Terms) -> list[str]:
-    """Name the highest mean of the arms with remedies at every global batch, and what it recovers of what the batch
-    lost."""
-    compared = [pair for pair in _compared(arms) if pair[0].recovered_status]
+    """Name the highest mean of the arms with remedies at every global batch, and whether its recipe was searched."""
+    compared = [(row, baseline) for row, baseline in _compared(arms) if _has_remedies_at_a_batch(row, baseline)]
     sentences = []
     for pairs in grouped(compared, lambda pair: (pair[0].environment, pair[0].global_batch)).values():
         best, baseline = largest(pairs, lambda pair: pair[0].test_accuracy.value)
         sentences += [
             f"Best of {plural(len(pairs), 'arm')} with remedies at global batch {best.global_batch:,}"
             f"{terms.environment(best)}: {best.arm}, {measured(best.test_accuracy.value, PERCENT)}.",
-            *_recovered(best, baseline),
+            *_tuning(best, baseline),
         ]
     return [*sentences, "Intervals in the table do not allow for such a choice."] if sentences else []
 
 
-def _recovered(best: TrainingSummaryRow, baseline: TrainingSummaryRow) -> list[str]:
-    """Say how much an arm recovers of what the batch lost; first that it was searched and its baseline was not, if
-    so."""
-    if not best.recovered.is_known:
-        return ["What it recovers is not resolvable: the batch may have lost nothing.", *_tuning(best, baseline)]
-    share, against = measured(best.recovered.value, PERCENT), f"what the batch lost against {baseline.arm}"
-    if best.tuned_trials is not None and baseline.tuned_trials is None:
-        return [*_tuning(best, baseline), f"So it says little that it recovers {share} of {against}."]
-    return [f"It recovers {share} of {against}.", *_tuning(best, baseline)]
+def _has_remedies_at_a_batch(row: TrainingSummaryRow, baseline: TrainingSummaryRow) -> bool:
+    """Whether an arm has remedies for a batch that is not the baseline's, and ran without them too."""
+    return bool(row.remedies and row.without_remedies) and row.without_remedies != baseline.arm
 
 
 def _tuning(row: TrainingSummaryRow, baseline: TrainingSummaryRow) -> list[str]:

@@ -10,7 +10,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import by_batch
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.view import Shown, View, written
-from dpscale.present.text.words import Terms, listed, mark, on_or_off, text
+from dpscale.present.text.words import Terms, listed, mark, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import GB_PER_S, PERCENT, Column
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
@@ -19,15 +19,12 @@ from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
 from dpscale.tables.training import (
-    FrontierRow,
     TrainingCurvesRow,
-    TrainingEvidenceRow,
     TrainingSummaryRow,
-    TwinsRow,
 )
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
-from dpscale.vocabulary.states import NEVER, NOT_RESOLVABLE, UNDECIDED
+from dpscale.vocabulary.states import NEVER, UNDECIDED
 
 
 def mfu(row: TimesRow | VariantsRow) -> str:
@@ -62,19 +59,6 @@ def _bandwidth(row: BandwidthRow) -> str:
     """The inferred bandwidth with its interval, or what follows where it is not resolvable: `at least 47.1`."""
     least = at_least(row.bandwidth_gb_s_at_least)
     return estimate(row.bandwidth_gb_s, GB_PER_S) if least == ABSENT else f"at least {least}"
-
-
-def _recovered(row: TrainingSummaryRow) -> str:
-    return NOT_RESOLVABLE if row.recovered_status == NOT_RESOLVABLE else estimate(row.recovered, PERCENT)
-
-
-def _last_epochs(rows: Sequence[TrainingEvidenceRow]) -> list[TrainingEvidenceRow]:
-    """Of every arm's first seed; the others are in the table on disk."""
-    last: dict[tuple[str, str], tuple[int, int]] = {}
-    for row in rows:
-        arm, here = (row.arm, row.environment), (-row.seed, row.epoch)
-        last[arm] = max(last.get(arm, here), here)
-    return [row for row in rows if last[row.arm, row.environment] == (-row.seed, row.epoch)]
 
 
 def _pays(row: VariantsRow) -> str:
@@ -188,12 +172,10 @@ _TABLES: Sequence[Shown[Any]] = (
             "compared_with",
             "test_accuracy_difference",
             "test_accuracy_gain",
-            "recovered",
             "training_accuracy",
             "training_loss",
             "test_loss",
         ),
-        {"recovered": _recovered},
     ),
     Shown(
         TrainingCurvesRow,
@@ -201,30 +183,6 @@ _TABLES: Sequence[Shown[Any]] = (
         "Every arm after every epoch: mean over seeds, brackets hold all seeds",
         ("arm", "point"),
         whole="training",
-    ),
-    Shown(
-        FrontierRow,
-        "frontier",
-        f"What every arm's training costs and what it ends with; {_SEEDS}",
-        ("arm", "point"),
-    ),
-    Shown(
-        TwinsRow,
-        "twins",
-        "Trainings beside their twins that differ in settings of speed alone; brackets are 95 % intervals over seeds",
-        ("arm", "point"),
-    ),
-    Shown(
-        TrainingEvidenceRow,
-        "training_evidence",
-        "What {devices} share: order of samples and batch-norm statistics in the last epoch of one seed",
-        ("arm", "point"),
-        {
-            "set_epoch": lambda row: on_or_off(row.set_epoch),
-            "sync_batch_norm": lambda row: on_or_off(row.sync_batch_norm),
-            "statistics_kept": lambda row: {None: ABSENT, True: "yes", False: "no"}[row.statistics_kept],
-        },
-        _last_epochs,
     ),
     Shown(
         VariantsRow,
