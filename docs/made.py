@@ -24,10 +24,6 @@ from recorded_numbers import DOCUMENTS, TWO_H100, markdown, with_made, with_mark
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
-# What the recorded studies differ in, and what their comparison is about or does without.
-DIFFERING = [
-    word for name in ("timed_epochs", "strategy", "gpus", "batch_per_gpu", "scopes") for word in ("--differing", name)
-]
 # The files of the charts that the gallery shows of a study, and README of the study that its first table is of.
 SPEEDUP, EFFICIENCY = "speedup-1.svg", "efficiency-1.svg"
 KEYS = ROOT / "config/README.md"
@@ -173,7 +169,7 @@ def write_study_pages(folder: Path) -> None:
             "--charts", tables / "charts",
         )  # fmt: skip
         compared += [file] * (file.stem == name)
-    run("compare", *compared, "--out", folder / "comparison.html", *DIFFERING)
+    run("compare", *compared, "--out", folder / "comparison.html")
 
 
 def run(command: str, *arguments: str | Path) -> None:

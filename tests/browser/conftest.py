@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from dpscale.compare.comparison import compare
+from dpscale.compare.page import ComparedStudies
 from dpscale.compare.page import render as render_comparison
 from dpscale.plan.cells import AnyCell
 from requirements import without
@@ -64,7 +64,7 @@ def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     other = side("a_study_with_a_very_long_name_" * 3, change, study(batch_per_gpu=[32, 128]))
     file = tmp_path_factory.mktemp("compared") / "compared.html"
-    file.write_text(render_comparison(compare([side("before"), other])))
+    file.write_text(render_comparison(ComparedStudies([side("before"), other])))
     return file
 
 
@@ -74,5 +74,5 @@ def compared_studies_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("first", "second", "a_study_with_a_very_long_name_" * 3)
     sides = [side(name, slower(1 + place / 4, "ddp")) for place, name in enumerate(names)]
     file = tmp_path_factory.mktemp("compared") / "studies.html"
-    file.write_text(render_comparison(compare(sides, (), 0.05)))
+    file.write_text(render_comparison(ComparedStudies(sides), 0.05))
     return file

@@ -7,9 +7,9 @@ from typing import Any
 
 import h200_study
 from dpscale.analyse.tables import build_tables
-from dpscale.compare.comparison import ComparedStudies, Pair, compare
-from dpscale.compare.studies import Side
-from dpscale.plan.cells import AnyCell, Configuration, TimingCell
+from dpscale.compare.page import ComparedStudies
+from dpscale.compare.studies import ComparedStudy
+from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
@@ -53,11 +53,11 @@ def changed(wanted: Study, change: Change | None) -> Collected:
     return collected
 
 
-def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> Side:
+def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> ComparedStudy:
     """A study after `change`."""
     wanted = of or study()
     tables = build_tables(wanted, changed(wanted, change)) if change or of else _unchanged_tables()
-    return Side(name, wanted, tables)
+    return ComparedStudy(name, wanted, tables)
 
 
 @cache
@@ -68,13 +68,7 @@ def _unchanged_tables() -> Tables:
 
 def compared(change: Change | None = None, of: Study | None = None) -> ComparedStudies:
     """The study against the same after `change`, which may be `of` another study."""
-    return compare([side("before"), side("after", change, of)])
-
-
-def paired(change: Change | None = None, of: Study | None = None) -> Pair:
-    """What is compared of these two."""
-    (pair,) = compared(change, of).pairs
-    return pair
+    return ComparedStudies([side("before"), side("after", change, of)])
 
 
 def slower(factor: float, *strategies: str) -> Change:
@@ -86,15 +80,5 @@ def slower(factor: float, *strategies: str) -> Change:
                 for name in ("epoch_s", "step_s_median"):
                     scope[name] = [seconds * factor for seconds in scope[name]]
                 scope["rank_epoch_s"] = [[seconds * factor for seconds in ranks] for ranks in scope["rank_epoch_s"]]
-
-    return change
-
-
-def out_of_memory(where: Callable[[Configuration], bool]) -> Change:
-    """The timing cells of these configurations."""
-
-    def change(cell: AnyCell, record: dict[str, Any]) -> None:
-        if type(cell) is TimingCell and where(cell.configuration):
-            record |= {"status": "oom", "scopes": {}, "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA"}}
 
     return change

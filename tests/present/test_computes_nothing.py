@@ -20,7 +20,6 @@ LAYOUT = {
     "files.py": "paths of files",
     "lines.py": "markers and labels in pixels",
     "commands.py": "paths of files",
-    "forest.py": "ends of an axis, rows in pixels",
     "html.py": "paths of files",
     "numbers.py": "decimals of a number",
     "panel.py": "which points are drawn",
@@ -40,9 +39,7 @@ ALLOWED = {("views.py", "agg")}
 
 
 def modules() -> list[Path]:
-    compare = FOLDER.with_name("compare")
-    of_comparisons = (compare / f"{name}.py" for name in ("page", "sentences", "views", "warnings"))
-    return sorted(path for path in (*FOLDER.rglob("*.py"), *of_comparisons) if path.name not in LAYOUT)
+    return sorted(path for path in FOLDER.rglob("*.py") if path.name not in LAYOUT)
 
 
 def computations(tree: ast.AST) -> Iterator[tuple[str, int]]:

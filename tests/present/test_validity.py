@@ -17,7 +17,7 @@ from dpscale.audit.audit import audit
 from dpscale.audit.page import render as render_audit
 from dpscale.audit.page import render_studies
 from dpscale.audit.reading.published import Published
-from dpscale.compare.comparison import compare
+from dpscale.compare.page import ComparedStudies
 from dpscale.compare.page import render as render_comparison
 from dpscale.present.study.page import render
 from requirements import without
@@ -57,7 +57,7 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "whole": plain_page(),
         "empty": page,
         "audit": render_audit([audit(Published.read(root / "config/published/study-e.yaml"))]),
-        "studies": render_comparison(compare([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)),
+        "studies": render_comparison(ComparedStudies([side("a"), side("b", slower(2)), side("c", slower(3))]), 0.05),
         "published": render_studies(study(), audited(root, empty()), "h200.html"),
     }
     files = [tmp_path / f"{name}.html" for name in pages]

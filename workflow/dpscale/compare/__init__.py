@@ -1,1 +1,1 @@
-"""Studies held against the first of them: which differ, by how much, and how sure that is."""
+"""Studies beside each other: how long each takes over the first, how sure that is, and what else they differ in."""

@@ -215,7 +215,7 @@ def text(screen: FirstScreen) -> str:
         *screen.notes,
         *(line for todo in screen.deciding for line in todo.lines),
         "",
-        *_aligned([screen.headings, *screen.rows]),
+        *aligned([screen.headings, *screen.rows]),
         "",
     ]
     lines += [f"Why not more: {screen.reason}"] if screen.reason else []
@@ -223,6 +223,6 @@ def text(screen: FirstScreen) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
