@@ -1,10 +1,10 @@
 """The search: what was derived under a convention is found again, and chance is not sold."""
 
-from dpscale.audit.search import CHANCE_LIMIT, Found, search
+from dpscale.audit.search import CHANCE_LIMIT, ColumnSearch, search
 from published_factory import published
 
 
-def of_one(quantity: str, epoch_s: str, printed: str) -> Found:
+def of_one(quantity: str, epoch_s: str, printed: str) -> ColumnSearch:
     return search(published(epoch_s, {quantity: printed}), quantity)
 
 

@@ -30,28 +30,28 @@ _UNITS = {
 
 
 def audit(published: Published, studies: Sequence[Published] = ()) -> Record:
-    """What `audit.schema.yaml` describes: a row of every figure, of every column, and of every warning; pure.
+    """Return the record of an audit: a row of every figure, of every column, and of every warning; pure.
 
     `studies` are what others published, to set its times beside.
     """
     reading = read(published)
-    if "bandwidth" in reading.found and {*GLOBAL_STEPS} & {*reading.found["bandwidth"].choices}:
+    if "bandwidth" in reading.outcomes and {*GLOBAL_STEPS} & {*reading.outcomes["bandwidth"].choices}:
         reading = replace(reading, published=replace(reading.published, batch=GLOBAL))
     published = reading.published
     warnings = [
         *doubts(reading),
         *above_the_peak(published),
-        *link_of_utilisation(published, reading.found),
+        *link_of_utilisation(published, reading.outcomes),
         *same_times(published, studies),
     ]
-    tables = AuditTables([*_cells(reading)], [*_findings(reading)], [_warning(published, of) for of in warnings])
-    said = answer(tables)
-    in_short = AuditFindingsRow(study=published.id, title=published.title, verdict=IN_SHORT, sentence=said)
+    tables = AuditTables([*_cells(reading)], [*_findings(reading)], [_warning(published, doubt) for doubt in warnings])
+    verdict_in_short = answer(tables)
+    in_short = AuditFindingsRow(study=published.id, title=published.title, verdict=IN_SHORT, sentence=verdict_in_short)
     return {
         "kind": "audit",
         "dpscale_version": __version__,
         **{name: getattr(published, name) for name in ("id", "title", "sha256", "batch")},
-        "answer": said,
+        "answer": verdict_in_short,
         "cells": [row.flat() for row in tables.audit],
         "findings": [row.flat() for row in (in_short, *tables.audit_findings)],
         "warnings": [row.flat() for row in tables.audit_warnings],
@@ -68,7 +68,7 @@ def _cells(reading: Reading) -> Iterator[AuditRow]:
     published = reading.published
     defined = corrected(reading)
     printed = {(name, place): (str(time), "s") for name, place, time in published.times}
-    for name in (*reading.found, *published.of_other_runs):
+    for name in (*reading.outcomes, *published.of_other_runs):
         unit = (published.bandwidth_unit if name == "bandwidth" else None) or _UNITS.get(name, "")
         figures = {**published.quantities.get(name, {}), **published.of_other_runs.get(name, {})}
         printed |= {(name, place): (str(number), unit) for place, number in figures.items()}
@@ -76,7 +76,7 @@ def _cells(reading: Reading) -> Iterator[AuditRow]:
         shown, unit = printed.get((name, place), ("", ""))
         verdict = reading.verdicts.get((name, place), FigureVerdict(""))
         by = _CORRECTED_BY.get(name, name)
-        known = defined.get((by, place))
+        defined_here = defined.get((by, place))
         yield AuditRow(
             study=published.id,
             quantity=name,
@@ -86,26 +86,26 @@ def _cells(reading: Reading) -> Iterator[AuditRow]:
             verdict=verdict.state,
             why=verdict.why,
             recomputed=_figure(verdict.given),
-            corrected=_figure(known),
-            unit=_UNITS.get(by, "") if known else "",
-            reason=known if isinstance(known, str) else "",
+            corrected=_figure(defined_here),
+            unit=_UNITS.get(by, "") if defined_here else "",
+            reason=defined_here if isinstance(defined_here, str) else "",
         )
 
 
 def _findings(reading: Reading) -> Iterator[AuditFindingsRow]:
-    """Of every column, and what else there is to say."""
+    """Yield a finding of every column, and what else there is to say."""
     study, title = reading.published.id, reading.published.title
-    for quantity, found in reading.found.items():
+    for quantity, outcome in reading.outcomes.items():
         yield AuditFindingsRow(
             study=study,
             title=title,
             quantity=quantity,
             verdict=verdict_of(reading, quantity),
-            convention=found.match.convention.formula if found.match else "",
-            supporting_cells=found.match.supporting if found.match else 0,
-            independent_cells=len(several(found.checkable)),
-            conventions_tried=found.tried,
-            chance=found.chance,
+            convention=outcome.match.convention.formula if outcome.match else "",
+            supporting_cells=outcome.match.supporting if outcome.match else 0,
+            independent_cells=len(several(outcome.checkable)),
+            conventions_tried=outcome.tried,
+            chance=outcome.chance,
             sentence=sentence(reading, quantity),
         )
     for verdict, text in remarks(reading):
@@ -123,5 +123,5 @@ def _warning(published: Published, doubt: Doubt) -> AuditWarningsRow:
     )
 
 
-def _figure(known: Rounded | str | None) -> Figure:
-    return Figure.of(known.value, known.low, known.high) if isinstance(known, Rounded) else UNKNOWN
+def _figure(value: Rounded | str | None) -> Figure:
+    return Figure.of(value.value, value.low, value.high) if isinstance(value, Rounded) else UNKNOWN

@@ -20,7 +20,7 @@ from dpscale.audit.conventions import (
 from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, unlike
 from dpscale.audit.reading.published import Printed, Spot
-from dpscale.audit.search import Found, several
+from dpscale.audit.search import ColumnSearch, several
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
 from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import chips
@@ -39,7 +39,7 @@ _SAME_TIME = 1.1
 
 @dataclass(frozen=True)
 class Doubt:
-    """What does not agree: the check that found it, the quantity and the cell, the numbers, and what it means."""
+    """Doubt about a figure: the check that found it, the quantity and the cell, the numbers, and their meaning."""
 
     check: str
     quantity: str
@@ -54,7 +54,7 @@ def doubts(reading: Reading) -> list[Doubt]:
 
 
 def _choices(reading: Reading, quantity: str) -> tuple[Choice, ...]:
-    return reading.found[quantity].choices if quantity in reading.found else ()
+    return reading.outcomes[quantity].choices if quantity in reading.outcomes else ()
 
 
 def _table(reading: Reading, quantity: str) -> Printed:
@@ -66,14 +66,14 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
     for (quantity, place), verdict in reading.verdicts.items():
         if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
             continue
-        printed, factor = reading.published.quantities[quantity][place], reading.found[quantity].factor
+        printed, factor = reading.published.quantities[quantity][place], reading.outcomes[quantity].factor
         given = f"; the times give {given_like(printed, verdict.given)}" if verdict.given else ""
         detail = f"{NAMES[quantity]} {printed}{given}{f': {verdict.why}' if verdict.why else ''}"
         if verdict.state == ANOTHER_RUN:
             yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
         else:
             detail += f"; all cells are {number(factor.value)} times what the times give" if factor else ""
-            is_wrong = quantity not in _MAY_BE_MEASURED or reading.found[quantity].best
+            is_wrong = quantity not in _MAY_BE_MEASURED or reading.outcomes[quantity].best
             yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
 
 
@@ -83,14 +83,14 @@ def below_zero(reading: Reading) -> Iterator[Doubt]:
     for quantity in ("images_per_s", "compute_s", "communication_s", "bandwidth"):
         for place, printed in _table(reading, quantity).items():
             if printed.interval.high < 0:
-                as_defined = quantity == "communication_s" and place in reading.found[quantity].method.agreeing
+                as_defined = quantity == "communication_s" and place in reading.outcomes[quantity].method.agreeing
                 detail = f"{NAMES[quantity]} of {printed}"
                 yield Doubt("less than nothing", quantity, place, detail, LOOK if as_defined else WRONG)
 
 
 def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
-    """What no definition would call right in the convention that a column follows."""
-    for quantity, outcome in reading.found.items():
+    """Yield the doubts that no definition would call right in the convention that a column follows."""
+    for quantity, outcome in reading.outcomes.items():
         wrong = [choice for choice in outcome.choices if choice.kind == WRONG_KIND]
         is_another = f"{NAMES[quantity]} is not what it is called"
         for check, choices in grouped(wrong, lambda choice: choice.check or is_another).items():  # noqa: B023
@@ -100,7 +100,7 @@ def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
                     yield Doubt(check, quantity, place, detail)
 
 
-def _what_it_is(reading: Reading, outcome: Found, place: Spot, check: str, wrong: Sequence[Choice]) -> str:
+def _what_it_is(reading: Reading, outcome: ColumnSearch, place: Spot, check: str, wrong: Sequence[Choice]) -> str:
     """The numbers of a mistake; nothing where the figure is right by accident."""
     published, words = reading.published, "; ".join(choice.words for choice in wrong)
     printed = published.quantities[outcome.quantity][place]
@@ -118,11 +118,11 @@ def _what_it_is(reading: Reading, outcome: Found, place: Spot, check: str, wrong
 def batches_that_are_steps(reading: Reading) -> Iterator[Doubt]:
     """Batches that are the steps of an epoch at a power of two, and none themselves."""
     images, epoch_s = reading.published.dataset_images, reading.published.epoch_s
-    of = {rounded(images / 2**power): 2**power for power in range(3, 14) for rounded in (math.ceil, math.floor)}
+    powers = {rounded(images / 2**power): 2**power for power in range(3, 14) for rounded in (math.ceil, math.floor)}
     batches = {place.batch_per_gpu for place in epoch_s}
-    if len(batches) > 1 and batches <= of.keys() and not any(batch & (batch - 1) == 0 for batch in batches):
+    if len(batches) > 1 and batches <= powers.keys() and not any(batch & (batch - 1) == 0 for batch in batches):
         for place in epoch_s:
-            steps = f"an epoch has {place.batch_per_gpu:,} steps at a batch of {of[place.batch_per_gpu]:,}"
+            steps = f"an epoch has {place.batch_per_gpu:,} steps at a batch of {powers[place.batch_per_gpu]:,}"
             yield Doubt("the batch is a number of steps", "epoch_s", place, steps)
 
 
@@ -155,7 +155,7 @@ def compute_is_the_total(reading: Reading) -> Iterator[Doubt]:
 
 def _of_compute(reading: Reading) -> str:
     """Why the compute column is taken for the total; nothing where it is not."""
-    communication = reading.found.get("communication_s")
+    communication = reading.outcomes.get("communication_s")
     if COLUMN_TOTAL.choices[0] in _choices(reading, "communication_s") and communication and communication.match:
         return f"the printed communication is {communication.match.convention.formula}, with C(N,b) the printed compute"
     if {TABLE_TOTAL.choices[0], WHOLE} <= {*_choices(reading, "compute_s")}:
@@ -166,7 +166,7 @@ def _of_compute(reading: Reading) -> str:
 def clocks_apart(reading: Reading) -> Iterator[Doubt]:
     """Figures that follow several clocks: they cannot be set against each other."""
     followed: dict[str, list[str]] = {}
-    for quantity, outcome in reading.found.items():
+    for quantity, outcome in reading.outcomes.items():
         if outcome.match:
             followed.setdefault(corrected.clock_of(reading.published, outcome).name, []).append(quantity)
     words = "; ".join(
@@ -217,8 +217,8 @@ def above_links(reading: Reading) -> Iterator[Doubt]:
     for place, printed in published.several_gpus("bandwidth"):
         of_each = printed.interval * (UNITS[unit] / UNITS["GB/s"] / (place.gpus if together else 1))
         if of_each.low > limit:
-            of_all = f", {number(of_each.value)} GB/s of each GPU" if together else ""
-            detail = f"printed {printed} {unit}{of_all}; {name} carries {limit:g} GB/s"
+            of_each_gpu = f", {number(of_each.value)} GB/s of each GPU" if together else ""
+            detail = f"printed {printed} {unit}{of_each_gpu}; {name} carries {limit:g} GB/s"
             severity = LOOK if assumed else IMPOSSIBLE
             yield Doubt("bandwidth above any link", "bandwidth", place, with_assumed(detail, assumed), severity)
 

@@ -18,7 +18,11 @@ from dpscale.vocabulary.chips import PRECISIONS
 @click.option("--gpu", help="Model of the GPUs, where a table does not say.")
 @click.option("--peak", "peak_tflop_s", type=float, help="TFLOP/s of one GPU, where its model is not known.")
 def audit(
-    published: tuple[Path, ...], out: Path | None, pages: Path | None, summary: Path | None, **said: str | float | None
+    published: tuple[Path, ...],
+    out: Path | None,
+    pages: Path | None,
+    summary: Path | None,
+    **assumed: str | float | None,
 ) -> None:
     """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.
 
@@ -36,6 +40,6 @@ def audit(
     """
     from dpscale.audit.files import audit_files
 
-    given = {name: str(value) for name, value in said.items() if value}
+    given = {name: str(value) for name, value in assumed.items() if value}
     if status := audit_files(published, out, pages, summary, given):
         raise click.exceptions.Exit(status)

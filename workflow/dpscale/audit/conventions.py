@@ -40,8 +40,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Form:
-    """What differs from cell to cell. The formula has `{}` where a constant is written. `through` are the printed
-    columns that it goes through."""
+    """Form of a convention: it differs from cell to cell.
+
+    The formula has `{}` where a constant is written. `through` are the printed columns that it goes through.
+    """
 
     formula: str
     choices: tuple[Choice, ...]
@@ -58,7 +60,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Constant:
-    """What all cells share: the product of its choices; in a formula, factors in front and a unit behind."""
+    """A constant that all cells share: the product of its choices; in a formula, factors in front and a unit behind."""
 
     choices: tuple[Choice, ...] = ()
     factors: str = ""
@@ -77,9 +79,9 @@ class Convention:
     constant: Constant = Constant()
 
     def at(self, published: Published, place: Spot) -> Rounded | None:
-        """As the form's."""
-        found = self.form.at(published, place)
-        return found * self.constant.value if found else None
+        """Return the value in a cell: that of the form times the constant. None where the form has none."""
+        value = self.form.at(published, place)
+        return value * self.constant.value if value else None
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -94,7 +96,7 @@ class Convention:
         return self.form.formula.replace("{}", self.constant.factors) + self.constant.unit
 
     def words(self, *kinds: str) -> list[str]:
-        """Of its choices of these kinds."""
+        """Return the words of the choices that are of these kinds."""
         return [choice.words for choice in self.choices if choice.kind in kinds]
 
 
@@ -109,19 +111,19 @@ def _time(formula: str, words: str, value: Value, steps: int = 0, kind: str = ME
 
 def _printed(quantity: str, formula: str, words: str, kind: str = METHOD) -> Form:
     """A column that was printed is right or not by itself; what follows from it is not blamed for it."""
-    found = _time(formula, words, lambda study, at: study.quantities[quantity][at].interval, 1, kind)
-    return replace(found, through=(quantity,))
+    form = _time(formula, words, lambda study, at: study.quantities[quantity][at].interval, 1, kind)
+    return replace(form, through=(quantity,))
 
 
 def _of(formula: str, choices: tuple[Choice, ...], value: Callable[..., Rounded], *parts: Form) -> Form:
-    """What a function of the cell makes of others, which stand in its formula as {0}, {1}."""
+    """Return the form of a function of the cell and of other forms, which stand in its formula as {0}, {1}."""
 
     def worked_out(published: Published, place: Spot) -> Rounded:
-        return value(place, *(part.value(published, place) for part in parts))
+        return value(place, *(form.value(published, place) for form in parts))
 
-    every = *choices, *(choice for part in parts for choice in part.choices)
-    through = tuple(name for part in parts for name in part.through)
-    return Form(formula.format(*(part.formula for part in parts)), every, worked_out, through)
+    every = *choices, *(choice for form in parts for choice in form.choices)
+    through = tuple(name for form in parts for name in form.through)
+    return Form(formula.format(*(form.formula for form in parts)), every, worked_out, through)
 
 
 def _rebuilt(published: Published, place: Spot) -> Rounded:
@@ -157,22 +159,22 @@ _BUS = _time("bus(N)", "the measured bus bandwidth", lambda study, at: study.bus
 # Ratios of a one-GPU time {0} and a total {1}: what they are called, and what they are.
 _Ratio = Callable[[Spot, Rounded, Rounded], Rounded]
 _SPEEDUPS: Mapping[Choice, _Ratio] = {
-    Choice("{0} / {1}", "the ratio of epoch times"): lambda at, one, total: one / total,
+    Choice("{0} / {1}", "the ratio of epoch times"): lambda at, single, total: single / total,
     Choice(
         "N * {0} / {1}",
         "N times the ratio of epoch times counts N twice",
         1,
         WRONG,
         check="N*T(1,b)/T(N,b) reported as speedup",
-    ): lambda at, one, total: at.gpus * (one / total),
-    Choice("{0} / (N * {1})", "the ratio of epoch times over N, an efficiency", 1, WRONG): lambda at, one, total: (
-        one / total / at.gpus
+    ): lambda at, single, total: at.gpus * (single / total),
+    Choice("{0} / (N * {1})", "the ratio of epoch times over N, an efficiency", 1, WRONG): lambda at, single, total: (
+        single / total / at.gpus
     ),
-    Choice("{1} / {0}", "the ratio upside down", 1, WRONG): lambda at, one, total: total / one,
+    Choice("{1} / {0}", "the ratio upside down", 1, WRONG): lambda at, single, total: total / single,
 }
 _EFFICIENCIES: Mapping[Choice, _Ratio] = {
-    Choice("{0} / (N * {1})", "the ratio of epoch times over N"): lambda at, one, total: one / total / at.gpus,
-    Choice("{0} / {1}", "the ratio of epoch times, not over N", 1, WRONG): lambda at, one, total: one / total,
+    Choice("{0} / (N * {1})", "the ratio of epoch times over N"): lambda at, single, total: single / total / at.gpus,
+    Choice("{0} / {1}", "the ratio of epoch times, not over N", 1, WRONG): lambda at, single, total: single / total,
 }
 DIVIDED, WHOLE = Choice("{0}/N", "divided by N"), Choice("{0}", "not divided by N", 1, OTHER)
 _SWAPPED_COLUMNS = Choice("", "compute and communication in each other's column", 3, WRONG)
@@ -240,7 +242,7 @@ class Clock:
 
 
 def clocks(published: Published) -> list[Clock]:
-    """That of the table, and others of the same study. Which of its clocks a study follows is its own choice."""
+    """Return the clock of the table, and others of the same study. Which one a study follows is its own choice."""
     return [Clock(published.clock or "of the table", TABLE_ONE, TABLE_TOTAL), *map(_clock, published.other_clocks)]
 
 
@@ -249,8 +251,8 @@ def _clock(name: str) -> Clock:
         return published.other_clocks[name][place].interval
 
     words = f"the clock {name}"
-    one = _time(f"T{name}(1,b)", f"T(1,b) of {words}", lambda study, at: seconds(study, at.alone))
-    return Clock(name, one, _time(f"T{name}(N,b)", words, seconds, 1))
+    one_gpu = _time(f"T{name}(1,b)", f"T(1,b) of {words}", lambda study, at: seconds(study, at.alone))
+    return Clock(name, one_gpu, _time(f"T{name}(N,b)", words, seconds, 1))
 
 
 def space(quantity: str, published: Published) -> tuple[list[Form], list[Constant]]:
@@ -265,11 +267,11 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
     if quantity == "images_per_s":
         images = published.dataset_images
         return [
-            _of(choice.formula, (choice,), lambda at, total, of=of: images * of(at.gpus) / total, clock.total)
-            for clock, (choice, of) in product(clocks(published), _THROUGHPUTS.items())
+            _of(choice.formula, (choice,), lambda at, total, share=share: images * share(at.gpus) / total, clock.total)
+            for clock, (choice, share) in product(clocks(published), _THROUGHPUTS.items())
         ], [Constant()]
     if quantity == "utilisation_percent":
-        over_bus = _of("100 * {0} / {1}", (), lambda at, of, bus: 100 * (of / bus), _BANDWIDTH_COLUMN, _BUS)
+        over_bus = _of("100 * {0} / {1}", (), lambda at, rate, bus: 100 * (rate / bus), _BANDWIDTH_COLUMN, _BUS)
         return [over_bus if published.bus_gb_s else _BANDWIDTH_COLUMN], [Constant()]
     if quantity == "efficiency":
         printed = _of("{0} / N", (), lambda at, speedup: speedup / at.gpus, _SPEEDUP_COLUMN)
@@ -279,7 +281,7 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
 
 def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[Form]:
     """One-GPU time and total, of every clock."""
-    pairs = [(one, TABLE_TOTAL) for one in (TABLE_ONE, SWEEP_ONE, _fewest_gpus(published), _PREVIOUS)]
+    pairs = [(single, TABLE_TOTAL) for single in (TABLE_ONE, SWEEP_ONE, _fewest_gpus(published), _PREVIOUS)]
     pairs += [(clock.one_gpu, clock.total) for clock in clocks(published)[1:]]
     for times, (choice, ratio) in product(pairs, ratios.items()):
         yield _of(choice.formula, (choice,), ratio, *times)
@@ -287,11 +289,11 @@ def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[F
 
 def _share(time: Form, share: Choice, *more: Choice) -> Form:
     """A time, over N or not."""
-    return _of(share.formula, (share, *more), lambda at, of: of / (at.gpus if share == DIVIDED else 1), time)
+    return _of(share.formula, (share, *more), lambda at, seconds: seconds / (at.gpus if share == DIVIDED else 1), time)
 
 
-def _difference(total: Form, part: Form, *more: Choice) -> Form:
-    return _of("{0} - {1}", more, lambda at, whole, of: whole - of, total, part)
+def _difference(total: Form, subtracted: Form, *more: Choice) -> Form:
+    return _of("{0} - {1}", more, lambda at, total_s, less_s: total_s - less_s, total, subtracted)
 
 
 def _computes(published: Published) -> Iterator[Form]:
@@ -309,10 +311,10 @@ def _computes(published: Published) -> Iterator[Form]:
 def _communications(published: Published) -> Iterator[Form]:
     """A total minus what counts as compute, of every clock; or compute, in the wrong column."""
     of_table = product((TABLE_TOTAL, COLUMN_TOTAL, REBUILT_TOTAL), (TABLE_ONE, SWEEP_ONE))
-    others = clocks(published)[1:]
-    for total, one in (*of_table, *((clock.total, clock.one_gpu) for clock in others)):
-        yield from (_difference(total, _share(one, share)) for share in (DIVIDED, WHOLE))
-    for total in (TABLE_TOTAL, REBUILT_TOTAL, *(clock.total for clock in others)):
+    other_clocks = clocks(published)[1:]
+    for total, one_gpu in (*of_table, *((clock.total, clock.one_gpu) for clock in other_clocks)):
+        yield from (_difference(total, _share(one_gpu, share)) for share in (DIVIDED, WHOLE))
+    for total in (TABLE_TOTAL, REBUILT_TOTAL, *(clock.total for clock in other_clocks)):
         yield _difference(total, _COMPUTE_COLUMN)
     yield _share(TABLE_ONE, DIVIDED, _SWAPPED_COLUMNS)
 
@@ -323,14 +325,14 @@ def _bandwidths(published: Published) -> Iterator[Form]:
         *(form for form in _communications(published) if _SWAPPED_COLUMNS not in form.choices),
         *(_COMMUNICATION_COLUMN, COLUMN_TOTAL, *(clock.total for clock in clocks(published))),
     ]
-    of_all = {GLOBAL: {}, UNSTATED: GLOBAL_STEPS}.get(published.batch, {_STEPS_OF_ONE_GPU: math.ceil})
-    for (volume, bytes_of), step, time in product(_VOLUMES.items(), {**_STEPS, **of_all}, times):
+    of_all_gpus = {GLOBAL: {}, UNSTATED: GLOBAL_STEPS}.get(published.batch, {_STEPS_OF_ONE_GPU: math.ceil})
+    for (volume, bytes_of), step, time in product(_VOLUMES.items(), {**_STEPS, **of_all_gpus}, times):
 
         def value(
             at: Spot, seconds: Rounded, bytes_of: Callable[[int], float] = bytes_of, step: Choice = step
         ) -> Rounded:
-            if step in of_all:
-                steps = of_all[step](published.dataset_images / at.batch_per_gpu)
+            if step in of_all_gpus:
+                steps = of_all_gpus[step](published.dataset_images / at.batch_per_gpu)
             else:
                 steps = _STEPS[step](published.steps(at))
             return bytes_of(at.gpus) * steps / seconds
@@ -354,14 +356,14 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
         )
         for unit, (base, power) in _POWERS.items()
     ]  # fmt: skip
-    found: dict[str, Constant] = {}
+    constants: dict[str, Constant] = {}
     chosen = (
         Constant((number, size, rate), _product(number.formula, size.formula), rate.formula)
         for number, size, rate in product(_parameters(published), _SIZES, rates)
     )
     for constant in sorted(chosen, key=lambda constant: steps_of(constant.choices)):
-        found.setdefault(f"{constant.value:.9e}", constant)
-    return list(found.values())
+        constants.setdefault(f"{constant.value:.9e}", constant)
+    return list(constants.values())
 
 
 def _parameters(published: Published) -> Iterator[Choice]:
@@ -373,8 +375,8 @@ def _parameters(published: Published) -> Iterator[Choice]:
         names.setdefault(network.parameters, []).append(network.name)
     for network in networks():
         names.setdefault(network.parameters - network.first, []).append(f"{network.name} without its first layer")
-    other = WRONG if trained is not None and "network" not in published.assumed else OTHER
+    kind_of_others = WRONG if trained is not None and "network" not in published.assumed else OTHER
     for number, called in names.items():
         steps = 0 if number == trained else 2 if "without" in called[0] else 1
         words = f"{number:,} parameters, {', '.join(called)}"
-        yield Choice(f"{number}", words, steps, METHOD if number == trained else other, number)
+        yield Choice(f"{number}", words, steps, METHOD if number == trained else kind_of_others, number)

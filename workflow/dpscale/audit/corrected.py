@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 
 from dpscale.audit.conventions import Clock, clocks
 from dpscale.audit.reading.published import Published, Spot
-from dpscale.audit.search import Found, several
+from dpscale.audit.search import ColumnSearch, several
 from dpscale.audit.verdicts import OF_OTHER_RUNS, Cell, Reading
 from dpscale.formulas import scaling
 from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.rounded import Rounded
 
 
-def clock_of(published: Published, outcome: Found | None) -> Clock:
+def clock_of(published: Published, outcome: ColumnSearch | None) -> Clock:
     """Return the set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
     of_table, *further = clocks(published)
     return next((clock for clock in further if outcome and clock.total.choices[0] in outcome.choices), of_table)
@@ -26,7 +26,7 @@ def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
     published, figures = reading.published, dict[Cell, Rounded | str]()
     for quantity in _FIGURES:
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
-        times = clock_of(published, reading.found.get("speedup" if of_speedup else "communication_s"))
+        times = clock_of(published, reading.outcomes.get("speedup" if of_speedup else "communication_s"))
         for place in several(published.places):
             figures[quantity, place] = _figure_of_its_runs(quantity, published, times, place)
     return figures

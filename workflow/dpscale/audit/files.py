@@ -27,7 +27,7 @@ _YAML = (".yaml", ".yml")
 
 
 class SummaryLine(NamedTuple):
-    """What came of a file, in the summary."""
+    """Line of a file in the summary."""
 
     file: str
     status: str
@@ -37,23 +37,23 @@ class SummaryLine(NamedTuple):
 
 
 def audit_files(
-    paths: Iterable[Path], out: Path | None, pages: Path | None, summary: Path | None, said: Mapping[str, str]
+    paths: Iterable[Path], out: Path | None, pages: Path | None, summary: Path | None, assumptions: Mapping[str, str]
 ) -> int:
     """Audit all files at these paths, and in these folders. `out` and `pages` are folders to write records and pages
-    to, `summary` a file, and `said` is what files may leave out. Returns the exit status.
+    to, `summary` a file, and `assumptions` is what files may leave out. Returns the exit status.
 
     Raises DpscaleError where a result cannot be written.
     """
-    found, lines = {}, []
+    by_file, lines = {}, []
     for path in _files(paths):
         try:
-            found[path] = read_studies(path, said)
+            by_file[path] = read_studies(path, assumptions)
         except PublishedError as error:
             click.echo(f"Error: {error}", err=True)
             lines.append(SummaryLine(str(path), "not read", 0, str(error).removeprefix(f"{path}: ")))
     status = NOT_READ if lines else NOTHING
-    studies = _with_own_ids(found)
-    every = [study for of in studies.values() for study in of]
+    studies = _with_own_ids(by_file)
+    every = [study for of_file in studies.values() for study in of_file]
     for path, of_file in studies.items():
         records = [audit(study, every) for study in of_file]
         click.echo("\n".join([*map(in_short, records), *_written(records, out, pages)]) + "\n")
@@ -72,20 +72,20 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         yield from inside or [path]
 
 
-def _with_own_ids(found: Mapping[Path, Sequence[Published]]) -> dict[Path, list[Published]]:
-    """Where two files have the same id, theirs have the names of their folders, and what kind of file it is, too."""
-    names = Counter(study.id for studies in found.values() for study in studies)
-    root = os.path.commonpath([path.parent.absolute() for path in found] or "/")
+def _with_own_ids(by_file: Mapping[Path, Sequence[Published]]) -> dict[Path, list[Published]]:
+    """Return studies with ids of their own: where two files share one, folder and kind of file are added to it."""
+    names = Counter(study.id for studies in by_file.values() for study in studies)
+    root = os.path.commonpath([path.parent.absolute() for path in by_file] or "/")
 
-    def own(path: Path, study: Published) -> Published:
+    def with_own_id(path: Path, study: Published) -> Published:
         parts = os.path.relpath(path.parent, root), path.suffix, study.id
         return replace(study, id=slug(" ".join(parts))) if names[study.id] > 1 else study
 
-    return {path: [own(path, study) for study in studies] for path, studies in found.items()}
+    return {path: [with_own_id(path, study) for study in studies] for path, studies in by_file.items()}
 
 
 def _written(records: Sequence[Record], out: Path | None, pages: Path | None) -> Iterator[str]:
-    """What says where the records and the page of a file were written."""
+    """Write the records and the page of a file; yield the lines that say where."""
     if out:
         for record in records:
             file = out / Path(AUDIT_PATH.format(id=record["id"])).name
@@ -101,9 +101,9 @@ def _written(records: Sequence[Record], out: Path | None, pages: Path | None) ->
 
 def _line(path: Path, records: Sequence[Record]) -> SummaryLine:
     warnings = [rows([record]).audit_warnings for record in records]
-    faults = sum(severity != LOOK for of in warnings for severity in worst_by_cell(of).values())
+    faults = sum(severity != LOOK for of_record in warnings for severity in worst_by_cell(of_record).values())
     copied = dict.fromkeys(
-        row.detail.split(" are those of ")[-1] for of in warnings for row in of if row.check == COPIED
+        row.detail.split(" are those of ")[-1] for of_record in warnings for row in of_record if row.check == COPIED
     )
     first = next((record["answer"] for record in records if is_faulty(record)), "")
     status = "faults" if faults else "nothing wrong"

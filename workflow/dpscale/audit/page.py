@@ -70,13 +70,13 @@ def _filled(title: str, blocks: Iterable[AuditedStudy], **values: Any) -> str:
 
 
 def help_of(check: str) -> str:
-    """What a check means, and what to do."""
-    return next((text for part, text in HELP.items() if part in check), "")
+    """Return the help of a check: its meaning, and what to do."""
+    return next((text for words, text in HELP.items() if words in check), "")
 
 
 def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]) -> Iterator[AuditedStudy]:
-    """What is shown of every study that was audited; `batches` are the headings of batches, by study."""
-    for name, (short, *others) in grouped(tables.audit_findings, lambda row: row.study).items():
+    """Yield every audited study as it is shown; `batches` are the headings of batches, by study."""
+    for name, (short, *more) in grouped(tables.audit_findings, lambda row: row.study).items():
         cells = [row for row in tables.audit if row.study == name]
         warnings = [row for row in tables.audit_warnings if row.study == name]
         columns = dict(_columns(cells, worst_by_cell(warnings)))
@@ -91,10 +91,10 @@ def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]
             by_check(warnings),
             [
                 (name_of(row.quantity).capitalize(), row.verdict, row.sentence)
-                for row in others
+                for row in more
                 if row.conventions_tried is not None
             ],
-            [*(row.sentence for row in others if row.conventions_tried is None), *reasons],
+            [*(row.sentence for row in more if row.conventions_tried is None), *reasons],
         )
 
 

@@ -7,7 +7,7 @@ from dpscale.audit.checks import IMPOSSIBLE, LOOK, WRONG, Doubt, with_assumed
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.in_words import gpus_words, listed, number
 from dpscale.audit.reading.published import Published
-from dpscale.audit.search import Found
+from dpscale.audit.search import ColumnSearch
 from dpscale.vocabulary.chips import TERA, Peak, links
 from dpscale.vocabulary.networks import network_of
 
@@ -51,21 +51,21 @@ def above_the_peak(published: Published) -> Iterator[Doubt]:
             yield Doubt(check, quantity, place, detail, severity)
 
 
-def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
+def link_of_utilisation(published: Published, outcomes: Mapping[str, ColumnSearch]) -> Iterator[Doubt]:
     """Utilisation over bandwidth is one link's bandwidth in all cells: which link is that?"""
-    outcome = found.get("utilisation_percent")
+    outcome = outcomes.get("utilisation_percent")
     if not outcome or not outcome.factor or published.bus_gb_s:
         return
     link_gb_s = 100 / outcome.factor * (UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"])
 
     # Links of its GPU, or all that are known.
     chip = published.chip
-    known, whose = (chip.links, f"of the {chip.name}") if chip else (links(), "in the table")
-    if any(link_gb_s.low * (1 - _SAME_LINK) <= link.gb_s <= link_gb_s.high * (1 + _SAME_LINK) for link in known):
+    candidates, whose = (chip.links, f"of the {chip.name}") if chip else (links(), "in the table")
+    if any(link_gb_s.low * (1 - _SAME_LINK) <= link.gb_s <= link_gb_s.high * (1 + _SAME_LINK) for link in candidates):
         return
-    names = listed([f"{link.name}: {link.gb_s:g}" for link in known], 4)
+    names = listed([f"{link.name}: {link.gb_s:g}" for link in candidates], 4)
     # Somewhat less than a link carries is what was measured of it, perhaps.
-    fastest = max(link.gb_s for link in known)
+    fastest = max(link.gb_s for link in candidates)
     severity = LOOK if _MEASURED * fastest < link_gb_s.value < fastest else WRONG
     for place in outcome.checkable:
         detail = f"taken against {number(link_gb_s.value)} GB/s; no link {whose} carries that ({names} GB/s)"
@@ -75,8 +75,8 @@ def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Ite
 def same_times(published: Published, studies: Sequence[Published]) -> Iterator[Doubt]:
     """Times that another study has printed digit for digit: two measurements do not agree like that."""
     times = published.epoch_s
-    for other in studies:
-        if other.id != published.id and all(str(other.epoch_s.get(at)) == str(time) for at, time in times.items()):
-            detail = f"{len(times)} times are those of {other.id}, digit for digit"
+    for study in studies:
+        if study.id != published.id and all(str(study.epoch_s.get(at)) == str(time) for at, time in times.items()):
+            detail = f"{len(times)} times are those of {study.id}, digit for digit"
             for place in times:
                 yield Doubt(COPIED, "epoch_s", place, detail, LOOK)

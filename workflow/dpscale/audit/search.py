@@ -38,7 +38,7 @@ Values = Mapping[Spot, Rounded]
 
 
 def several(places: Iterable[Spot]) -> list[Spot]:
-    """Those with several GPUs: one GPU compared with itself proves nothing."""
+    """Return the places with several GPUs: one GPU compared with itself proves nothing."""
     return [place for place in places if place.gpus > 1]
 
 
@@ -94,18 +94,22 @@ class Match:
         return min(1.0, conventions * _at_least(self.supporting, map(self._chance, several(self.values))))
 
     def _chance(self, place: Spot) -> float:
-        """That a number of the right decade agrees, whatever its digits: leading digits of unrelated numbers are taken
-        as uniform on a logarithmic scale (Benford 1938)."""
+        """Return the chance that a number of the right decade agrees, whatever its digits.
+
+        Leading digits of unrelated numbers are taken as uniform on a logarithmic scale (Benford 1938)."""
         half, value = self.printed[place].half, self.values[place]
         low, high = sorted((abs(value.low), abs(value.high)))
         return min(1.0, math.log10((high + half) / (low - half)) or 1e-9) if low > half and value.is_not_zero else 1.0
 
 
 @dataclass(frozen=True)
-class Found:
-    """What is known of a column. `method` is the convention of docs/method.md; `best` one that gives all cells or most,
-    beyond chance; `near` one that does where its inputs may be of another run; `unsure` one without a mistake that
-    gives all, as chance might. `factor` is what `method` has to be multiplied by to give all cells, if anything."""
+class ColumnSearch:
+    """Outcome of the search for a column.
+
+    `method` is the convention of docs/method.md; `best` one that gives all cells or most, beyond chance; `near` one
+    that does where its inputs may be of another run; `unsure` one without a mistake that gives all, as chance might.
+    `factor` is what `method` has to be multiplied by to give all cells, if anything.
+    """
 
     quantity: str
     method: Match
@@ -124,7 +128,7 @@ class Found:
 
     @property
     def reference(self) -> Match:
-        """What single cells are compared with."""
+        """Return the convention that single cells are compared with."""
         return self.match or self.method
 
     @property
@@ -132,29 +136,29 @@ class Found:
         return self.match.convention.choices if self.match else ()
 
 
-def search(published: Published, quantity: str) -> Found:
+def search(published: Published, quantity: str) -> ColumnSearch:
     """Try every convention on the printed figures of one quantity."""
-    found = _searched(published, quantity)
-    if found.best or not found.checkable:
-        return found
+    outcome = _searched(published, quantity)
+    if outcome.best or not outcome.checkable:
+        return outcome
     near = _searched(published.of_another_run(OF_ANOTHER_RUN), quantity, prefers_method=True)
     if near.best and near.best.steps > _FARTHEST_OF_ANOTHER_RUN:
-        near = found
-    factor = common_factor([(found.method.printed[place], value) for place, value in found.method.values.items()])
-    return replace(found, near=near.best, chance=near.chance, factor=factor)
+        near = outcome
+    factor = common_factor([(outcome.method.printed[place], value) for place, value in outcome.method.values.items()])
+    return replace(outcome, near=near.best, chance=near.chance, factor=factor)
 
 
-def _searched(published: Published, quantity: str, prefers_method: bool = False) -> Found:
+def _searched(published: Published, quantity: str, prefers_method: bool = False) -> ColumnSearch:
     forms, constants = space(quantity, published)
     table = published.quantities[quantity]
     values = {
-        form: found
+        form: by_place
         for form in forms
-        if (found := {place: value for place in table if (value := form.at(published, place))})
+        if (by_place := {place: value for place in table if (value := form.at(published, place))})
     }
-    checkable = sorted({place for found in values.values() for place in found})
+    checkable = sorted({place for by_place in values.values() for place in by_place})
     method = _times(Convention(forms[0], constants[0]), _read(table), values.get(forms[0], {}))
-    outcome = Found(quantity, method, checkable, len(values) * len(constants))
+    outcome = ColumnSearch(quantity, method, checkable, len(values) * len(constants))
     ascending = sorted(constants, key=_value_of)
     matches = [
         match
@@ -166,7 +170,7 @@ def _searched(published: Published, quantity: str, prefers_method: bool = False)
         return outcome
     best = method if prefers_method and method.is_most(checkable) else _best(matches)
     steps = best.convention.steps
-    of_forms, of_constants = ([steps_of(one.choices) for one in some] for some in (values, constants))
+    of_forms, of_constants = ([steps_of(term.choices) for term in terms] for terms in (values, constants))
     as_simple = sum(of_form + of_constant <= best.steps for of_form in of_forms for of_constant in of_constants)
     chance = best.by_chance(as_simple)
     if best.is_most(checkable) and (chance < CHANCE_LIMIT or not steps):
@@ -189,7 +193,7 @@ def _matches(
     form: Form, values: Values, constants: Sequence[Constant], printed: Values, is_cut: bool
 ) -> Iterator[Match]:
     """Every constant, they are sorted, with which a form gives a cell with several GPUs."""
-    for constant in {of for place in several(values) for of in _suiting(constants, values[place], printed[place])}:
+    for constant in {fit for place in several(values) for fit in _suiting(constants, values[place], printed[place])}:
         yield _times(Convention(form, constant), printed, values, is_cut)
 
 
@@ -207,7 +211,9 @@ def _value_of(constant: Constant) -> float:
 
 
 def _best(matches: Sequence[Match]) -> Match:
-    """What follows from the times is preferred to what goes through printed columns; and nobody is blamed where
+    """Return the best match.
+
+    What follows from the times is preferred to what goes through printed columns; and nobody is blamed where
     something blameless gives as many cells and tells nearly as much."""
     first = max(matches, key=lambda match: match.score)
     telling = [
@@ -221,10 +227,10 @@ def _best(matches: Sequence[Match]) -> Match:
 
 
 def common_factor(pairs: Sequence[tuple[Rounded, Rounded]], fewest: int = _FEWEST_OF_A_FACTOR) -> Rounded | None:
-    """What every second number has to be multiplied by to be the first; None where they share no factor."""
-    if len(pairs) < fewest or not all(min(one.low, other.low) > 0 for one, other in pairs):
+    """Return the factor from every second number to the first; None where they share none."""
+    if len(pairs) < fewest or not all(min(first.low, second.low) > 0 for first, second in pairs):
         return None
-    ratios = [one / other for one, other in pairs]
+    ratios = [first / second for first, second in pairs]
     low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
     return Rounded((low + high) / 2, low, high) if low <= high else None
 
@@ -234,5 +240,5 @@ def _at_least(wanted: int, chances: Iterable[float]) -> float:
     exactly = [1.0]
     for chance in chances:
         happens = [0.0, *(chance * before for before in exactly)]
-        exactly = [one + (1 - chance) * other for one, other in zip(happens, [*exactly, 0.0], strict=True)]
+        exactly = [with_it + (1 - chance) * without for with_it, without in zip(happens, [*exactly, 0.0], strict=True)]
     return sum(exactly[wanted:])

@@ -29,7 +29,7 @@ def verdict_of(reading: Reading, quantity: str) -> str:
     states = {verdict.state for verdict in reading.of(quantity).values()}
     if states <= {EXPLAINED, UNKNOWN}:
         return EXPLAINED if EXPLAINED in states else UNKNOWN
-    if reading.found[quantity].best and EXPLAINED in states:
+    if reading.outcomes[quantity].best and EXPLAINED in states:
         return EXPLAINED_EXCEPT
     return UNEXPLAINED if UNEXPLAINED in states else ANOTHER_RUN
 
@@ -37,7 +37,7 @@ def verdict_of(reading: Reading, quantity: str) -> str:
 def sentence(reading: Reading, quantity: str) -> str:
     """Return the outcome for a quantity in words: its convention, and what supports it. Warnings say which cells it
     does not give."""
-    outcome, name = reading.found[quantity], NAMES[quantity]
+    outcome, name = reading.outcomes[quantity], NAMES[quantity]
     cells = len(several(outcome.checkable))
     if verdict_of(reading, quantity) == UNKNOWN and not outcome.match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)

@@ -20,10 +20,10 @@ class AuditTables(NamedTuple):
 
 
 def rows(audits: Iterable[Record]) -> AuditTables:
-    """Of these records; pure."""
-    found = AuditTables([], [], [])
+    """Return the rows of these records; pure."""
+    tables = AuditTables([], [], [])
     for audit in audits:
-        found.audit.extend(map(AuditRow.read, audit["cells"]))
-        found.audit_findings.extend(map(AuditFindingsRow.read, audit["findings"]))
-        found.audit_warnings.extend(map(AuditWarningsRow.read, audit["warnings"]))
-    return found
+        tables.audit.extend(map(AuditRow.read, audit["cells"]))
+        tables.audit_findings.extend(map(AuditFindingsRow.read, audit["findings"]))
+        tables.audit_warnings.extend(map(AuditWarningsRow.read, audit["warnings"]))
+    return tables

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dpscale.audit.conventions import Convention
 from dpscale.audit.reading.in_words import NAMES
 from dpscale.audit.reading.published import QUANTITIES, Published, Spot, changed
-from dpscale.audit.search import OF_ANOTHER_RUN, Found, common_factor, search
+from dpscale.audit.search import OF_ANOTHER_RUN, ColumnSearch, common_factor, search
 from dpscale.formulas.rounded import Number, Rounded
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
@@ -32,7 +32,7 @@ class Reading:
     """A study as its digits are best read, what its columns are, and the verdict of every figure."""
 
     published: Published
-    found: Mapping[str, Found]
+    outcomes: Mapping[str, ColumnSearch]
     verdicts: Mapping[Cell, FigureVerdict]
 
     @property
@@ -55,9 +55,9 @@ def read(published: Published) -> Reading:
 
 
 def _read(published: Published) -> Reading:
-    found = {name: search(published, name) for name in QUANTITIES if name in published.quantities}
+    outcomes = {name: search(published, name) for name in QUANTITIES if name in published.quantities}
     verdicts: dict[Cell, FigureVerdict] = {}
-    for name, outcome in found.items():
+    for name, outcome in outcomes.items():
         if outcome.match and outcome.match.is_cut:
             cut = changed(published.quantities[name], Number.cut)
             published = replace(published, quantities={**published.quantities, name: cut})
@@ -65,47 +65,49 @@ def _read(published: Published) -> Reading:
             verdicts[name, place] = _verdict(published, outcome, place, verdicts)
     for name, table in published.of_other_runs.items():
         verdicts |= dict.fromkeys([(name, place) for place in table], FigureVerdict(UNKNOWN, None, OF_OTHER_RUNS))
-    return Reading(published, found, verdicts)
+    return Reading(published, outcomes, verdicts)
 
 
-def _verdict(published: Published, found: Found, place: Spot, verdicts: Mapping[Cell, FigureVerdict]) -> FigureVerdict:
-    if found.quantity == "utilisation_percent" and not published.bus_gb_s:
-        return _of_a_link(found, place)
-    given, printed = found.reference.values.get(place), published.quantities[found.quantity][place].interval
-    match = found.best
+def _verdict(
+    published: Published, outcome: ColumnSearch, place: Spot, verdicts: Mapping[Cell, FigureVerdict]
+) -> FigureVerdict:
+    if outcome.quantity == "utilisation_percent" and not published.bus_gb_s:
+        return _of_a_link(outcome, place)
+    given, printed = outcome.reference.values.get(place), published.quantities[outcome.quantity][place].interval
+    match = outcome.best
     if match and place in match.agreeing:
         return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.formula)
-    if place in found.method.agreeing:
-        return FigureVerdict(EXPLAINED, found.method.values[place], "as defined here")
-    if found.unsure and place in found.unsure.agreeing:
-        why = f"{found.unsure.convention.formula} would give it, and these are too few figures to tell"
+    if place in outcome.method.agreeing:
+        return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
+    if outcome.unsure and place in outcome.unsure.agreeing:
+        why = f"{outcome.unsure.convention.formula} would give it, and these are too few figures to tell"
         return FigureVerdict(UNKNOWN, given, why)
     if given is None:
         missing = [f"T({at.gpus},b)" for at in sorted({place.alone, place}) if at not in published.epoch_s]
-        if missing and place in found.checkable:
+        if missing and place in outcome.checkable:
             return FigureVerdict(UNEXPLAINED, None, "no other printed figure gives it either")
         zero = "its communication time may be zero within rounding"
         return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not printed" if missing else zero)
-    if not found.near and published.quantities[found.quantity][place].if_cut.meets(given):
+    if not outcome.near and published.quantities[outcome.quantity][place].if_cut.meets(given):
         return FigureVerdict(ANOTHER_RUN, given, "as where its digits are cut, not rounded")
-    if _is_near(published, found, place, printed):
+    if _is_near(published, outcome, place, printed):
         return FigureVerdict(ANOTHER_RUN, given, "as where times are of another run")
     return FigureVerdict(UNEXPLAINED, given)
 
 
-def _is_near(published: Published, found: Found, place: Spot, printed: Rounded) -> bool:
+def _is_near(published: Published, outcome: ColumnSearch, place: Spot, printed: Rounded) -> bool:
     """Whether a figure is near enough to be of another run.
 
     It lies within two percent of what its column's convention gives; or, where it is not the only one apart, of times
     that near: a single cell is misprinted rather than of another run.
     """
-    given = found.reference.values[place]
+    given = outcome.reference.values[place]
     more = _NEAR * abs(given.value)
     if Rounded(given.value, given.low - more, given.high + more).meets(printed):
         return True
-    if not found.match or len(found.match.values) - len(found.match.agreeing) == 1:
+    if not outcome.match or len(outcome.match.values) - len(outcome.match.agreeing) == 1:
         return False
-    near = found.match.convention.at(published.of_another_run(OF_ANOTHER_RUN), place)
+    near = outcome.match.convention.at(published.of_another_run(OF_ANOTHER_RUN), place)
     return bool(near and near.meets(printed))
 
 
@@ -121,12 +123,12 @@ def _through(convention: Convention, place: Spot, verdicts: Mapping[Cell, Figure
     return None
 
 
-def _of_a_link(found: Found, place: Spot) -> FigureVerdict:
+def _of_a_link(outcome: ColumnSearch, place: Spot) -> FigureVerdict:
     """Return the verdict of a utilisation: percent over bandwidth is 100 over the bandwidth of a link, in all cells or
     in those of as many GPUs."""
-    values = found.method.values
-    alike = [(found.method.printed[at], values[at]) for at in values if at.gpus == place.gpus]
-    factor = found.factor or common_factor(alike, fewest=2)
+    values = outcome.method.values
+    alike = [(outcome.method.printed[at], values[at]) for at in values if at.gpus == place.gpus]
+    factor = outcome.factor or common_factor(alike, fewest=2)
     if place not in values or (not factor and len(alike) < 2):
         return FigureVerdict(UNKNOWN, None, "the bandwidth that it is a share of is not given")
     if not factor:

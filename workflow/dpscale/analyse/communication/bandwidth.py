@@ -58,7 +58,7 @@ def bandwidth_row(
 
 
 def _by_the_profiler(estimated: CommunicationRow, bytes_per_step: float) -> Figure:
-    """Where all ranks send alike, one that communicates longer waits for another: that time does not count."""
+    """Estimate by the profiler. Where all ranks send alike, one that communicates longer only waits for another."""
     alike = strategy(estimated.strategy).all_ranks_send_alike
     profiled = estimated.profiler_least_step_s if alike else estimated.profiler_step_s
     if estimated.profiler != "ok" or not profiled.value > 0:
@@ -67,14 +67,14 @@ def _by_the_profiler(estimated: CommunicationRow, bytes_per_step: float) -> Figu
 
 
 def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gradient_bytes: int) -> Figure:
-    """Of an allreduce of the whole gradient between as many GPUs, alone."""
-    whole = "allreduce", gradient_bytes
+    """Return the bus bandwidth of an allreduce of the whole gradient between as many GPUs, alone."""
+    call = "allreduce", gradient_bytes
     timed = between(collectives, row.gpus, row.environment)
-    return next((one.bus_bandwidth_gb_s for one in timed if (one.operation, one.message_bytes) == whole), UNKNOWN)
+    return next((row.bus_bandwidth_gb_s for row in timed if (row.operation, row.message_bytes) == call), UNKNOWN)
 
 
 def _root_link_bytes(row: BandwidthRow, facts: Facts | None, gradient_bytes: int) -> float:
-    """What moves through the links of a first GPU that sends images to the others."""
+    """Return the bytes that move through the links of a first GPU that sends images to the others."""
     if facts is None or not strategy(row.strategy).sends_inputs:
         return nan
     images_bytes = row.batch_per_gpu * sum(bytes_per_image(facts))

@@ -26,9 +26,9 @@ def collectives_rows(
     """A row for every collective and size, and for every pair of GPUs: medians over repeats. Records were `swept` by
     their number of GPUs and environment."""
     uses = _uses(network)
-    for (gpus, environment), found in swept.items():
-        nodes = found[0]["cell"].get("nodes", 1)
-        for (operation, size, source, target), results in _timed(found).items():
+    for (gpus, environment), records in swept.items():
+        nodes = records[0]["cell"].get("nodes", 1)
+        for (operation, size, source, target), results in _timed(records).items():
             runs = [result["seconds"] for result in results.values()]
             counted_s = {block: _counted_s(result) for block, result in results.items()}
             time_s = estimate_of_runs(counted_s)
@@ -38,7 +38,7 @@ def collectives_rows(
                 message_bytes=size,
                 environment=environment,
                 runs=len(runs),
-                servers=len({record["block"].server for record in found}),
+                servers=len({record["block"].server for record in records}),
                 n=sum(map(len, runs)),
                 time_s=time_s,
                 repeatability=repeatability(runs),
@@ -51,7 +51,7 @@ def collectives_rows(
 
 
 def _timed(records: Sequence[Record]) -> dict[Call, dict[OnServer, Mapping[str, Any]]]:
-    """What every record says of every call: collectives, then copies."""
+    """Return the results of every call by record: collectives, then copies."""
     calls: dict[Call, dict[OnServer, Mapping[str, Any]]] = defaultdict(dict)
     for record in records:
         for result in record["collectives"]:
@@ -70,7 +70,7 @@ def _counted_s(result: Mapping[str, Any]) -> list[float]:
 
 
 def _uses(network: Facts | None) -> dict[Message, str]:
-    """What the network needs a message of this size for."""
+    """Return the uses that the network has for messages, by operation and size."""
     if network is None:
         return {}
     uses: dict[Message, list[str]] = defaultdict(list)
@@ -84,5 +84,5 @@ def _uses(network: Facts | None) -> dict[Message, str]:
 
 
 def between(rows: Iterable[CollectivesRow], gpus: int, environment: str) -> list[CollectivesRow]:
-    """Those between so many GPUs."""
+    """Return the rows of collectives between so many GPUs."""
     return [row for row in rows if (row.gpus, row.environment) == (gpus, environment)]

@@ -58,7 +58,7 @@ def communication_row(
 
 
 def from_steps(records: Sequence[Record]) -> CommunicationRow:
-    """What communication records say, in a row without a place.
+    """Return the estimates of communication records, in a row without a place.
 
     Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. Both of its steps
     call a hook in Python; version 1 has no such control, and takes the whole step. The profiler's times (E3) are means
@@ -89,7 +89,7 @@ def from_steps(records: Sequence[Record]) -> CommunicationRow:
 
 
 def profiler_state(records: Sequence[Record]) -> str:
-    """What is to be said of the profiler's figures in one word; none where there are none."""
+    """Return the state of the profiler's figures in one word; none where there are none."""
     seen = list(filter(profiled, records))
     if any(map(is_distorted, seen)):
         return DISTORTED
@@ -115,7 +115,7 @@ def exposed_s(record: Record, device: Device) -> float:
 
 
 def _room_s(record: Record, device: Device) -> float:
-    """What the step, unprofiled, has beside the device's compute."""
+    """Return the time that the unprofiled step has beside the device's compute."""
     compute_s = sum(phase["compute_s"] for phase in device["phases"].values())
     return max(0.0, _unprofiled_step_s(record) - float(compute_s))
 
@@ -136,7 +136,7 @@ def profiled(record: Record) -> list[Mapping[str, Any]]:
 
 
 def devices_of(record: Record) -> list[list[Device]]:
-    """What the profiler saw of every device, in every block."""
+    """Return the profile of every device, in every block."""
     return [block["devices"] for block in profiled(record)]
 
 
@@ -158,9 +158,9 @@ def _step_s(record: Record, variant: str) -> list[float]:
     return list(blocks["step_s"]) if blocks else []
 
 
-def _difference_s(record: Record, whole: str, without: str) -> list[float]:
-    """In every round."""
-    return list(map(sub, _step_s(record, whole), _step_s(record, without)))
+def _difference_s(record: Record, longer: str, shorter: str) -> list[float]:
+    """Return the difference of two steps in every round."""
+    return list(map(sub, _step_s(record, longer), _step_s(record, shorter)))
 
 
 def _control(record: Record) -> str:

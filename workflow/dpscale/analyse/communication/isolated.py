@@ -25,9 +25,9 @@ def isolated_step_s(configuration: Configuration, network: Facts, timed: Sequenc
     parts = [message_s(message, timed) for message in row.messages_of_step(network)]
     if row.sends_inputs:
         sent, returned = (configuration.batch_per_gpu * size for size in bytes_per_image(network))
-        for other in range(1, configuration.gpus):
-            parts += [_copy_s(0, other, sent, timed), _copy_s(other, 0, returned, timed)]
-    if not parts or not all(part.is_known for part in parts):
+        for gpu in range(1, configuration.gpus):
+            parts += [_copy_s(0, gpu, sent, timed), _copy_s(gpu, 0, returned, timed)]
+    if not parts or not all(seconds.is_known for seconds in parts):
         return UNKNOWN
     return derive_in_blocks(lambda *seconds: sum(seconds), *parts)
 
@@ -52,10 +52,10 @@ def message_s(message: Message, timed: Sequence[CollectivesRow]) -> Figure:
 
 def _copy_s(source: int, target: int, size: int, timed: Sequence[CollectivesRow]) -> Figure:
     """A copy at the bandwidth that was measured with a large one."""
-    found = (row for row in timed if (row.source, row.target) == (source, target))
-    return next((multiplied(row.time_s, size / row.message_bytes) for row in found), UNKNOWN)
+    copies = (row for row in timed if (row.source, row.target) == (source, target))
+    return next((multiplied(row.time_s, size / row.message_bytes) for row in copies), UNKNOWN)
 
 
 def bytes_per_image(network: Facts) -> tuple[int, int]:
-    """What a network is called with and what it returns, per image; older facts are of the built-in one."""
+    """Return the bytes of a network's input and output per image; older facts are of the built-in one."""
     return network.get("input_bytes_per_image", IMAGE_BYTES), network.get("output_bytes_per_image", LOGITS_BYTES)

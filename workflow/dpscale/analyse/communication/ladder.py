@@ -54,14 +54,14 @@ def ladder_rows(
     complete = [record for record in records if rungs and rungs_of(record) == rungs]
     if not complete:
         return
-    timings = {rung: {one["block"]: one["steps"]["variants"][rung]["step_s"] for one in complete} for rung in rungs}
-    alone = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE])
+    timings = {rung: {run["block"]: run["steps"]["variants"][rung]["step_s"] for run in complete} for rung in rungs}
+    baseline = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE])
     ratios = {rung: _ratios(timings[rung], timings[ALONE]) for rung in rungs}
 
     def mean(values: Mapping[OnServer, float]) -> Figure:
-        return multiplied(estimate_of_blocks(values, "linear"), alone.value)
+        return multiplied(estimate_of_blocks(values, "linear"), baseline.value)
 
-    steps = {rung: alone if rung == ALONE else mean(ratios[rung]) for rung in rungs}
+    steps = {rung: baseline if rung == ALONE else mean(ratios[rung]) for rung in rungs}
     for order, (before, rung) in enumerate(pairwise(("", *rungs))):
         row = LadderRow(
             **point_fields(configuration, environment),
@@ -94,7 +94,7 @@ def _uneven(records: Sequence[Record]) -> dict[str, Any]:
     for record in records:
         variants = record["steps"]["variants"]
         blocks = [variants[rung] for rung in APART if rung in variants]
-        rounds = [ranks for each in blocks for ranks in each.get("rank_block_step_s", each["rank_step_s"])]
+        rounds = [ranks for block in blocks for ranks in block.get("rank_block_step_s", block["rank_step_s"])]
         steps = [median(seconds) for seconds in zip(*rounds, strict=True)]
         slow, fast = steps.index(max(steps)), steps.index(min(steps))
         differences += [ranks[slow] - ranks[fast] for ranks in rounds]
@@ -111,5 +111,5 @@ def _ratios(
     return {run: median(map(truediv, steps_s[run], alone_s[run])) for run in steps_s}
 
 
-def _less(ratios: Mapping[OnServer, float], others: Mapping[OnServer, float]) -> dict[OnServer, float]:
-    return {run: ratio - others[run] for run, ratio in ratios.items()}
+def _less(ratios: Mapping[OnServer, float], subtracted: Mapping[OnServer, float]) -> dict[OnServer, float]:
+    return {run: ratio - subtracted[run] for run, ratio in ratios.items()}

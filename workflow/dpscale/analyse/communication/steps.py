@@ -18,7 +18,7 @@ def steps_rows(steps: ByConfiguration) -> Iterator[StepsRow]:
         blocks = (devices for record in records for devices in devices_of(record))
         for devices in zip(*blocks, strict=True):
             middle = sorted(devices, key=lambda device: float(device["step_s"]))[len(devices) // 2]
-            parts = {part: sum(phase[part] for phase in middle["phases"].values()) for part in PARTS}
+            parts = {name: sum(phase[name] for phase in middle["phases"].values()) for name in PARTS}
             yield StepsRow(
                 **point_fields(configuration, environment),
                 device=middle["device"],

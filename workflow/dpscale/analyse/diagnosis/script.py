@@ -73,19 +73,19 @@ def diagnose_script(record: Record) -> Diagnosis:
     probes = probes_of(record)
     ranks = _ranks(record, "diagnosed")
     seen = Seen(ranks, _ranks(record, "one"), run_of(record, "diagnosed")["other_cores"])
-    found = causes_of(probes, (one for find in FINDERS for one in find(probes, seen)))
-    whole, n = probes[probes.whole], probes.devices
+    causes = causes_of(probes, (cause for find in FINDERS for cause in find(probes, seen)))
+    step, n = probes[probes.whole], probes.devices
     speedup = speedup_of(record)
-    efficiency = in_rounds(lambda alone, whole: alone / whole, probes["fastest"], whole)
+    efficiency = in_rounds(lambda alone_s, step_s: alone_s / step_s, probes["fastest"], step)
     return Diagnosis(
-        [one for one in found if one.is_reason],
-        [one for one in found if not one.is_reason],
+        [cause for cause in causes if cause.is_reason],
+        [cause for cause in causes if not cause.is_reason],
         list(_parts(probes)),
-        whole,
+        step,
         multiplied(speedup, 1 / n) if speedup.is_known else efficiency,
         [Remedy("bfloat16", None, cost.seconds)] if (cost := probes.cost(probes.whole, "autocast_bfloat16")) else [],
         speedup,
-        _chip_share(ranks[0], whole),
+        _chip_share(ranks[0], step),
         _slowed(record),
         [*_cautions(record, ranks)],
     )
@@ -106,22 +106,22 @@ def probes_of(record: Record) -> Probes:
     noise_s = 0.0
     if "as_it_is_again" in times:
         pair = times["as_it_is"], times.pop("as_it_is_again")
-        apart = in_rounds(lambda one, other: abs(one - other), *pair)
+        apart = in_rounds(lambda first_s, again_s: abs(first_s - again_s), *pair)
         noise_s = OVER_NOISE * apart.value * FEWEST_ROUNDS / max(FEWEST_ROUNDS, len(apart.blocks))
-        times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
+        times["as_it_is"] = in_rounds(lambda first_s, again_s: (first_s + again_s) / 2, *pair)
     times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
-    alone, own = [times[in_memory]], {}
+    by_device, paced = [times[in_memory]], {}
     if exchange := next((name for name in NO_EXCHANGE if name in times), None):
-        alone = [of_rounds({at: _step_s(of_rank[exchange][at]) for at in rounds[exchange]}) for of_rank in blocks]
-        own = {"own_pace": times[exchange]}
+        by_device = [of_rounds({at: _step_s(of_rank[exchange][at]) for at in rounds[exchange]}) for of_rank in blocks]
+        paced = {"own_pace": times[exchange]}
         if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
-            own["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
-    fastest, slowest = (choose(alone, key=lambda figure: figure.value) for choose in (min, max))
-    one = _ranks(record, "one")
-    held = _held_batch(one, ranks)
+            paced["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
+    fastest, slowest = (choose(by_device, key=lambda figure: figure.value) for choose in (min, max))
+    on_one = _ranks(record, "one")
+    held = _held_batch(on_one, ranks)
     return Probes(
-        times={**times, **own, "fastest": fastest, "slowest": slowest, "first": alone[0], **held},
+        times={**times, **paced, "fastest": fastest, "slowest": slowest, "first": by_device[0], **held},
         whole="as_it_is",
         in_memory=in_memory,
         devices=devices_of(ranks),
@@ -129,45 +129,45 @@ def probes_of(record: Record) -> Probes:
         keeps_global_batch=bool(held),
         on_gpu=on_gpu,
         workers=(first.get("loader") or {}).get("workers") or 0,
-        alone_by_device=alone,
-        loading_by_rank=[_loading(of) for of in blocks if "as_it_is" in of],
+        alone_by_device=by_device,
+        loading_by_rank=[_loading(of_rank) for of_rank in blocks if "as_it_is" in of_rank],
         noise_s=noise_s,
     )
 
 
 def devices_of(ranks: Sequence[Mapping[str, Any]]) -> int:
-    """That train together: those of DataParallel's one process, or one of each rank."""
+    """Return the number of devices that train together: those of DataParallel's one process, or one of each rank."""
     return int(ranks[0].get("devices") or 1) if ranks[0]["strategy"] == "dp" else len(ranks)
 
 
-def run_of(record: Record, what: str) -> Mapping[str, Any]:
-    """The first one of a kind."""
-    return next((run for run in record["runs"] if run["what"] == what), {"processes": []})
+def run_of(record: Record, kind: str) -> Mapping[str, Any]:
+    """Return the first run of a kind."""
+    return next((run for run in record["runs"] if run["what"] == kind), {"processes": []})
 
 
-def _ranks(record: Record, what: str) -> list[Mapping[str, Any]]:
-    """Those that trained; of processes that made few steps beside others, those others."""
-    processes = [one for run in record["runs"] if run["what"] == what for one in run["processes"]]
-    return [one for one in processes if one["status"] != "few steps"] or processes
+def _ranks(record: Record, kind: str) -> list[Mapping[str, Any]]:
+    """Return the processes that trained; of those that made few steps beside others, the others."""
+    processes = [process for run in record["runs"] if run["what"] == kind for process in run["processes"]]
+    return [process for process in processes if process["status"] != "few steps"] or processes
 
 
 def _by_probe(rank: Mapping[str, Any]) -> Blocks:
     """Blocks without the steps that are told as pauses; those of a GPU come without."""
-    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    by_probe: dict[str, dict[int, Mapping[str, Any]]] = {}
     blocks = rank["blocks"]
     usual = [seconds for block in blocks if block["probe"] in AS_IT_IS for seconds in block["step_s"]]
     limit_s = PAUSE * median(usual) if usual and rank["device"] == "cpu" else inf
     for block in blocks:
-        found.setdefault(block["probe"], {})[block["round"]] = _without_pauses(block, limit_s)
-    return found
+        by_probe.setdefault(block["probe"], {})[block["round"]] = _without_pauses(block, limit_s)
+    return by_probe
 
 
 def _without_pauses(block: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:
-    each = block["step_s"]
-    usual = [seconds for seconds in each if seconds <= limit_s]
-    if 2 * len(usual) <= len(each):
+    steps_s = block["step_s"]
+    usual = [seconds for seconds in steps_s if seconds <= limit_s]
+    if 2 * len(usual) <= len(steps_s):
         return block
-    seconds, steps = block["seconds"] - (sum(each) - sum(usual)), block["steps"] - (len(each) - len(usual))
+    seconds, steps = block["seconds"] - (sum(steps_s) - sum(usual)), block["steps"] - (len(steps_s) - len(usual))
     return {**block, "seconds": seconds, "steps": steps, "step_s": usual}
 
 
@@ -190,9 +190,9 @@ def _slowest_s(blocks: Sequence[Mapping[str, Any]], on_gpu: bool) -> float:
 
 
 def _loading(blocks: Blocks) -> Figure:
-    """What a rank waits for its loader, of a step as it is."""
-    own = blocks["as_it_is"]
-    return of_rounds({number: block["loading_s"] / block["steps"] for number, block in own.items()})
+    """Return the time that a rank waits for its loader, in a step as it is."""
+    by_round = blocks["as_it_is"]
+    return of_rounds({number: block["loading_s"] / block["steps"] for number, block in by_round.items()})
 
 
 def as_it_is(rank: Mapping[str, Any]) -> Figure:
@@ -202,25 +202,25 @@ def as_it_is(rank: Mapping[str, Any]) -> Figure:
     return of_rounds([_step_s(block) for block in blocks]) if blocks else UNKNOWN
 
 
-def _held_batch(one: Sequence[Mapping[str, Any]], ranks: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
+def _held_batch(on_one: Sequence[Mapping[str, Any]], ranks: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """The step on one device in proportion to its samples, where that had the batch of all ranks together."""
-    here, alone = ranks[0].get("batch"), one[0].get("batch") if one else None
-    if len(ranks) < 2 or not here or alone != here * len(ranks):
+    of_rank, of_one = ranks[0].get("batch"), on_one[0].get("batch") if on_one else None
+    if len(ranks) < 2 or not of_rank or of_one != of_rank * len(ranks):
         return {}
-    return {"alone_reference": as_it_is(one[0]).map(lambda seconds: seconds * here / alone).sure}
+    return {"alone_reference": as_it_is(on_one[0]).map(lambda seconds: seconds * of_rank / of_one).sure}
 
 
 def speedup_of(record: Record) -> Figure:
     """Different samples per second of all ranks over those of one, before and after (A B A): with the ends of both
     intervals that are farther out. Unknown where it was not run on one device."""
     several = _rate(_ranks(record, "diagnosed"))
-    found = [
+    ratios = [
         ratio(several, _rate(run["processes"])) for run in record["runs"] if run["what"] == "one" and run["processes"]
     ]
-    if not found or not several.is_known:
+    if not ratios or not several.is_known:
         return UNKNOWN
-    low, high = min(one.low for one in found), max(one.high for one in found)
-    return Figure.of(median(one.value for one in found), low, high)
+    low, high = min(speedup.low for speedup in ratios), max(speedup.high for speedup in ratios)
+    return Figure.of(median(speedup.value for speedup in ratios), low, high)
 
 
 def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
@@ -234,13 +234,13 @@ def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def _slowed(record: Record) -> Figure:
-    """What a rank's step with hooks takes longer than without: of two processes, so with what these differ by."""
+    """Return how much longer a rank's step takes with hooks than without: two processes, with their difference."""
     watched, paced = _ranks(record, "diagnosed"), _ranks(record, "paced")
     return ratio(as_it_is(watched[0]).sure, as_it_is(paced[0]).sure).map(lambda value: value - 1) if paced else UNKNOWN
 
 
-def _chip_share(rank: Mapping[str, Any], whole: Figure) -> Figure:
-    """Of the arithmetic that the device could do at the precision that is used."""
+def _chip_share(rank: Mapping[str, Any], step: Figure) -> Figure:
+    """Return the share of the arithmetic that the device could do at the precision that is used."""
     chip = chip_named(rank.get("device_model") or "")
     flops = rank.get("flops_per_step")
     if chip is None or not flops:
@@ -248,7 +248,7 @@ def _chip_share(rank: Mapping[str, Any], whole: Figure) -> Figure:
     switches, sizes = rank.get("switches") or {}, rank.get("dtypes") or {}
     half = switches.get("autocast") or max(sizes, key=sizes.__getitem__, default="") in ("bfloat16", "float16")
     peak = chip.most("bfloat16" if half else "float32" if switches.get("tf32") else "float32-strict")
-    return whole.map(lambda seconds: flops / seconds / peak.flop_s).sure
+    return step.map(lambda seconds: flops / seconds / peak.flop_s).sure
 
 
 def _parts(probes: Probes) -> Iterator[StepPart]:
@@ -265,7 +265,7 @@ def _parts(probes: Probes) -> Iterator[StepPart]:
 
 
 def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What a reader of the answer has to know."""
+    """Yield the cautions that a reader of the answer has to know."""
     first, run = ranks[0], run_of(record, "diagnosed")
     if len(ranks) > 1 or first["world_size"] > 1:
         if first["world_size"] > len(ranks):
@@ -285,7 +285,7 @@ def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[st
         yield "Its dataset is iterable: how many samples an epoch has is not known."
     if first.get("ended_by") == "script":
         yield f"The script ended by itself after {first['steps']} steps."
-    if others := run["others_on_gpu"]:
-        yield f"Other processes are on its GPUs: {', '.join(map(str, others))}."
+    if strangers := run["others_on_gpu"]:
+        yield f"Other processes are on its GPUs: {', '.join(map(str, strangers))}."
     if run["code"] is None:
         yield "It could not be interrupted, and was ended from outside."

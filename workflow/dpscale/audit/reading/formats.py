@@ -46,13 +46,13 @@ def read_text(path: Path) -> tuple[bytes, list[str], list[TextTable]]:
     if "\0" in text or max(map(len, lines), default=0) > _MOST_CHARACTERS:
         raise PublishedError(f"{path}: holds a line that no table has. Save the table as CSV in UTF-8")
     outside, tables = _tables(path, suffix, lines)
-    found: list[TextTable] = [rows for table in tables if (rows := [row for row in table if any(row[1])])]
-    if not found:
+    filled: list[TextTable] = [rows for table in tables if (rows := [row for row in table if any(row[1])])]
+    if not filled:
         hint = next((hint for suffixes, hint in _HINTS.items() if suffix in suffixes), "")
         raise PublishedError(f"{path}: has no table{hint}")
-    if max(map(len, found)) > _MOST_ROWS:
+    if max(map(len, filled)) > _MOST_ROWS:
         raise PublishedError(f"{path}: is no table of results: it has more than {_MOST_ROWS:,} rows")
-    return content, outside, found
+    return content, outside, filled
 
 
 def _tables(path: Path, suffix: str, lines: list[str]) -> tuple[list[str], list[TextTable]]:
@@ -121,8 +121,8 @@ def _cells(line: str, is_framed: bool) -> list[str]:
 def _latex(text: str) -> Iterator[TextTable]:
     """Every tabular of a LaTeX file."""
     text = re.sub(r"(?<!\\)%.*", "", text)
-    for found in re.finditer(rf"\\begin\{{({_TABULAR})\}}(.*?)\\end\{{\1\}}", text, re.DOTALL):
-        body = re.sub(rf"^(\s*(\[[^\]]*\]|{_BRACES}))+", "", found.group(2))
+    for tabular in re.finditer(rf"\\begin\{{({_TABULAR})\}}(.*?)\\end\{{\1\}}", text, re.DOTALL):
+        body = re.sub(rf"^(\s*(\[[^\]]*\]|{_BRACES}))+", "", tabular.group(2))
         lines = re.split(r"\\\\(?:\s*\[[^\]]*\])?|\\tabularnewline", body)
         yield _numbered([[*_latex_cells(line)] for line in lines])
 

@@ -41,15 +41,15 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def given_like(printed: Number, given: Rounded) -> str:
-    """What is given in place of a printed number, in its unit, with the digits that tell the two apart."""
+    """Return the figure given in place of a printed number, in its unit, with the digits that tell the two apart."""
     value, unit = printed.like(given.value)
     return f"{unlike(printed.like(float(printed))[0], value)[1]}{unit}"
 
 
-def unlike(one: float, other: float) -> tuple[str, str]:
+def unlike(first: float, second: float) -> tuple[str, str]:
     """Two numbers with as many digits as it takes to see that they differ, and three at least."""
     for digits in range(3, 12):
-        shown = number(one, digits), number(other, digits)
+        shown = number(first, digits), number(second, digits)
         if shown[0] != shown[1]:
             break
     return shown

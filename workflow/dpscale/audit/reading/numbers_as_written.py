@@ -29,7 +29,7 @@ def is_missing(cell: str) -> bool:
 
 @dataclass(frozen=True)
 class Style:
-    """What the marks in the numbers of a table mean. None where no number shows it."""
+    """Style of the numbers of a table: the meaning of its marks. None where no number shows it."""
 
     decimal_comma: bool | None
 
@@ -61,8 +61,8 @@ class Style:
 
 def unit_behind(cell: str) -> str:
     """The unit behind a number, in small letters; nothing where there is none."""
-    found = re.fullmatch(rf".*\d\s*({_UNITS})", cell.strip().lower())
-    return found.group(1) if found else ""
+    match = re.fullmatch(rf".*\d\s*({_UNITS})", cell.strip().lower())
+    return match.group(1) if match else ""
 
 
 def style_of(cells: Iterable[str]) -> Style:
@@ -75,5 +75,5 @@ def style_of(cells: Iterable[str]) -> Style:
 
 def _without_suffix(cell: str) -> str:
     text = re.sub(_BEHIND, "", cell.strip().replace("−", "-").lower()).strip()
-    found = re.fullmatch(rf"(.*?\d){_SUFFIX}", text)
-    return (found.group(1) if found else text).strip()
+    match = re.fullmatch(rf"(.*?\d){_SUFFIX}", text)
+    return (match.group(1) if match else text).strip()

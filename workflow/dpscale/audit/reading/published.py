@@ -111,23 +111,23 @@ class Published:
         return cls(sha256=checksum, **{"batch": PER_GPU, **read})
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
-        """The same, every epoch time changed, of all tables and clocks."""
+        """Return the study with every epoch time changed, of all tables and clocks."""
         clocks = {name: changed(table, change) for name, table in self.other_clocks.items()}
         epoch_s, sweep_s = (changed(table, change) for table in (self.epoch_s, self.batch_sweep_s))
         return replace(self, epoch_s=epoch_s, batch_sweep_s=sweep_s, other_clocks=clocks)
 
     def of_another_run(self, share: float) -> "Published":
-        """The same, every epoch time known no better than to this share of it."""
+        """Return the study with every epoch time known no better than to this share of it."""
 
-        def known(time: Number) -> Number:
-            of, more = time.interval, share * time.interval.value
-            return replace(time, interval=Rounded(of.value, of.low - more, of.high + more))
+        def blurred(time: Number) -> Number:
+            interval, more = time.interval, share * time.interval.value
+            return replace(time, interval=Rounded(interval.value, interval.low - more, interval.high + more))
 
-        return self.with_times(known)
+        return self.with_times(blurred)
 
-    def assuming(self, *what: str) -> str:
-        """What of this was not given and is assumed, in words; nothing where all was given."""
-        return " and ".join(self.assumed[name] for name in what if name in self.assumed)
+    def assuming(self, *names: str) -> str:
+        """Name in words the values that were not given and are assumed; nothing where all were given."""
+        return " and ".join(self.assumed[name] for name in names if name in self.assumed)
 
     @property
     def times(self) -> Iterator[tuple[str, Spot, Number]]:
@@ -165,13 +165,13 @@ class Published:
 
 def read_all(paths: Iterable[str | Path]) -> dict[Path, Published]:
     """The studies of several files. Raises PublishedError, also where two have the same id."""
-    found: dict[Path, Published] = {}
+    studies: dict[Path, Published] = {}
     for path in map(Path, paths):
         study = Published.read(path)
-        if any(study.id == other.id for other in found.values()):
+        if any(study.id == earlier.id for earlier in studies.values()):
             raise PublishedError(f"{path}: id: {study.id} is the id of another file too")
-        found[path] = study
-    return found
+        studies[path] = study
+    return studies
 
 
 def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:
@@ -207,7 +207,7 @@ def _audit_of(study: Published, results: Path) -> Record:
 
 
 def shortened(why: str) -> str:
-    """What is said of a file, on a line of a terminal."""
+    """Shorten a fault of a file to a line of a terminal."""
     line = " ".join(why.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
@@ -231,11 +231,11 @@ _PrintedLoader.yaml_implicit_resolvers = {}
 
 
 def _read(value: Any) -> Any:
-    """What a text stands for: 1.40 is a number with two decimals."""
+    """Return the value that a text stands for: 1.40 is a number with two decimals."""
     if isinstance(value, Mapping):
-        return {str(key): _read(of) for key, of in value.items()}
+        return {str(key): _read(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_read(of) for of in value]
+        return [_read(item) for item in value]
     if re.fullmatch(r"-?\d{1,15}", str(value)):
         return int(value)
     if re.fullmatch(r"-?\d{1,15}\.\d{0,15}(e[+-]?\d{1,2})?", str(value)):
@@ -258,7 +258,7 @@ def _table(rows: Mapping[str, Any]) -> Printed:
 
 
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
-    """What the schema cannot express: every figure needs times of its batch."""
+    """Return the faults that the schema cannot express: every figure needs times of its batch."""
     return [
         f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
         for name in QUANTITIES

@@ -22,7 +22,7 @@ _LIBRARIES = tuple({_HERE, *(sysconfig.get_paths()[name] for name in ("stdlib", 
 
 
 class Now:
-    """What hooks read at every call: plain attributes, since they may cost next to nothing."""
+    """State that hooks read at every call: plain attributes, since they may cost next to nothing."""
 
     def __init__(self) -> None:
         self.step = 0  # optimiser steps so far
@@ -50,12 +50,12 @@ def put(places: Places) -> None:
     """Puts hooks where there is something to hook. torch.compile leaves them out of its graphs."""
     for owner, names, make in places:
         for name in names.split():
-            real, own = getattr(owner, name, None), vars(owner).get(name) if owner else None
+            real, defined = getattr(owner, name, None), vars(owner).get(name) if owner else None
             if real is not None and not hasattr(real, "dpscale_hook"):
                 hook: Any = functools.wraps(real)(make(real))
                 hook.dpscale_hook = True
                 leave_out_of_graphs(hook)
-                as_it_was = partial(delattr, owner, name) if own is None else partial(setattr, owner, name, own)
+                as_it_was = partial(delattr, owner, name) if defined is None else partial(setattr, owner, name, defined)
                 add(partial(setattr, owner, name, hook), as_it_was)
 
 
@@ -84,7 +84,7 @@ def put_back() -> None:
 
 
 def leave_out_of_graphs(hook: Any) -> None:
-    """What torch.compiler.disable(hook, recursive=False) does, without loading the compiler (2 s)."""
+    """Do as torch.compiler.disable(hook, recursive=False) does, without loading the compiler (2 s)."""
     try:
         from torch._C._dynamo.eval_frame import skip_code  # type: ignore[attr-defined]
 

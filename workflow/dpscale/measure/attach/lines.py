@@ -51,11 +51,11 @@ class Sampler:
         if not seen:
             return {}
         line = Counter(line for line, _ in seen).most_common(1)[0][0]
-        inside = Counter(inside for of, inside in seen if of == line).most_common(1)[0][0]
+        inside = Counter(inside for outer, inside in seen if outer == line).most_common(1)[0][0]
         return {**shown(line), "inside": inside}
 
     def report(self) -> list[dict[str, Any]]:
-        """Where counted steps as they are spend their time, by samples."""
+        """Return the lines where counted steps as they are spend their time, by samples."""
         seen = sum(self.steady.values())
         return [{**shown(line), "share": count / seen} for line, count in self.steady.most_common(12) if line]
 

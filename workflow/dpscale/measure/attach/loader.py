@@ -44,8 +44,10 @@ class Source:
         return steps >= 2 and 2 * self.steps >= steps
 
     def note_samples(self, samples: Sequence[Any]) -> None:
-        """Those of the first epoch: their indices, or their bytes."""
-        self.hashes.update(zlib.crc32(one if isinstance(one, bytes) else str(one).encode()) for one in samples)
+        """Note the samples of the first epoch: their indices, or their bytes."""
+        self.hashes.update(
+            zlib.crc32(sample if isinstance(sample, bytes) else str(sample).encode()) for sample in samples
+        )
         if len(self.hashes) > 4 * SKETCH:
             self.hashes = set(sorted(self.hashes)[:SKETCH])
 
@@ -113,7 +115,7 @@ class EpochOfLoader:
 
 
 class Loading:
-    """What all loaders have done, and whether they are to keep their batches."""
+    """State of all loaders: the work done so far, and whether they are to keep their batches."""
 
     def __init__(self) -> None:
         self.sources: dict[tuple[Any, ...], Source] = {}
@@ -149,14 +151,14 @@ class Loading:
         return {"count": len(self.worker_starts), "seconds": sum(self.worker_starts)}
 
     def report(self) -> dict[str, Any]:
-        """Of the loader that most steps took a batch of. Nothing without one."""
+        """Report the loader that most steps took a batch of. Nothing without one."""
         source = next(iter(self.of_training()), None)
         if source is None:
             return {"loader": None, "batch": None}
-        told = {name: source.facts[name] for name in ("workers", "batches", "samples", "iterable")}
+        facts = {name: source.facts[name] for name in ("workers", "batches", "samples", "iterable")}
         hashes = [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]]
         return {
-            "loader": {**told, "threads_in_worker": source.threads_in_worker(), "hashes": hashes},
+            "loader": {**facts, "threads_in_worker": source.threads_in_worker(), "hashes": hashes},
             "batch": source.batch,
         }
 
@@ -180,7 +182,7 @@ def changes(batch: Any) -> int:
 
 
 def same_in_new_containers(batch: Any) -> Any:
-    """The same tensors, so that a script may take entries out of a batch."""
+    """Return a batch with the same tensors, so that a script may take entries out of it."""
     if isinstance(batch, torch.Tensor):
         return batch
     if type(batch) is dict:
@@ -200,15 +202,15 @@ def samples_in(batch: Any) -> list[bytes]:
     return [row.numpy().tobytes() for row in few]
 
 
-def _length(of: Any) -> int | None:
+def _length(sized: Any) -> int | None:
     try:
-        return len(of)
+        return len(sized)
     except TypeError:
         return None
 
 
 def described(loader: Any) -> dict[str, Any]:
-    """What tells one loader of a script from its others, also where it is made anew for every epoch."""
+    """Return the facts that tell one loader of a script from its others, also where it is made anew for every epoch."""
     return {
         "workers": loader.num_workers,
         "batches": _length(loader),

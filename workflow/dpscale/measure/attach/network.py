@@ -15,7 +15,7 @@ from .hooks import NOW, Hooked, Places, noting
 
 
 class Forwards:
-    """What was called, and what the next forwards leave out."""
+    """Calls of the script's networks, and the work that the next forwards leave out."""
 
     def __init__(self) -> None:
         self.ddp: WeakSet[Any] = WeakSet()
@@ -38,7 +38,7 @@ class Forwards:
         return usual[0][0] if usual and usual[0][1] >= 0.9 * len(seen) else None
 
     def strategy(self, ranks: int) -> str:
-        """What the processes do together: ddp, dp, other or single."""
+        """Name how the processes train together: ddp, dp, other or single."""
         if self.ddp:
             return "ddp"
         if any(len(network.device_ids) > 1 for network in self.dp):

@@ -23,7 +23,7 @@ FUSED = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 
 class Scene(NamedTuple):
-    """What an intervention may touch: the optimisers of the script, where it computes, how many ranks there are; and
+    """Reach of an intervention: the optimisers of the script, where it computes, how many ranks there are; and
     for how long it has run."""
 
     optimisers: Sequence[Any]
@@ -53,8 +53,8 @@ def _set(*changes: tuple[Any, str, Any]) -> Begin:
 
 def _all(*begins: Begin) -> Begin:
     def begin(scene: Scene, undo: ExitStack) -> None:
-        for one in begins:
-            one(scene, undo)
+        for begin_part in begins:
+            begin_part(scene, undo)
 
     return begin
 
@@ -127,15 +127,15 @@ def _deterministic_off(_scene: Scene, undo: ExitStack) -> None:
 
 def dtypes(optimisers: Sequence[Any]) -> dict[str, float]:
     """Numbers of elements of all parameters, by their type."""
-    found: dict[str, float] = {}
+    elements: dict[str, float] = {}
     for parameter in parameters(optimisers):
         name = str(parameter.dtype).replace("torch.", "")
-        found[name] = found.get(name, 0) + parameter.numel()
-    return found
+        elements[name] = elements.get(name, 0) + parameter.numel()
+    return elements
 
 
 def parameters(optimisers: Sequence[Any]) -> list[Any]:
-    """Of all optimisers, each once."""
+    """Return the parameters of all optimisers, each once."""
     return list({id(parameter): parameter for group in _groups(optimisers) for parameter in group["params"]}.values())
 
 

@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 
 
 class Ranks:
-    """Those of the default process group; of a process that has none, or is alone in it, rank 0 of one.
+    """Ranks of the default process group; a process that has none, or is alone in it, is rank 0 of one.
 
     Raises TimeoutError where another rank does not come.
     """

@@ -22,7 +22,7 @@ READ = ("NCCL_", "GLOO_", "CUDA_LAUNCH_BLOCKING")
 
 
 def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
-    """As KIND-HOST-PID.json, whole or not at all. A folder that is gone is no error of the script."""
+    """Write KIND-HOST-PID.json, whole or not at all. A folder that is gone is no error of the script."""
     path = folder / f"{kind}-{socket.gethostname()}-{os.getpid()}.json"
     temporary = path.with_suffix(".tmp")
     try:
@@ -43,8 +43,8 @@ def process() -> dict[str, Any]:
 
 
 def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
-    """What hooks have found, and what they found it in."""
-    tensors, each = parameters(optimisers), NETWORK.each_step()
+    """Return what hooks have found, and what they found it in."""
+    tensors, per_step = parameters(optimisers), NETWORK.each_step()
     return {
         "device_model": torch.cuda.get_device_name() if on_gpu else None,
         "devices": torch.cuda.device_count() if on_gpu else 0,
@@ -54,8 +54,8 @@ def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
         "gradient_bytes": _bytes_of([tensor for tensor in tensors if tensor.requires_grad]),
         "dtypes": dtypes(optimisers),
         "strategy": NETWORK.strategy(ranks),
-        "micro_batches_per_step": each and each[0],
-        "exchanges_per_step": each and each[2],
+        "micro_batches_per_step": per_step and per_step[0],
+        "exchanges_per_step": per_step and per_step[2],
         **LOADING.report(),
         "collectives": EXCHANGED.report(),
         "waits": ASKED.report() + SYNCHRONISED.report(),
@@ -70,7 +70,7 @@ def _bytes_of(tensors: Sequence[Any]) -> int:
 
 
 def switches() -> dict[str, Any]:
-    """As they are read at the end, or were seen to be on."""
+    """Return the switches as they are read at the end, or were seen to be on."""
     return {
         "autocast": EVENTS.autocast,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
@@ -99,7 +99,7 @@ def processor_time() -> tuple[int, int] | None:
 
 
 def machine(before: tuple[int, int] | None, folder: Path) -> dict[str, Any]:
-    """Of the time since `before`."""
+    """Return the cores of this machine, and how busy they were since `before`."""
     now = processor_time()
     usable = sorted(os.sched_getaffinity(0))
     return {
@@ -113,9 +113,9 @@ def machine(before: tuple[int, int] | None, folder: Path) -> dict[str, Any]:
 
 def same_command(folder: Path) -> int:
     """Other processes with this one's command line that do not write into this run's folder: one left over, say."""
-    mine, here = _read("/proc/self/cmdline"), str(folder).encode()
-    found = Path("/proc").glob("[0-9]*") if mine else ()
-    return sum(_read(str(pid / "cmdline")) == mine and here not in _read(str(pid / "environ")) for pid in found)
+    mine, own_folder = _read("/proc/self/cmdline"), str(folder).encode()
+    pids = Path("/proc").glob("[0-9]*") if mine else ()
+    return sum(_read(str(pid / "cmdline")) == mine and own_folder not in _read(str(pid / "environ")) for pid in pids)
 
 
 def _read(path: str) -> bytes:

@@ -118,11 +118,11 @@ class WatchedRun:
     def _others(self) -> str | None:
         if not self.ranks.all_here():
             return "not every rank has these hooks"
-        others = len(list(self.folder.glob("progress-*.json"))) - 1
-        return "several processes that are no ranks" if self.ranks.world_size == 1 and others > 0 else None
+        more_processes = len(list(self.folder.glob("progress-*.json"))) - 1
+        return "several processes that are no ranks" if self.ranks.world_size == 1 and more_processes > 0 else None
 
     def report(self) -> dict[str, Any]:
-        """All that was found: the file of this process."""
+        """Return all findings: the file of this process."""
         values = {
             **report.process(),
             "rank": self.ranks.rank,
@@ -141,9 +141,9 @@ class WatchedRun:
         }
         if self.sampler is None:
             return values
-        found = report.seen(self.optimisers.living(), self.optimisers.on_gpu, self.ranks.world_size)
-        found["strategy"] = probes.SHARDED.get(self.why or "", found["strategy"])
-        return {**values, **found, **self.found, "gaps": self.clock.gaps, "lines": self.sampler.report()}
+        seen = report.seen(self.optimisers.living(), self.optimisers.on_gpu, self.ranks.world_size)
+        seen["strategy"] = probes.SHARDED.get(self.why or "", seen["strategy"])
+        return {**values, **seen, **self.found, "gaps": self.clock.gaps, "lines": self.sampler.report()}
 
     def _status(self) -> str:
         if self.why:

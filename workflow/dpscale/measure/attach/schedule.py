@@ -98,7 +98,7 @@ def plan(run: Any) -> Iterator[Turn]:
 
 
 def rounds(run: Any, probes: Sequence[str], seconds: float) -> Iterator[Turn]:
-    """As many as fit into `seconds`, and the first one if twice as long is enough; no more than the job's `rounds`."""
+    """Yield as many rounds as fit, the first one if twice `seconds` is enough; no more than the job's `rounds`."""
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
     most = run.job.get("rounds", math.inf)
     while not number or (number < most and clock() + 0.7 * longest < until):

@@ -45,7 +45,7 @@ def _hook_in(torch: Any) -> None:
     why: str | None = None
     try:
         job = json.loads((folder / "job.json").read_text())
-        if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
+        if tuple(int(number) for number in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
             why = f"torch {torch.__version__} is older than 2.4"
         else:
             from .run import install

@@ -22,7 +22,7 @@ MOST_GAPS = 3000  # what is beyond them would count as no pause
 
 
 class Optimisers:
-    """Those of the script. The main one ends a step: of several that with the fewest calls, so that a step has all."""
+    """Optimisers of the script. The main one ends a step: the least called of several, so that a step has all."""
 
     def __init__(self, first: Any) -> None:
         self.main = id(first)
@@ -42,8 +42,8 @@ class Optimisers:
         return key == self.main
 
     def choose(self) -> None:
-        """The main one, of those that are called often enough."""
-        counts = {key: self.calls[key] for key, of in self.refs.items() if of() is not None}
+        """Choose the main one among those that are called often enough."""
+        counts = {key: self.calls[key] for key, reference in self.refs.items() if reference() is not None}
         often = max(counts.values())
         main = min((key for key in counts if counts[key] >= 0.1 * often), key=lambda key: counts[key])
         if main != self.main:
@@ -51,7 +51,7 @@ class Optimisers:
             NETWORK.per_step.clear()
 
     def living(self) -> list[Any]:
-        """Those that are still there, the main one first."""
+        """Return the optimisers that are still there, the main one first."""
         keys = sorted(self.refs, key=lambda key: key != self.main)
         return [optimiser for optimiser in (self.refs[key]() for key in keys) if optimiser is not None]
 
@@ -116,18 +116,23 @@ class StepClock:
         NOW.spent.clear()
 
     def _note_gap(self, seconds: float) -> None:
-        """What is known to have taken most of it names it, where that is half."""
+        """Note a pause, named after what is known to have taken most of it, where that is half."""
         compiled_s, self.compiled_s = self.compiled_s, calls.compiled()[1]
         NOW.spent["compile"] = self.compiled_s - compiled_s
         longest_s, name = max((seconds, name) for name, seconds in NOW.spent.items())
-        what = name if longest_s >= 0.5 * seconds else "script"
+        cause = name if longest_s >= 0.5 * seconds else "script"
         if len(self.gaps) < MOST_GAPS:
             line = self.sampler.of_step(NOW.step - 1)
-            gap = {"seconds": round(seconds, 5), "after_step": NOW.step - 1, "what": what, "border": NOW.border or None}
+            gap = {
+                "seconds": round(seconds, 5),
+                "after_step": NOW.step - 1,
+                "what": cause,
+                "border": NOW.border or None,
+            }
             self.gaps.append({**gap, **line})
 
     def end_as_it_is(self, seconds: float, warm_up: bool) -> None:
-        """Of a turn without an intervention; in the warm-up its steps tell the pace alone."""
+        """End a turn without an intervention; in the warm-up its steps tell the pace alone."""
         if not warm_up:
             self.usual.extend(self.times)
             self.counted_steps += len(self.times)

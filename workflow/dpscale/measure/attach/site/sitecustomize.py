@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def run_the_other() -> None:
-    """That of the user's environment, under its own name."""
+    """Run the sitecustomize of the user's environment, under its own name."""
     path = [folder for folder in sys.path if Path(folder).resolve() != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
     if spec and spec.loader:
