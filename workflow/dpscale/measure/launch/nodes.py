@@ -62,7 +62,7 @@ class NodePlace:
 
     @classmethod
     def of(cls, nodes: int, rank: int | None, rendezvous: str | None, environment: Mapping[str, str]) -> "NodePlace":
-        """As the command line says, otherwise as Slurm does. Raises MeasurementError where neither says it whole."""
+        """Take it from the command line, otherwise from Slurm. Raises MeasurementError where neither says it whole."""
         if rank is None and rendezvous is None:
             return cls._by_slurm(nodes, environment)
         if nodes == 1 or rank is None or rendezvous is None:
@@ -80,10 +80,10 @@ class NodePlace:
         in_step = "SLURM_STEP_NUM_TASKS" in environment
         if not in_step and nodes > 1:
             raise MeasurementError(f"--nodes {nodes} needs --node-rank and --rendezvous, or srun with a task per node")
-        found = [int(environment.get(f"SLURM_STEP_NUM_{what}", 1)) for what in ("TASKS", "NODES")]
-        if found != [nodes, nodes]:
+        launchers, nodes_of_step = (int(environment.get(f"SLURM_STEP_NUM_{unit}", 1)) for unit in ("TASKS", "NODES"))
+        if (launchers, nodes_of_step) != (nodes, nodes):
             raise MeasurementError(
-                f"Slurm started {found[0]} launchers on {found[1]} nodes, the cell needs one on each of {nodes}. "
+                f"Slurm started {launchers} launchers on {nodes_of_step} nodes, the cell needs one on each of {nodes}. "
                 f"With srun: --nodes={nodes} --ntasks={nodes}"
             )
         if nodes == 1:
@@ -210,7 +210,7 @@ class NodeTeam:
         return range(self.place.rank * share, (self.place.rank + 1) * share)
 
     def for_workers(self) -> dict[str, Any]:
-        """What the workers' job says of the nodes; nothing where there is one."""
+        """Return what the workers' job says of the nodes; nothing where there is one."""
         if self.place.nodes == 1:
             return {}
         descriptor = None if self.listening is None else self.listening.fileno()
@@ -224,7 +224,7 @@ class NodeTeam:
         return {} if given else {"GLOO_SOCKET_IFNAME": str(self._interface)}
 
     def look(self) -> Message | None:
-        """What another launcher has to say, without waiting for it: an outcome to node 0, or from there that the cell
+        """Return what another launcher says, without waiting for it: an outcome to node 0, or from there that the cell
         has ended well. Raises OtherNodeError where one is gone or has failed."""
         return next(filter(None, (self._message_of(member, 0.0) for member in self._heard())), None)
 
@@ -237,7 +237,7 @@ class NodeTeam:
                 member.send(message)
 
     def after(self, failure: MeasurementError) -> dict[str, Any]:
-        """What the others have to say when a node has failed: one failure makes others.
+        """Ask the others when a node has failed: one failure makes others.
 
         Node 0 asks whether one of them has an outcome, which it returns; the others, whether node 0 has it already, and
         its own end was what made a worker fail here. Raises MeasurementError with all failures in one otherwise.
@@ -277,7 +277,7 @@ class NodeTeam:
         return [member for member in self._members if not member.is_silent]
 
     def _named(self, error: BaseException) -> str:
-        """What the others are told of an error on this node."""
+        """Return the words in which the others learn of an error on this node."""
         if isinstance(error, OtherNodeError):
             return str(error)
         return f"{self.name}: {error}" if isinstance(error, DpscaleError) else f"{self.name} was stopped"
@@ -343,7 +343,7 @@ class NodeTeam:
 
     @property
     def _greeting(self) -> Message:
-        """What tells node 0 of this cell from whatever else listens."""
+        """The words by which node 0 of this cell is told from any other program that listens."""
         return {"meets_at": self.place.port}
 
     def _connect(self) -> Member:
@@ -372,7 +372,7 @@ class NodeTeam:
             raise
 
     def _listen(self, *ports: int) -> socket.socket:
-        """On the first of them that is free."""
+        """Listen on the first of these ports that is free."""
         for port in ports:
             try:
                 return socket.create_server(("", port), backlog=self.place.nodes * 64)
@@ -386,7 +386,7 @@ ALONE = NodeTeam(ONE_NODE, {}, {})
 
 
 def node_differences(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What computes or communicates on the nodes and is not the same on all of them, in words."""
+    """Name, in words, what computes or communicates on the nodes and is not the same on all of them."""
     views = [
         {
             **{name: node["hardware"][name] for name in ("device_model", "cpu_model", "cpu_cores")},
@@ -408,8 +408,8 @@ def interface_of(address: str) -> str | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # it has no such address
-                found = ioctl(asked.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
-                if socket.inet_ntoa(found[20:24]) == address:
+                answer = ioctl(asked.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                if socket.inet_ntoa(answer[20:24]) == address:
                     return name
     return None
 
