@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from dpscale.present.charts.chart import Chart
+from dpscale.present.charts.picture import Chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 

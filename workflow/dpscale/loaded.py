@@ -12,7 +12,7 @@ from dpscale.tables.tables import TABLES, Tables, frame
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpscale.present.charts.chart import Chart
+    from dpscale.present.charts.picture import Chart
 
 
 class LoadedStudy:

@@ -200,7 +200,7 @@ def only_with_images(record):
 
 def chart_labels(wildcards):
     """One label: with two labels, and two charts, Snakemake's report would make a toggle of the second."""
-    from dpscale.present.charts.files import heading_of  # brings Altair, which no other run needs
+    from dpscale.present.charts.picture import heading_of  # brings Altair, which no other run needs
 
     return {"Chart": f"{wildcards.chart}: {heading_of(CHARTS / f'{wildcards.chart}.svg')}"}
 

@@ -5,10 +5,10 @@ from itertools import groupby
 from operator import attrgetter
 
 from dpscale.analyse.communication.collectives import WHOLE_GRADIENT
-from dpscale.present.charts.chart import Chart, chart_of_lines, chart_of_waterfalls
-from dpscale.present.charts.panel import DrawnSeries, Panel, markers
+from dpscale.present.charts.lines import DrawnSeries, Panel, chart_of_lines, markers
+from dpscale.present.charts.picture import Chart
 from dpscale.present.charts.timing import at_batch
-from dpscale.present.charts.waterfall import Stage, Waterfall
+from dpscale.present.charts.waterfall import Stage, Waterfall, chart_of_waterfalls
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import binary, measured
 from dpscale.present.text.words import Terms, colour

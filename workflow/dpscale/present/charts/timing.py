@@ -12,8 +12,8 @@ from dpscale.analyse.answer.answer import nearest, with_speedup
 from dpscale.analyse.answer.series import Configuration, configuration_of, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts.chart import Chart, chart_of_lines
-from dpscale.present.charts.panel import DrawnSeries, Guide, Panel, level, markers
+from dpscale.present.charts.lines import DrawnSeries, Guide, Panel, chart_of_lines, level, markers
+from dpscale.present.charts.picture import Chart
 from dpscale.present.text.numbers import estimate
 from dpscale.present.text.words import (
     AtBatch,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 
-from dpscale.present.charts.chart import Chart, chart_of_lines
-from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
+from dpscale.present.charts.lines import DrawnSeries, Panel, chart_of_lines, level, markers
+from dpscale.present.charts.picture import Chart
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms
 from dpscale.tables.column import PERCENT

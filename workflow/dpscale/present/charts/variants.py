@@ -6,9 +6,9 @@ As in `timing`; headings name figures and where they were measured.
 from collections.abc import Iterable, Sequence
 
 from dpscale.plan.study import BASE
-from dpscale.present.charts.chart import Chart, chart_of_waterfalls
+from dpscale.present.charts.picture import Chart
 from dpscale.present.charts.timing import NO_HEADLINE
-from dpscale.present.charts.waterfall import Stage, Waterfall
+from dpscale.present.charts.waterfall import Stage, Waterfall, chart_of_waterfalls
 from dpscale.present.findings.finding import smallest
 from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import Terms, headline

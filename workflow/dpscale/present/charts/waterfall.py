@@ -1,4 +1,4 @@
-"""A waterfall of bars as Vega-Lite draws it, or bars of times that all begin at zero."""
+"""Waterfalls of bars, or bars of times that all begin at zero."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from typing import Any
 
 import altair as alt
 
-from dpscale.present.charts.axes import HEIGHT
-from dpscale.present.charts.panel import Plot
-from dpscale.present.charts.svg import FILL, LABEL, QUIET, STROKE, over, svg_of
+from dpscale.present.charts.picture import FILL, HEIGHT, LABEL, QUIET, STROKE, Chart, Plot, over, svg_of
+
+# These are small.
+WATERFALLS_DRAWN = 16
 
 # A bar has a line of text, and the bar itself below it.
 _TEXT_SHARE = 0.5
@@ -44,7 +45,7 @@ class Waterfall(Plot):
         return "; ".join(stage.text for stage in self.stages) + "."
 
     def draw(self) -> str:
-        """The panel as the SVG that vl-convert makes of it."""
+        """Draw the bars as SVG."""
         height = HEIGHT / len(self.stages)
         rows = [
             {
@@ -60,3 +61,7 @@ class Waterfall(Plot):
         ends = {"x2": alt.X2("end:Q"), "y2": alt.Y2("bottom:Q")}
         bars = over(rows).mark_bar(strokeWidth=1).encode(x, y, FILL, STROKE, **ends)
         return svg_of([bars, over(rows).mark_text().encode(alt.Y("text_at:Q"), LABEL, x=alt.XValue(0))])
+
+
+def chart_of_waterfalls(name: str, panels: Sequence[Waterfall]) -> Chart:
+    return Chart.of(name, panels, [panel.draw() for panel in panels[:WATERFALLS_DRAWN]])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpscale.present.charts import communication, timing, training, variants
-from dpscale.present.charts.chart import Chart
+from dpscale.present.charts.picture import Chart
 from dpscale.present.text.words import Terms, in_order, ok
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.tables import Tables

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.present.charts.chart import Chart
+from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import findings

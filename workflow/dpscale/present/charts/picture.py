@@ -1,0 +1,195 @@
+"""Pictures of the page: Vega-Lite as all of them use it, an SVG with a name and a description, and files of their own.
+
+Colours are CSS variables of the page, so that dark mode and print follow. A file has no page: it gets the colours of
+the light scheme and its heading inside.
+"""
+
+import re
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+import altair as alt
+import vl_convert
+
+from dpscale.present.text.html import style_of_pages
+from dpscale.present.text.words import listed
+from dpscale.records.files import write_text
+
+# Pixels. The space around a plot is fixed, so that all pictures of a page have one size: that of a phone, where text is
+# not made smaller.
+WIDTH, HEIGHT = 198, 240
+RIGHT = 104
+_AROUND = {"left": 56, "right": RIGHT, "top": 8, "bottom": 42}
+_TEXT_PX, _LINE_PX, _CHARACTER_PX = 11, 15, 7
+# Vega-Lite measures text with the first font; page.css sets the same for all text in pictures.
+_FONT = "DejaVu Sans"
+INK, QUIET, _GRID = "currentColor", "var(--quiet)", "var(--grid)"
+
+CONFIG: dict[str, Any] = {
+    "autosize": "none",
+    "padding": _AROUND,
+    "background": "transparent",
+    "font": _FONT,
+    "aria": False,  # the picture has a name and a description of its own
+    "view": alt.ViewConfig(stroke=None),
+    "text": alt.MarkConfig(align="left", baseline="middle", fontSize=_TEXT_PX, color=INK),
+    "axis": alt.AxisConfig(
+        labelColor=INK,
+        titleColor=INK,
+        titleFontWeight="normal",
+        labelFontSize=_TEXT_PX,
+        titleFontSize=_TEXT_PX,
+        gridColor=_GRID,
+        domainColor=QUIET,
+        tickColor=QUIET,
+        labelOverlap=False,
+        labelBound=False,
+    ),
+}
+# Colours and labels that the entries themselves say.
+COLOUR = alt.Color("colour:N", scale=None)
+FILL, STROKE = alt.Fill("fill:N", scale=None), alt.Stroke("stroke:N", scale=None)
+LABEL = alt.Text("label:N")
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def over(entries: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """Return a layer without marks yet, whose data are the entries."""
+    return alt.Chart(alt.InlineData(values=list(entries)))
+
+
+def svg_of(layers: Sequence[alt.Chart], width: float = WIDTH, height: float = HEIGHT, **config: Any) -> str:
+    """Return the layers, one over the other, as vl-convert draws them.
+
+    A test has Altair check the specification: that takes longer than the drawing. Channels are objects and not text,
+    because for every text Altair makes a table of all its classes.
+    """
+    chart = alt.LayerChart(layer=layers, width=width, height=height, config=alt.Config(**{**CONFIG, **config}))
+    return str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot(ABC):
+    """The words of a picture: `heading` is what to take away from it, `place` what it is of, `quantity` what it
+    draws."""
+
+    heading: str
+    place: str
+    quantity: str
+    x_title: str
+
+    @property
+    def subtitle(self) -> str:
+        return f"{self.place}. {self.quantity}"
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The drawing in words."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One panel of a chart: what to take away from it, what it is, and an SVG with its own title and description.
+
+    `name` is that of its file.
+    """
+
+    name: str
+    heading: str
+    subtitle: str
+    svg: str
+
+    @classmethod
+    def of(cls, name: str, plot: Plot, drawn: str) -> "Picture":
+        """Name and describe the plot inside the SVG that vl-convert has `drawn` of it."""
+        # With no break between a number and its unit, where a heading runs over several lines.
+        heading = re.sub(r"(?<=\d) (?=%|ms|s\b|GB/s)", "\u00a0", plot.heading)
+        head, inside = drawn.split(">", 1)
+        svg = (
+            f'{head} role="img" aria-labelledby="{name}-title" aria-describedby="{name}-description">'
+            f'<title id="{name}-title">{escape(f"{plot.heading}. {plot.subtitle}")}</title>'
+            f'<desc id="{name}-description">{escape(plot.description)}</desc>{inside}'
+        )
+        return cls(name, heading, plot.subtitle, svg)
+
+    def document(self, note: str = "") -> str:
+        """Return an SVG that needs no page: on paper, with heading and subtitle above, and a `note` at their end."""
+        colours = _light_colours()
+        drawn = self.svg.replace("currentColor", colours["ink"])
+        for variable, colour in colours.items():
+            drawn = drawn.replace(f"var(--{variable})", colour)
+        size = ElementTree.fromstring(drawn).attrib
+        width = float(size["width"])
+        subtitle = f"{self.subtitle}.{f' {note}' if note else ''}"
+        lines = [
+            (line, weight)
+            for text, weight in ((self.heading, "bold"), (subtitle, "normal"))
+            for line in textwrap.wrap(text, int(width / _CHARACTER_PX))
+        ]
+        top = _LINE_PX * len(lines) + _LINE_PX // 2
+        height = float(size["height"]) + top
+        texts = "".join(
+            f'<text x="{_LINE_PX / 2}" y="{_LINE_PX * number}" font-weight="{weight}">{escape(line)}</text>'
+            for number, (line, weight) in enumerate(lines, 1)
+        )
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+            f'viewBox="0 0 {width:g} {height:g}" fill="{colours["ink"]}" '
+            f'font-family="{_FONT}, Verdana, sans-serif" font-size="{_TEXT_PX}">'
+            f'<rect width="{width:g}" height="{height:g}" fill="#fff"/>{texts}'
+            f'<svg y="{top}"{drawn.removeprefix("<svg")}</svg>\n'
+        )
+
+
+def _light_colours() -> Mapping[str, str]:
+    """Return the colours of the style sheet's first `:root`, the light scheme's, by their variables' names."""
+    style = style_of_pages()
+    return dict(re.findall(r"--([\w-]+): *(#\w+)", style[style.index(":root") :].split("}", 1)[0]))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Pictures, and a sentence for all that was too much to draw."""
+
+    pictures: Sequence[Picture]
+    not_drawn: Sequence[str]
+
+    @classmethod
+    def of(cls, name: str, plots: Sequence[Plot], drawn: Sequence[str]) -> "Chart":
+        """Make pictures of the first plots, with the SVGs that were drawn of them, and a sentence of the others."""
+        pictures = [
+            Picture.of(f"{name}-{number}", plot, svg)
+            for number, (plot, svg) in enumerate(zip(plots, drawn, strict=False), 1)
+        ]
+        more = [plot.place for plot in plots[len(drawn) :]]
+        return cls(pictures, [f"Not drawn: {listed(more)}."] if more else [])
+
+    def _repr_html_(self) -> str:
+        """Show the pictures in a notebook, with their headings and in the colours of the page on paper."""
+        return "\n".join(picture.document() for picture in self.pictures)
+
+
+def write_charts(charts: Iterable[Chart], note: str, folder: Path) -> None:
+    """Have `folder` hold the pictures of the charts as SVG files, and none of earlier ones. A `note` ends what each of
+    them says. Raises RecordError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {folder / f"{picture.name}.svg": picture for chart in charts for picture in chart.pictures}
+    for path, picture in pictures.items():
+        write_text(path, picture.document(note))
+    for path in set(folder.glob("*.svg")) - set(pictures):
+        path.unlink()
+
+
+def heading_of(file: Path) -> str:
+    """Read the heading above the picture in a file of `write_charts`."""
+    lines = ElementTree.parse(file).getroot().findall(f"{_SVG}text")
+    heading = " ".join(line.text or "" for line in lines if line.get("font-weight") == "bold")
+    return heading.replace("\u00a0", " ")
