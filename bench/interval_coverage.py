@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpscale.formulas import statistics
-from dpscale.formulas.figure import Figure, OnServer
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import estimate_of_blocks, interval_of_two
 
 STUDIES = 2000

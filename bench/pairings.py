@@ -8,23 +8,22 @@ one GPU at the batch. Shown is the standard deviation of ln S over servers, pool
 of freedom. The configurations of a study ran on the same servers, so these are fewer than they seem.
 """
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dpscale.analyse.timing.environments import places
 from dpscale.analyse.timing.servers import servers_of
+from dpscale.records.files import read_record
+from dpscale.records.kinds import TimingRecord
 
 SCOPE = "compute"
 VERSION = 2  # the first whose jobs have a baseline of their own
 # Below it the host decides how long a step of ResNet-18 takes.
 HOST_LIMITED_BELOW = 512
-
-Record = dict[str, Any]
 
 
 class Job(NamedTuple):
@@ -69,30 +68,30 @@ def servers_in(jobs: list[Job], study: str) -> set[int]:
 
 def jobs_in(cells: Path) -> Iterator[Job]:
     """The jobs of a study, of the version with a baseline in each."""
-    records: list[Record] = [json.loads(path.read_text()) for path in sorted(cells.rglob("run-*.json"))]
-    current = [one for one in records if one["measurement_version"] == VERSION and SCOPE in one["scopes"]]
+    records = [read_record(TimingRecord, path) for path in sorted(cells.rglob("run-*.json"))]
+    current = [one for one in records if one.measurement_version == VERSION and SCOPE in one.scopes]
     server = servers_of(current)
     for record in current:
-        cell = record["cell"]
-        parallel = math.log(median(record["scopes"][SCOPE]["epoch_s"]))
+        cell = record.cell
+        parallel = math.log(median(record.scopes[SCOPE].epoch_s))
         yield Job(
             cells.parent.name,
-            cell["strategy"],
-            cell["gpus"],
-            cell["batch_per_gpu"],
+            cell.strategy,
+            cell.gpus,
+            cell.batch_per_gpu,
             server[places(record)[0]],
-            cell["run"],
-            parallel if cell["gpus"] == 1 else alone_of(record),
+            cell.run,
+            parallel if cell.gpus == 1 else alone_of(record),
             parallel,
         )
 
 
-def alone_of(record: Record) -> float | None:
+def alone_of(record: TimingRecord) -> float | None:
     """The logarithm of one GPU's epoch in a parallel job at its own batch: the mean of those before and after."""
-    for baseline in record.get("alone") or ():
-        if baseline["batch_per_gpu"] == record["cell"]["batch_per_gpu"] and SCOPE in baseline["scopes"]:
-            halves = baseline["scopes"][SCOPE]
-            return fmean(math.log(median(halves[half]["epoch_s"])) for half in ("before", "after"))
+    for baseline in record.alone or ():
+        if baseline.batch_per_gpu == record.cell.batch_per_gpu and SCOPE in baseline.scopes:
+            halves = baseline.scopes[SCOPE]
+            return fmean(math.log(median(half.epoch_s)) for half in (halves.before, halves.after))
     return None
 
 

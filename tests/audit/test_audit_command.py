@@ -11,7 +11,7 @@ import pytest
 
 from command_line import dpscale
 from dpscale.audit.page import render
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from published_factory import written
 
 # Whole studies, again and again.
@@ -26,7 +26,7 @@ def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> Non
     done = dpscale("audit", *files, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.stem for path in tmp_path.iterdir()} == {path.stem for path in files}
-    assert all(read_record("audit", path)["id"] == path.stem for path in tmp_path.iterdir())
+    assert all(read_json("audit", path)["id"] == path.stem for path in tmp_path.iterdir())
     assert "  Batch 32, 2 GPUs: speedup 1.40; your times give 0.700. " in done.stdout
     assert "  speedup              explained           6 of 6 cells  N * T(1,b) / T(N,b)\n" in done.stdout
     assert "  wrong: N*T(1,b)/T(N,b) reported as speedup (6)\n" in done.stdout
@@ -88,7 +88,7 @@ def test_pages_are_written(root: Path, tmp_path: Path) -> None:
     done = dpscale("audit", *studies, "--page", tmp_path / "pages", "--out", tmp_path / "records")
     assert done.returncode == 0, done.stderr
     pages = {path.name: path.read_text() for path in (tmp_path / "pages").iterdir()}
-    records = {path.stem: read_record("audit", path) for path in (tmp_path / "records").iterdir()}
+    records = {path.stem: read_json("audit", path) for path in (tmp_path / "records").iterdir()}
     assert pages == {f"{name}.html": render([record]) for name, record in records.items()}
     assert f"page: {tmp_path / 'pages/study-e.html'}\n" in done.stdout
 

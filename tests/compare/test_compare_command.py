@@ -13,8 +13,8 @@ from command_line import dpscale
 from dpscale.plan.study import NETWORK_FACTS, Study
 from dpscale.records.files import write_record
 from h200_study import VALUES
-from record_factory import write
-from two_studies import Change, changed, slower
+from record_factory import network_facts, write
+from two_studies import Change, changed_records, slower
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -26,13 +26,11 @@ def measured(folder: Path, name: str, change: Change | None = None, results: str
     """A study file in `folder`, and its records in `results`, by default where the project has them."""
     wanted = {**VALUES, "study": name, **values}
     study = Study(wanted)
-    found = changed(study, change)
-    for cell, record in found.records.items():
+    for cell, record in changed_records(study, change).items():
         # Measured for this study: no record is the same file as in another one.
         record["provenance"]["job_id"] = results or name
         write(folder / (results or study.results), cell, record)
-    assert found.network
-    write_record("network", folder / (results or study.results) / NETWORK_FACTS, found.network)
+    write_record("network", folder / (results or study.results) / NETWORK_FACTS, network_facts(study.settings))
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(wanted))
 
 

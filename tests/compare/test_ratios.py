@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpscale.compare.ratios import Epochs, Group, ratio_of, ratio_over_batches, ratios_of_group
-from dpscale.formulas.figure import OnServer
+from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import estimate_of_blocks, ratio_of_blocks
 from two_studies import compared, slower
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from blocks import apart, together
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import OnServer, ratio
+from dpscale.formulas.figure import ratio
+from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import (
     derive_in_blocks,
     estimate_of_blocks,

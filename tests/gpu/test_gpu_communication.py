@@ -11,9 +11,11 @@ from command_line import run_apart
 from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.communication.isolated import isolated_step_s
-from dpscale.formulas.figure import OnServer
+from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import Configuration
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
+from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
+from record_factory import typed
 
 pytestmark = pytest.mark.gpu(2)
 
@@ -38,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def collectives(folder: Path, gpus: int) -> dict[str, Any]:
     out = folder / "collectives.json"
     run_apart("collectives", "--gpus", gpus, "--network-facts", folder / "network.json", "--out", out)
-    return read_record("collectives", out)
+    return read_json("collectives", out)
 
 
 def take_apart(folder: Path, strategy: str, gpus: int, batch: int, *more: str) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def take_apart(folder: Path, strategy: str, gpus: int, batch: int, *more: str) -
     source = ["--dataset-source", "synthetic", "--epoch-images", IMAGES, "--dataset", folder / "dataset"]
     cell = ["--strategy", strategy, "--gpus", gpus, "--batch-per-gpu", batch]
     run_apart("communication", *cell, *source, *more, "--out", out)
-    return read_record("communication", out)
+    return read_json("communication", out)
 
 
 def test_every_pair_of_gpus_is_copied_between(collectives: dict[str, Any], gpus: int) -> None:
@@ -70,9 +72,9 @@ def test_a_profiled_step_is_accounted_for(
             assert 0 < device["exposed_s"] <= device["communication_s"] * (1 + 1e-9)
             assert device["phases"]["step"]["compute_s"] > 0
     place = {"environment": "A", "block": OnServer("run 1", 0)}
-    found = from_steps([{**record, **place}])
+    found = from_steps([typed(CommunicationRecord, {**record, **place})])
     facts = json.loads((folder / "network.json").read_text())
-    timed = list(collectives_rows({(gpus, "A"): [{**collectives, **place}]}, facts))
+    timed = list(collectives_rows({(gpus, "A"): [typed(CollectivesRecord, {**collectives, **place})]}, facts))
     isolated = isolated_step_s(Configuration(strategy, gpus, batch), facts, timed)
     assert isolated.is_known
     print(strategy, batch, found, f"E5 {isolated.value * 1e3:.3f} ms")

@@ -14,7 +14,7 @@ import torch
 from command_line import dpscale, run_apart
 from dpscale.measure.fit import search as fit
 from dpscale.measure.fit.search import MULTIPLE, find_largest_batch
-from dpscale.records.files import read_record, write_record
+from dpscale.records.files import read_json, write_record
 from dpscale.schemas.settings import FitSettings
 from workers_here import WorkerHere, single_workers_here
 
@@ -86,5 +86,5 @@ def test_a_cell_at_the_found_batch_fits_in_the_same_memory(tmp_path: Path, monke
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert done.returncode == 0, done.stderr
-    cell = read_record("timing", tmp_path / "cell.json")
+    cell = read_json("timing", tmp_path / "cell.json")
     assert (cell["status"], cell["cell"]["batch_per_gpu"]) == ("ok", record["largest"])

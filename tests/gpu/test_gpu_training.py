@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from command_line import run_apart
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 
 pytestmark = pytest.mark.gpu
 
@@ -30,7 +30,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(dataset: Path, out: Path, strategy: str, gpus: int, batch: int, more: str = "") -> dict[str, Any]:
     arm = f"train --arm a --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} {more}".split()
     run_apart(*arm, *SOURCE, "--dataset", dataset, "--out", out)
-    return read_record("training", out)
+    return read_json("training", out)
 
 
 @pytest.mark.gpu(2)
@@ -95,7 +95,7 @@ def test_an_epoch_is_at_least_as_fast_as_with_the_loader_in_the_clock(
     trained = train(dataset, tmp_path / "trained.json", strategy, gpus, batch, "--epochs 4")
     cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --scopes end_to_end --timed-epochs 3"
     run_apart(*cell.split(), *SOURCE, "--dataset", dataset, "--out", tmp_path / "timed.json")
-    timed_s = median(read_record("timing", tmp_path / "timed.json")["scopes"]["end_to_end"]["epoch_s"])
+    timed_s = median(read_json("timing", tmp_path / "timed.json")["scopes"]["end_to_end"]["epoch_s"])
     trained_s = median(epoch["epoch_s"] for epoch in trained["epochs"][1:])
     print(f"{strategy} {gpus} GPUs batch {batch}: trained {trained_s:.3f} s, end_to_end {timed_s:.3f} s")
     assert trained_s <= timed_s

@@ -5,12 +5,12 @@ from functools import cache
 from typing import Any
 
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
-from record_factory import collectives_record, communication_record, network_facts, timing_record
+from record_factory import collected_of, collectives_record, communication_record, network_facts, timing_record
 
 IMAGES = 50_000
 # Compute epoch seconds by (strategy, GPUs, batch per GPU).
@@ -56,8 +56,13 @@ def run_factor(run: int, is_parallel: bool) -> float:
 
 
 def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Collected:
+    """The study with all records of `written`."""
+    return collected_of(written(wanted, latency_s, gb_s), network_facts(wanted.settings))
+
+
+def written(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> dict[AnyCell, dict[str, Any]]:
     """All records of the study; collectives take as long as `latency_s` and `gb_s` say."""
-    records: dict[Any, dict[str, Any]] = {}
+    records: dict[AnyCell, dict[str, Any]] = {}
     for cell in plan(wanted).all_cells:
         assert isinstance(cell, CommunicationCell | CollectivesCell | TimingCell), cell
         factor = run_factor(cell.run, cell.gpus > 1)
@@ -76,7 +81,7 @@ def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Co
         else:
             epochs = [EPOCH_S[place] * factor * inside for inside in (0.998, 1.0, 1.002)]
             records[cell] = timing_record(cell, wanted.settings, epochs)
-    return Collected(records, {}, {}, network_facts(wanted.settings))
+    return records
 
 
 @cache

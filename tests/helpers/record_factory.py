@@ -1,8 +1,11 @@
 """Records as cells write them, with the figures that a test is about."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from dpscale.measure.launch.cells import messages
 from dpscale.plan.cells import (
@@ -15,10 +18,15 @@ from dpscale.plan.cells import (
     TrainingCell,
     VariantCell,
 )
-from dpscale.records.files import write_record
+from dpscale.records.collect import Collected
+from dpscale.records.files import decoded, write_record
+from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import BASELINE, STRATEGIES
+from dpscale.strategies.strategy import Facts
+
+R = TypeVar("R", bound=Record)
 
 PARAMETERS = 11_173_962
 SENSOR = {
@@ -360,3 +368,20 @@ def write(results: Path, cell: AnyCell, record: dict[str, Any]) -> Path:
     path = results / cell.path
     write_record(cell.kind, path, record)
     return path
+
+
+def typed(kind: type[R], record: dict[str, Any]) -> R:
+    """The record as analysis has it, in an environment and a block where `record` names them."""
+    placed = {name: record[name] for name in ("environment", "block") if name in record}
+    written = {name: value for name, value in record.items() if name not in placed}
+    return replace(decoded(kind, json.dumps(written).encode()), **placed)
+
+
+def typed_records(records: Mapping[AnyCell, dict[str, Any]]) -> dict[AnyCell, Record]:
+    """The records of cells of any kind, as analysis has them."""
+    return {cell: typed(RECORDS[cell.kind], record) for cell, record in records.items()}
+
+
+def collected_of(records: Mapping[AnyCell, dict[str, Any]], network: Facts | None = None) -> Collected:
+    """A study with these records, and with nothing that failed."""
+    return Collected(typed_records(records), {}, {}, network)

@@ -15,7 +15,7 @@ from dpscale.measure.launch.job import Run, Samples, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study
-from dpscale.records.files import Record
+from dpscale.records.files import JsonRecord
 from signals import signals_as_they_were
 
 HELPERS = str(Path(__file__).parent)
@@ -26,7 +26,9 @@ SETTINGS = Study(
 IMAGES = {"source": "synthetic", "synthetic": True, "images": 64, "sha256": "0" * 64}
 
 
-def measure_stub(out: Path, behaviour: str = "finish", timeout_s: float = 60, end_with_parent: bool = False) -> Record:
+def measure_stub(
+    out: Path, behaviour: str = "finish", timeout_s: float = 60, end_with_parent: bool = False
+) -> JsonRecord:
     """The cell's record. Raises what `measure` raises."""
     with signals_as_they_were(), helpers_for_workers():
         return _measure(CELL, behaviour, Run(timeout_s, end_with_parent, out))
@@ -43,12 +45,12 @@ def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str
     return [sys.executable, __file__, str(out), behaviour, "60", "--node", node]
 
 
-def measure_on_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int) -> Record:
+def measure_on_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int) -> JsonRecord:
     cell = TimingCell(Configuration("ddp", 2 * place.nodes, batch_per_gpu, place.nodes), 1)
     return _measure(cell, behaviour, Run(60, False, out, place))
 
 
-def _measure(cell: TimingCell, behaviour: str, run: Run) -> Record:
+def _measure(cell: TimingCell, behaviour: str, run: Run) -> JsonRecord:
     configuration = list(cell.configuration.coordinates.values())
     job: dict[str, Any] = {"configuration": configuration, "seed": 1, "behaviour": behaviour}
     return measure("stub_worker", cell, SETTINGS, job, cell.gpus, cell.gpus, run, Samples(IMAGES))

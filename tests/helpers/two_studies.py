@@ -14,7 +14,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
-from record_factory import training_record
+from record_factory import collected_of, network_facts, training_record
 
 Change = Callable[[AnyCell, dict[str, Any]], None]
 
@@ -34,23 +34,29 @@ def small(**changes: Any) -> Study:
     return study(**{"communication": {"runs": 0}, "training": {}, "batch_per_gpu": [128, 512], **changes})
 
 
-def records(wanted: Study) -> Collected:
+def records(wanted: Study) -> dict[AnyCell, dict[str, Any]]:
     """Every record of the study: times, communication and collectives on 4 H200, and both arms."""
     without_arms = Study({**wanted.values, "training": {}})
-    found = h200_study.collected(without_arms)
+    found = h200_study.written(without_arms)
     for cell in plan(wanted).training:
         last = ACCURACIES[cell.arm][cell.seed - 1]
-        found.records[cell] = training_record(cell, [last - 0.1, last])
+        found[cell] = training_record(cell, [last - 0.1, last])
     return found
 
 
-def changed(wanted: Study, change: Change | None) -> Collected:
+def changed_records(wanted: Study, change: Change | None) -> dict[AnyCell, dict[str, Any]]:
     """Its records, of which `change` was called with each; it may change them."""
-    collected: Collected = pickle.loads(pickle.dumps(records(wanted)))  # a deep copy, in a fifth of the time
-    for cell, record in collected.records.items():
+    # A deep copy, in a fifth of the time.
+    copied: dict[AnyCell, dict[str, Any]] = pickle.loads(pickle.dumps(records(wanted)))
+    for cell, record in copied.items():
         if change:
             change(cell, record)
-    return collected
+    return copied
+
+
+def changed(wanted: Study, change: Change | None) -> Collected:
+    """The study with `changed_records`."""
+    return collected_of(changed_records(wanted, change), network_facts(wanted.settings))
 
 
 def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> ComparedStudy:
@@ -63,7 +69,7 @@ def side(name: str = "one", change: Change | None = None, of: Study | None = Non
 @cache
 def _unchanged_tables() -> Tables:
     """Of the study as it is, which most tests compare with: nothing changes them."""
-    return build_tables(study(), records(study()))
+    return build_tables(study(), changed(study(), None))
 
 
 def compared(change: Change | None = None, of: Study | None = None) -> ComparedStudies:

@@ -11,8 +11,10 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.plan.workload_file import checksum, of_its_file
 from dpscale.records.collect import differences
+from dpscale.records.kinds import RECORDS
 from dpscale.scheduler import cluster
 from dpscale.schemas.settings import NetworkSettings
+from record_factory import any_record, typed
 
 # Running it would fail.
 TEXT = "raise SystemExit('a plan runs no file')\n"
@@ -43,8 +45,7 @@ def test_a_changed_file_is_a_changed_setting_of_every_cell(file: Path) -> None:
     after = study(file)
     assert before.settings != after.settings
     for cell in plan(before).all_cells:
-        settings = cell.settings_under(before.settings).to_json()
-        record = {"cell": cell.coordinates, "measurement_version": -1, "settings": settings}
+        record = typed(RECORDS[cell.kind], any_record(cell, before.settings, [1.0]))
         assert any("workload_sha256" in reason for reason in differences(record, cell, after.settings))
 
 

@@ -12,8 +12,9 @@ from dpscale.plan.study import Study
 from dpscale.present.findings.cautions import other_cautions
 from dpscale.present.text.words import Terms
 from dpscale.records.collect import collect, differences
+from dpscale.records.kinds import TimingRecord
 from dpscale.records.outdated import find_outdated
-from record_factory import older_timing_record, timing_record, write
+from record_factory import older_timing_record, timing_record, typed, write
 
 VALUES = {
     "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32], "scopes": ["compute"],
@@ -41,13 +42,13 @@ def test_a_setting_that_a_record_does_not_name_has_its_default(name: str, tmp_pa
 
 def test_another_value_of_a_setting_that_a_record_does_not_name_is_another_measurement() -> None:
     other = Study({**VALUES, "precision": "bfloat16"})
-    assert differences(record(without="precision"), CELL, other.settings) == [
+    assert differences(typed(TimingRecord, record(without="precision")), CELL, other.settings) == [
         "precision is float32, the study says bfloat16"
     ]
 
 
 def test_a_setting_that_is_not_known_may_have_changed_the_number() -> None:
-    assert differences(record(turbo=True), CELL, STUDY.settings) == [
+    assert differences(typed(TimingRecord, record(turbo=True)), CELL, STUDY.settings) == [
         "turbo is a setting that this dpscale does not know"
     ]
 
@@ -72,9 +73,9 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
 
 def test_an_older_measurement_may_have_had_other_settings() -> None:
     older = {"measurement_version": 1}
-    assert differences({**record(turbo=True), **older}, CELL, STUDY.settings, older_too=True) == []
+    assert differences(typed(TimingRecord, {**record(turbo=True), **older}), CELL, STUDY.settings, older_too=True) == []
     assert "precision is bfloat16, the study says float32" in differences(
-        {**record(precision="bfloat16"), **older}, CELL, STUDY.settings, older_too=True
+        typed(TimingRecord, {**record(precision="bfloat16"), **older}), CELL, STUDY.settings, older_too=True
     )
 
 

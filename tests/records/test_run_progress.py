@@ -13,8 +13,9 @@ from command_line import must
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.records.kinds import RECORDS, TimingRecord, TrainingRecord
 from dpscale.records.progress import Progress, outcome
-from record_factory import any_record, training_record, write
+from record_factory import any_record, training_record, typed, write
 
 VALUES: dict[str, Any] = {
     "study": "s", "strategies": ["single", "ddp"], "gpus": [1, 2], "batch_per_gpu": [32, 128], "runs": 1,
@@ -110,12 +111,14 @@ def test_it_is_over_when_no_cell_runs_or_waits(tmp_path: Path) -> None:
 def test_what_cells_gave() -> None:
     both = Study({**VALUES, "communication": {"runs": 1}})
     cells = {cell.kind: cell for cell in plan(both).all_cells}
-    assert outcome(record_of(ONE, oom=True)) == "out of memory"
+    assert outcome(typed(TimingRecord, record_of(ONE, oom=True))) == "out of memory"
     assert isinstance(TRAINED, TrainingCell)
-    assert outcome(training_record(TRAINED, [0.5, 0.71])) == "2 s per epoch, test accuracy 0.7100"
-    assert outcome(training_record(TRAINED, [0.5], diverged=True)) == "2 s per epoch, diverged"
+    assert (
+        outcome(typed(TrainingRecord, training_record(TRAINED, [0.5, 0.71]))) == "2 s per epoch, test accuracy 0.7100"
+    )
+    assert outcome(typed(TrainingRecord, training_record(TRAINED, [0.5], diverged=True))) == "2 s per epoch, diverged"
     for kind in ("collectives", "communication"):
-        assert outcome(any_record(cells[kind], both.settings, None)) == "took 60 s"
+        assert outcome(typed(RECORDS[kind], any_record(cells[kind], both.settings, None))) == "took 60 s"
 
 
 def test_the_command_follows_a_run_to_its_end(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import yaml
 from clone import Clone
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.timing.points import HEADLINE_STEPS
-from dpscale.formulas.figure import OnServer
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
+from dpscale.records.kinds import CommunicationRecord
+from record_factory import typed
 
 Record = dict[str, Any]
 
@@ -93,13 +94,13 @@ def test_an_epoch_of_the_laptop_study_is_long_enough_for_the_verdict(root: Path)
 
 @pytest.fixture
 def facts(results: Path) -> Record:
-    return read_record("network", results / "network.json")
+    return read_json("network", results / "network.json")
 
 
 @pytest.fixture
 def steps(results: Path) -> list[Record]:
     """Every record of communication: ddp on 2 workers."""
-    return [read_record("communication", path) for path in sorted(results.glob("communication/**/run-*.json"))]
+    return [read_json("communication", path) for path in sorted(results.glob("communication/**/run-*.json"))]
 
 
 def test_steps_take_turns_with_and_without_communication(steps: list[Record]) -> None:
@@ -119,7 +120,7 @@ def test_steps_take_turns_with_and_without_communication(steps: list[Record]) ->
             # The median step by one clock, the mean step by the other.
             for median_s, mean_s in zip(blocks["step_s"], blocks["block_step_s"], strict=True):
                 assert 0.3 * mean_s < median_s < 1.5 * mean_s
-        found = from_steps([{**record, "block": OnServer("run 1", 0)}]).flat()
+        found = from_steps([typed(CommunicationRecord, record)]).flat()
         assert {name for name, value in found.items() if value is not None} == {
             "training_step_s", "ablation_step_s", "no_sync_step_s", "logger_exposed_step_s", "rests_on",
         }  # fmt: skip
@@ -133,7 +134,7 @@ def test_ddps_logger_reduces_the_buckets_that_the_facts_predict(steps: list[Reco
 
 
 def test_collectives_are_timed_at_every_size_of_the_series(results: Path) -> None:
-    record = read_record("collectives", results / "collectives/gpus-2/run-1.json")
+    record = read_json("collectives", results / "collectives/gpus-2/run-1.json")
     series = {4 * 2**10 * 4**power for power in range(5)}
     for operation in ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"):
         assert series <= {row["bytes"] for row in record["collectives"] if row["operation"] == operation}

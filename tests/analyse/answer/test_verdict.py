@@ -16,8 +16,8 @@ from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import Study
-from dpscale.records.files import Record
-from record_factory import timing_record
+from dpscale.records.files import JsonRecord
+from record_factory import timing_record, typed_records
 
 
 def machines(*values: float) -> Figure:
@@ -88,12 +88,12 @@ def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
         VariantCell(ddp, 1, "as-study", study.variants["as-study"].settings): 8,
         VariantCell(ddp, 1, "own", study.variants["own"].settings): 50,
     }  # fmt: skip
-    records: dict[AnyCell, Record] = {
+    records: dict[AnyCell, JsonRecord] = {
         cell: {**timing_record(cell, study.settings, [1.0]), "started_at": "2026-01-01T00:00:00+00:00",
                "finished_at": f"2026-01-01T00:{number:02}:00+00:00"}
         for cell, number in minutes.items()
     }  # fmt: skip
-    asked = Asked.of(study, records)
+    asked = Asked.of(study, typed_records(records))
     assert asked.run_s == 60 * (2 + 4 + 8), "a variant with a number of its own is not measured again"
     assert asked.command(5) == "make report CONFIG=config/mine.yaml RUNS=5"
     assert (asked.batch_per_gpu, asked.worth_from) == (32, 0.7)

@@ -12,8 +12,8 @@ from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
-from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
-from record_factory import network_facts
+from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s, written
+from record_factory import collected_of, network_facts
 from rows import one
 
 STUDY = h200_study.study()
@@ -103,11 +103,11 @@ def flat(rows: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def test_a_profiler_that_changes_the_step_gives_no_bandwidth() -> None:
-    found = collected(STUDY)
-    for cell, record in found.records.items():
+    found = written(STUDY)
+    for cell, record in found.items():
         if isinstance(cell, CommunicationCell) and cell.configuration == Configuration("ddp", 4, 512):
             for block in record["profile"]["blocks"]:
                 block["step_s"] = 1.06 * max(record["steps"]["variants"]["training"]["step_s"])
-    changed = build_tables(STUDY, found)
+    changed = build_tables(STUDY, collected_of(found, network_facts(STUDY.settings)))
     assert one(changed.communication, **DDP_4).profiler == "distorts"
     assert not one(changed.bandwidth, **DDP_4).profiler_bandwidth_gb_s.is_known

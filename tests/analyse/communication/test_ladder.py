@@ -11,12 +11,14 @@ from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.communication.isolated import message_s
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
+from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
-from record_factory import collectives_record, communication_record
+from record_factory import collectives_record, communication_record, typed
 
 SETTINGS = TimingSettings()
 RUNGS = {
@@ -48,7 +50,7 @@ def version_1(strategy: str = "ddp") -> dict[str, Any]:
 
 def ladder(*records: dict[str, Any], alone_s: Figure = UNKNOWN) -> list[LadderRow]:
     configuration = Configuration(records[0]["cell"]["strategy"], 2, 64)
-    return list(ladder_rows(configuration, "A", records, alone_s))
+    return list(ladder_rows(configuration, "A", [typed(CommunicationRecord, record) for record in records], alone_s))
 
 
 @pytest.mark.parametrize("alone_s", [UNKNOWN, Figure(0.3)], ids=["its own scale", "that of the timing cells"])
@@ -92,7 +94,7 @@ def test_records_without_a_whole_ladder_have_none() -> None:
     whole_step_alone = record()
     whole_step_alone["steps"]["variants"] = {"training": whole_step_alone["steps"]["variants"]["training"]}
     for incomplete in (version_1(), version_1("dp"), too_large, whole_step_alone):
-        assert rungs_of(incomplete) == ()
+        assert rungs_of(typed(CommunicationRecord, incomplete)) == ()
         assert ladder(incomplete) == []
     assert len(ladder(too_large, record())) == len(RUNGS["ddp"])
 
@@ -102,14 +104,14 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
     found = record()
     variants = found["steps"]["variants"]
     variants["allreduce_hook"]["step_s"] = [seconds + 0.003 for seconds in variants["allreduce_hook"]["step_s"]]
-    assert from_steps([found]).ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
-    assert from_steps([version_1()]).ablation_step_s.value == pytest.approx(EXPOSED_S)
+    assert from_steps([typed(CommunicationRecord, found)]).ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
+    assert from_steps([typed(CommunicationRecord, version_1())]).ablation_step_s.value == pytest.approx(EXPOSED_S)
 
 
 def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> None:
     cell = CollectivesCell(2, 1)
     swept = {**collectives_record(cell, SETTINGS, 1e-5, 250.0), "environment": "A", "block": OnServer("run 1", 1)}
-    timed = list(collectives_rows({(2, "A"): [swept]}, None))
+    timed = list(collectives_rows({(2, "A"): [typed(CollectivesRecord, swept)]}, None))
     known = {row.message_bytes: row.time_s for row in timed if row.operation == "broadcast"}
     assert 100_000 not in known
     assert message_s(("broadcast", 100_000), timed).value == pytest.approx(1e-5 + 100_000 / 250e9)
@@ -128,7 +130,10 @@ def test_the_slowest_rank_of_steps_in_which_none_waits_is_named(clock: str) -> N
                 "rank_step_s": [[0.1, 0.1]] * 3,
                 clock: [[0.1, 0.2 + place / 1e3] for place in range(3)],
             }
-    records[1]["nodes"] = [{"hardware": {"host": host}} for host in ("gn1", "gn2")]
+    records[1]["nodes"] = [
+        {"hardware": {**records[1]["hardware"], "host": host}, "software": records[1]["software"], "environment": {}}
+        for host in ("gn1", "gn2")
+    ]
     (row,) = [row for row in ladder(*records) if row.slowest]
     assert (row.rung, row.slowest) == ("together", "rank 1; rank 1 on gn2")
     assert row.uneven_s.value == pytest.approx(0.101)
@@ -137,8 +142,8 @@ def test_the_slowest_rank_of_steps_in_which_none_waits_is_named(clock: str) -> N
 
 def test_no_recorded_device_is_slow_and_each_would_be_at_half_its_speed(root: Path) -> None:
     for path in sorted(root.glob("results/recorded*/communication/ddp/**/*.json")):
-        of_run = {**read_record("communication", path), "block": OnServer("run 1", 1)}
-        if not rungs_of(of_run):
+        of_run = {**read_json("communication", path), "block": OnServer("run 1", 1)}
+        if not rungs_of(typed(CommunicationRecord, of_run)):
             continue
         assert not SLOW_DEVICE.of(ladder(of_run)).holding, path
         for rung in ("together", "no_sync"):

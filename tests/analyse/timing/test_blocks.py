@@ -11,10 +11,9 @@ from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
-from record_factory import Around, network_facts, older_timing_record, on_gpus, timing_record
+from record_factory import Around, collected_of, network_facts, older_timing_record, on_gpus, timing_record
 from rows import one, picked
 
 VALUES: dict[str, Any] = {
@@ -50,7 +49,7 @@ def measured(
 
 def tables_of(records: Records, study: Study = STUDY) -> Tables:
     every: dict[AnyCell, Any] = {cell: record for cell, record in records.items()}  # noqa: C416  a wider type of key
-    return build_tables(study, Collected(every, {}, {}, network_facts(study.settings)))
+    return build_tables(study, collected_of(every, network_facts(study.settings)))
 
 
 DDP = {"strategy": "ddp", "batch_per_gpu": 64}

@@ -8,7 +8,7 @@ import pytest
 from dpscale.analyse.timing.environments import environments_of
 from dpscale.plan.cells import AnyCell, CollectivesCell, Configuration, TimingCell
 from dpscale.plan.study import Study
-from record_factory import collectives_record, on_gpus, timing_record
+from record_factory import collectives_record, on_gpus, timing_record, typed_records
 
 STUDY = Study({"study": "s", "gpus": [1, 2, 4], "batch_per_gpu": [64], "scopes": ["compute"], "runs": 9})
 NVLINK = {"kind": "NVLink", "nvlink_links": 18, "nvlink_version": 6, "via_switch": True, "topology": None}
@@ -36,7 +36,7 @@ def timing(gpus: int, run: int, *links: dict[str, Any], change: Change | None = 
 
 
 def letters(*records: tuple[AnyCell, Record]) -> list[str]:
-    found = {cell: letter for letter, cells in environments_of(dict(records)).items() for cell in cells}
+    found = {cell: letter for letter, cells in environments_of(typed_records(dict(records))).items() for cell in cells}
     return [found[cell] for cell, _ in records]
 
 

@@ -10,10 +10,9 @@ from dpscale.formulas.statistics import UNEVEN
 from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
-from record_factory import network_facts, on_gpus, timing_record
+from record_factory import collected_of, network_facts, on_gpus, timing_record
 from rows import one, picked
 
 VALUES: dict[str, Any] = {
@@ -41,7 +40,7 @@ def tables_of(uneven: float | None = 2 * UNEVEN, even_batches: tuple[int, ...] =
             else:
                 scope["step_s_quartiles"] = [[lower, upper]] * 2
         records[cell] = on_gpus(record, *[f"GPU-{cell.run}-{gpu}" for gpu in range(cell.gpus)])
-    return build_tables(STUDY, Collected(records, {}, {}, network_facts(STUDY.settings)))
+    return build_tables(STUDY, collected_of(records, network_facts(STUDY.settings)))
 
 
 def spread(row: SpeedupRow) -> float:

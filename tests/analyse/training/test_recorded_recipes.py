@@ -11,7 +11,7 @@ import scipy  # its tests of means load when they are first used
 
 from dpscale.formulas.figure import Figure, multiplied
 from dpscale.plan.study import Study
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from dpscale.tables.training import TrainingSummaryRow
 from recorded import in_documents, recorded_tables
 
@@ -64,7 +64,7 @@ def test_tuned_is_compared_with_tuned(root: Path, summary: Mapping[str, Training
     difference = percents(summary["b2048-tuned"].test_accuracy_difference)
     last = {
         batch: [
-            100 * read_record("training", path)["epochs"][-1]["test_accuracy"]
+            100 * read_json("training", path)["epochs"][-1]["test_accuracy"]
             for path in sorted((root / f"results/recorded-h200-4/training/b{batch}-tuned").glob("seed-*.json"))
         ]
         for batch in BATCHES

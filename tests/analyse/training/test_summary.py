@@ -11,10 +11,9 @@ from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
 from dpscale.tables.training import TrainingSummaryRow
-from record_factory import training_record
+from record_factory import collected_of, training_record
 
 ARMS: dict[str, dict[str, Any]] = {
     "small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128},
@@ -52,7 +51,7 @@ def records(wanted: Study) -> Records:
 
 def tables_of(found: Records, wanted: Study | None = None) -> Tables:
     every: dict[AnyCell, dict[str, Any]] = dict(found.items())
-    return build_tables(wanted or study(), Collected(every, {}, {}))
+    return build_tables(wanted or study(), collected_of(every))
 
 
 @pytest.fixture(scope="module")

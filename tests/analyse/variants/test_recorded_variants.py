@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from dpscale.tables.variants import VariantsRow
 from recorded import in_documents, recorded_tables
 
@@ -54,7 +54,7 @@ def test_the_results_has_what_one_gpu_gives(root: Path, h200: Sequence[VariantsR
 def test_the_results_says_on_how_many_cores_the_steps_of_one_h200_ran(root: Path) -> None:
     def cores(folder: str) -> list[int]:
         records = (root / "results/recorded-h200-4").glob(f"{folder}/single/gpus-1/batch-32/run-*.json")
-        return sorted(read_record("timing", path)["hardware"]["cpu_cores"] for path in records)
+        return sorted(read_json("timing", path)["hardware"]["cpu_cores"] for path in records)
 
     assert cores("cells") == [16, 64, 64]
     assert "on three others, one with 16 cores and two with 64:" in " ".join(said_of(root).split())
@@ -81,7 +81,7 @@ def test_a_graph_makes_ddp_faster_on_three_machines(h100: Sequence[VariantsRow])
 
 
 def test_the_method_has_how_far_loading_on_the_device_is_from_none(root: Path, method: str) -> None:
-    scopes = read_record("timing", root / "results/recorded-end-to-end/h200.json")["scopes"]
+    scopes = read_json("timing", root / "results/recorded-end-to-end/h200.json")["scopes"]
     compute_s, end_to_end_s = (median(scopes[scope]["epoch_s"]) for scope in ("compute", "end_to_end"))
     assert end_to_end_s < 1.05 * compute_s
     said = " ".join(method.split())
@@ -89,7 +89,7 @@ def test_the_method_has_how_far_loading_on_the_device_is_from_none(root: Path, m
     assert told in said
     assert f"of {len(scopes['compute']['epoch_s'])} epochs each" in said
     single_epochs = [
-        read_record("timing", path)["scopes"]
+        read_json("timing", path)["scopes"]
         for path in (root / "results/recorded-h200-4/variants/on-device/single/gpus-1/batch-2048").glob("run-*.json")
     ]
     longer = [of["end_to_end"]["epoch_s"][0] / of["compute"]["epoch_s"][0] - 1 for of in single_epochs]

@@ -13,7 +13,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.tables.variants import OneGpuRow, VariantsRow
-from record_factory import network_facts, on_chip, on_gpus, timing_record
+from record_factory import collected_of, network_facts, on_chip, on_gpus, timing_record
 
 STUDY = Study(
     {
@@ -50,8 +50,13 @@ def epoch_s(cell: StepCell) -> float:
 
 
 def measured(study: Study = STUDY, without: str = "", runs: int = 3, **times: float) -> Collected:
+    """The study with the records of `written`."""
+    return collected_of(written(study, without, runs, **times))
+
+
+def written(study: Study = STUDY, without: str = "", runs: int = 3, **times: float) -> dict[AnyCell, dict[str, Any]]:
     """Every cell's record: a run is a server. `times` are other epoch seconds of one GPU."""
-    records: dict[AnyCell, Any] = {}
+    records: dict[AnyCell, dict[str, Any]] = {}
     for cell in (*plan(study).timing, *plan(study).variants):
         assert isinstance(cell, StepCell)
         name = name_of(cell)
@@ -62,7 +67,7 @@ def measured(study: Study = STUDY, without: str = "", runs: int = 3, **times: fl
         record = timing_record(cell, settings, [seconds])  # type: ignore[arg-type]
         record = on_gpus(record, *(f"GPU-{cell.run}-{number}" for number in range(cell.gpus)))
         records[cell] = {**record, "preparation_s": PREPARATION_S if name == "graph" else None}
-    return Collected(records, {}, {})
+    return records
 
 
 Place = tuple[str, int, int]  # variant, GPUs, batch per GPU
@@ -170,12 +175,12 @@ FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7e6}
 def test_mfu_and_limits_are_by_the_rates_of_every_runs_own_gpu() -> None:
     """Servers are as different in their rates as in their times: shares of the limit have no spread from them."""
     records: dict[AnyCell, Any] = {}
-    for cell, record in measured().records.items():
+    for cell, record in written().items():
         assert isinstance(cell, StepCell)
         rate = 1 / OF_SERVER[cell.run]
         product = 8e14 if name_of(cell) == "half" else 4e14
         records[cell] = on_chip(record, product * rate, 4e12 * rate)
-    table = variants(Collected(records, {}, {}, FACTS))
+    table = variants(collected_of(records, FACTS))
     half = table["half", 1, 128]
     for row, element_bytes in ((half, 2), (table["base", 1, 128], 4)):
         images_per_s = row.images_per_s.value

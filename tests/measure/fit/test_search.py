@@ -12,7 +12,7 @@ from command_line import dpscale
 from dpscale.errors import MeasurementError
 from dpscale.measure.fit import search as fit
 from dpscale.measure.fit.search import TRIES, Try, largest_of, rounded, search
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from record_factory import where_and_when
 
 GB = 1e9
@@ -98,7 +98,7 @@ class MadeUpWorkers(AbstractContextManager["MadeUpWorkers"]):
 def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = command(tmp_path, monkeypatch, 1)
     assert done.returncode == 0, done.stderr
-    record = read_record("fit", tmp_path / "fit.json")
+    record = read_json("fit", tmp_path / "fit.json")
     assert (record["largest"], record["too_large"], record["enough"]) == (8192, 16384, 512)
     assert "8,192       42.47" in done.stdout and "too large" in done.stdout
     assert "largest that fits: 8,192; 16,384 does not fit" in done.stdout

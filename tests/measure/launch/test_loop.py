@@ -13,7 +13,7 @@ import warm
 from command_line import dpscale
 from dpscale.measure.launch.loop import configuration_of, loop_command
 from dpscale.measure.workload.from_file import load_workload
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from warm_workers import warm_workers
 from workload_file import HALF_USED, SAMPLES, written
 
@@ -88,7 +88,7 @@ def test_a_workload_is_answered_as_any_script(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "\ndpscale diagnose --workload " in done.stdout
     assert "A step takes" in done.stdout
-    record = read_record("script", tmp_path / "r.json")
+    record = read_json("script", tmp_path / "r.json")
     (process,) = record["runs"][0]["processes"]
     assert (process["strategy"], process["batch"], process["status"]) == ("single", 1, "measured")
     assert list(private.iterdir()) == []

@@ -26,7 +26,7 @@ from dpscale.measure.launch.nodes import (
     port_of_job,
 )
 from dpscale.measure.watch import nvml
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
 from stub_cell import start_node
@@ -80,7 +80,7 @@ def words_of(process: subprocess.Popen[str]) -> str:
 def test_node_0_writes_one_record_with_every_node(started: Started, tmp_path: Path) -> None:
     errors = "".join(process.communicate(timeout=40)[1] for process in started)
     assert [process.returncode for process in started] == [0, 0], errors
-    record = read_record("timing", tmp_path / "r.json")
+    record = read_json("timing", tmp_path / "r.json")
     assert record["cell"] == {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 16, "nodes": 2, "run": 1}
     assert [sorted(node) for node in record["nodes"]] == [["environment", "hardware", "software"]] * 2
     assert record["nodes_differ"] == []
@@ -92,7 +92,7 @@ def test_node_0_writes_one_record_with_every_node(started: Started, tmp_path: Pa
 def test_out_of_memory_on_another_node_is_the_outcome(started: Started, tmp_path: Path) -> None:
     """Also where the first rank ends with an error because of it."""
     assert [process.wait(40) for process in started] == [0, 0]
-    assert read_record("timing", tmp_path / "r.json")["oom"]["rank"] == 2
+    assert read_json("timing", tmp_path / "r.json")["oom"]["rank"] == 2
 
 
 @pytest.mark.processes

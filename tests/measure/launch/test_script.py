@@ -12,7 +12,7 @@ import pytest
 from command_line import dpscale
 from dpscale.measure.launch import script
 from dpscale.measure.launch.script import _on_one
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from script_factory import process
 
 pytestmark = pytest.mark.processes
@@ -53,7 +53,7 @@ def test_the_answer_is_printed_and_the_record_and_the_page_are_what_was_asked_fo
     assert done.returncode == 0, done.stderr
     assert "Nothing wrong. A step takes 10.4" in done.stdout
     assert "dpscale: takes about 3 min and the script's starts: it runs twice" in done.stderr
-    record = read_record("script", tmp_path / "r.json")
+    record = read_json("script", tmp_path / "r.json")
     assert [run["what"] for run in record["runs"]] == ["diagnosed", "paced"]
     assert [one["ended_by"] for run in record["runs"] for one in run["processes"]] == ["time"] * 4
     assert "Nothing wrong." in page.read_text()

@@ -13,7 +13,7 @@ import pytest
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.parent import PRELOADED
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
 from signals import signals_as_they_were
@@ -50,7 +50,7 @@ def kin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def test_what_the_workers_leave_is_the_record(tmp_path: Path, kin: int) -> None:
     record = measure_stub(tmp_path / "r.json")
-    assert read_record("timing", tmp_path / "r.json") == record
+    assert read_json("timing", tmp_path / "r.json") == record
     assert (record["status"], record["cell"]["strategy"]) == ("ok", "ddp")
     assert record["settings"] == SETTINGS.to_json()
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]

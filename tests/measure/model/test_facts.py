@@ -11,14 +11,14 @@ from command_line import dpscale, must
 from dpscale.measure.model.facts import ExampleStep, facts_of, traffic_elements_per_image
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.images import classification_loss, made_up_images
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from workload_file import HALF_USED, written
 
 
 @pytest.mark.slow
 def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
     must("network", "--out", tmp_path / "network.json")
-    facts = read_record("network", tmp_path / "network.json")
+    facts = read_json("network", tmp_path / "network.json")
     assert facts["parameters"] == 11_173_962
     assert facts["gradient_bytes"] == 44_695_848
     assert facts["tensors"] == 62
@@ -34,7 +34,7 @@ def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> No
 
 def test_gradients_are_ready_in_order(tmp_path: Path) -> None:
     must("network", "--width", 4, "--out", tmp_path / "network.json")
-    shares = [bucket["ready_share"] for bucket in read_record("network", tmp_path / "network.json")["ddp_buckets"]]
+    shares = [bucket["ready_share"] for bucket in read_json("network", tmp_path / "network.json")["ddp_buckets"]]
     assert shares == sorted(shares)
     assert shares[-1] == 1
 
@@ -58,7 +58,7 @@ def test_facts_of_a_file_come_from_two_of_its_samples(tmp_path: Path) -> None:
     out = tmp_path / "network.json"
     printed = must("network", "--workload", written(tmp_path), "--out", out)
     assert "10 parameters, 32 FLOP per sample, forward and backward" in printed
-    facts = read_record("network", out)
+    facts = read_json("network", out)
     assert (facts["parameters"], facts["buffer_bytes"], facts["ddp_broadcast_bytes"]) == (10, 0, [])
     # 4 x 2 products with their additions; backward those of the weights, for the samples need no gradient.
     assert facts["flop_per_image"] == {"forward": 16, "forward_backward": 32}

@@ -9,7 +9,7 @@ import pytest
 import warm
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import port_of_job
-from dpscale.records.files import Record, read_record
+from dpscale.records.files import JsonRecord, read_json
 from quick_ladder import QUICK
 from same_gpu import SAME_GPU
 from warm_workers import outcome_of_two
@@ -24,7 +24,7 @@ CELL = (
 ARM = f"{CELL} --arm wide --epochs 2"
 
 
-def measured(kind: str, command: str, options: str, dataset: Path, out: Path, nodes: int = NODES) -> Record:
+def measured(kind: str, command: str, options: str, dataset: Path, out: Path, nodes: int = NODES) -> JsonRecord:
     """The record of a cell whose command runs once on every node."""
     words = [*options.split(), "--dataset", str(dataset), "--out", str(out)]
     port = port_of_job(os.getpid())
@@ -33,7 +33,7 @@ def measured(kind: str, command: str, options: str, dataset: Path, out: Path, no
     with ThreadPoolExecutor() as threads:
         for done in threads.map(lambda words: warm.python(["-c", QUICK, *words], out.parent, os.environ), each):
             assert done.returncode == 0, done.stdout
-    return read_record(kind, out)
+    return read_json(kind, out)
 
 
 def test_the_ladder_of_two_nodes_has_a_rung_of_one_node(dataset: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from command_line import dpscale, must
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
 from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, TimedCall
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from warm_workers import outcome_of_two, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
@@ -27,7 +27,7 @@ def network_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def facts(network_facts: Path) -> dict[str, Any]:
-    return read_record("network", network_facts)
+    return read_json("network", network_facts)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def collectives(network_facts: Path) -> dict[str, Any]:
     with warm_workers(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "FACTOR", 32)
         assert must(*cell(network_facts), "--width", 4, "--out", out).splitlines()[-1] == f"record: {out}"
-    return read_record("collectives", out)
+    return read_json("collectives", out)
 
 
 def cell(network_facts: Path) -> list[object]:

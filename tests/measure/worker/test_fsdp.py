@@ -9,18 +9,19 @@ from torch import nn
 import warm
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
-from dpscale.formulas.figure import OnServer
 from dpscale.measure.launch.cells import time_cell
 from dpscale.measure.launch.job import Run
 from dpscale.measure.model.precision import Autocast
 from dpscale.measure.model.resnet import build_network
 from dpscale.plan.cells import Configuration, TimingCell
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
+from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 from dpscale.strategies.units import units
 from quick_ladder import QUICK
+from record_factory import typed
 from warm_workers import outcome_of_two, warm_workers
 from workload_file import SAMPLES, written
 
@@ -49,8 +50,8 @@ def test_its_ladder_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path)
     words = f"communication {cell} {network} --out record.json".split()
     done = warm.python(["-c", QUICK, *words], tmp_path, os.environ)
     assert done.returncode == 0, done.stdout
-    record = read_record("communication", tmp_path / "record.json")
-    rows = list(ladder_rows(point, "A", [{**record, "block": OnServer("1", 0)}]))
+    record = read_json("communication", tmp_path / "record.json")
+    rows = list(ladder_rows(point, "A", [typed(CommunicationRecord, record)]))
     assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.ladder import ladder_rows
-from dpscale.formulas.figure import OnServer
-from dpscale.plan.cells import Configuration
-from dpscale.schemas.settings import StepSettings
+from dpscale.plan.cells import CommunicationCell, Configuration
+from dpscale.records.kinds import CommunicationRecord
+from dpscale.schemas.settings import StepSettings, TimingSettings
+from record_factory import communication_record, typed
 from uneven_ladder import SLOW
 from warm_workers import outcome_of_two
 
@@ -29,6 +30,8 @@ def test_a_rank_at_half_speed_is_named_and_no_other(
         "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1, "traces": None,
         "dataset": str(dataset), "timeout_s": 300,
     }  # fmt: skip
-    record = {**outcome_of_two("uneven_ladder", job), "cell": {"strategy": "ddp"}, "block": OnServer("run 1", 1)}
-    slow = SLOW_DEVICE.of(list(ladder_rows(CONFIGURATION, "A", [record]))).holding
+    cell = CommunicationCell(CONFIGURATION, 1)
+    record = communication_record(cell, TimingSettings(device="cpu"), 1.0, 0.2, 0.1, 0.1)
+    record["steps"] = outcome_of_two("uneven_ladder", job)["steps"]
+    slow = SLOW_DEVICE.of(list(ladder_rows(CONFIGURATION, "A", [typed(CommunicationRecord, record)]))).holding
     assert [row.slowest for row in slow] == named, record["steps"]["variants"]

@@ -25,7 +25,7 @@ from dpscale.measure.launch import cells
 from dpscale.measure.worker import timing
 from dpscale.measure.worker.timing import TimingWorker
 from dpscale.plan.study import Study
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from processes import alive, started_by
 from project import wait_for
 
@@ -74,7 +74,7 @@ def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Records:
         single = subprocess.run(cold, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     for done in (single, *(future.result() for future in warmed)):
         assert done.returncode == 0, done.stdout
-    return {name: read_record("timing", folder / f"{name}.json") for name in kinds}
+    return {name: read_json("timing", folder / f"{name}.json") for name in kinds}
 
 
 @pytest.mark.parametrize(("strategy", "workers", "steps", "full"), [("single", 1, 3, 2), ("ddp", 2, 2, 1)])

@@ -19,7 +19,7 @@ from dpscale.measure.launch.workers import Workers
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.training import LOSS_DIGITS, Trained, TrainingWorker
 from dpscale.plan.study import Study
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 from warm_workers import warm_workers
@@ -57,7 +57,7 @@ def arguments(
 def trained(dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 8, more: str = "") -> Record:
     assert must(*arguments(dataset, out, strategy, gpus, batch, more)).splitlines()[-1] == f"record: {out}"
     assert [path.name for path in out.parent.iterdir()] == [out.name], "the checkpoint has done its work"
-    return read_record("training", out)
+    return read_json("training", out)
 
 
 def figures(record: Record) -> Record:

@@ -8,7 +8,7 @@ import pytest
 
 from command_line import dpscale
 from dpscale.plan.workload_file import checksum
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 from warm_workers import warm_workers
 from workers_here import single_workers_here
 from workload_file import HALF_USED, SAMPLES, written
@@ -30,7 +30,7 @@ def timed(path: Path, folder: Path, **options: Any) -> tuple[dict[str, Any], str
     with single_workers_here(), warm_workers():
         done = dpscale(*cell(path, out, **options))
     assert done.returncode == 0, done.stderr
-    return read_record("timing", out), done.stderr
+    return read_json("timing", out), done.stderr
 
 
 def refusal(folder: Path, text: str = "", **options: Any) -> tuple[str, str]:

@@ -38,7 +38,8 @@ from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, T
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
-from dpscale.records.files import Record
+from dpscale.records.files import JsonRecord
+from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import RunsRow
@@ -46,16 +47,16 @@ from dpscale.tables.timing import RunsRow
 _ASKED = Asked()
 
 
-def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
+def build_tables(study: Study, collected: Collected, audits: Sequence[JsonRecord] = ()) -> Tables:
     """Return all tables of a study, stage by stage, each of what those before it made; pure."""
     network = collected.network
     environments = environments_of(collected.records)
     records = placed(collected.records, environments)
-    timed = by_place(records, TimingCell, lambda cell: cell.configuration)
-    varied = by_place(records, VariantCell, lambda cell: (cell.variant, cell.configuration))
-    steps = by_place(records, CommunicationCell, lambda cell: cell.configuration)
-    swept = by_place(records, CollectivesCell, lambda cell: cell.gpus)
-    trained = results_of(study, by_place(records, TrainingCell, lambda cell: cell.arm))
+    timed = by_place(records, TimingCell, TimingRecord, lambda cell: cell.configuration)
+    varied = by_place(records, VariantCell, TimingRecord, lambda cell: (cell.variant, cell.configuration))
+    steps = by_place(records, CommunicationCell, CommunicationRecord, lambda cell: cell.configuration)
+    swept = by_place(records, CollectivesCell, CollectivesRecord, lambda cell: cell.gpus)
+    trained = results_of(study, by_place(records, TrainingCell, TrainingRecord, lambda cell: cell.arm))
 
     planned = plan(study, collected.largest)
     missing = missing_rows(planned.all_cells, collected)

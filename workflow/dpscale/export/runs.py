@@ -9,11 +9,13 @@ from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from dpscale.errors import ExportError
 from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
-from dpscale.records.files import Record
+from dpscale.records.kinds import Record, TimingRecord, TrainingRecord
 from dpscale.records.timed import epochs_s
 from dpscale.schemas.settings import SETTINGS
 from dpscale.tables.answer import AnswerRow
@@ -99,10 +101,10 @@ def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[
             study.name,
             cell.path.removesuffix(".json"),
             "variant" if isinstance(cell, VariantCell) else cell.kind,
-            _seconds(record["started_at"]),
-            _seconds(record["finished_at"]),
+            _seconds(record.started_at),
+            _seconds(record.finished_at),
             _config(cell, record, labels),
-            tuple(_training_curves(record) if isinstance(cell, TrainingCell) else _timing_curves(record)),
+            tuple(_curves(record)),
             dict(_figures({"variant": "", **labels}, {name: getattr(tables, name) for name in _TABLES_OF[type(cell)]})),
         )
     if cells:
@@ -113,7 +115,7 @@ def _refuse_other_tables(collected: Collected, table: Iterable[RecordsRow]) -> N
     """A record's start tells it from that of an earlier measurement of its cell."""
     known = {(row.path, row.started_at) for row in table}
     for cell, record in collected.records.items():
-        if (cell.path, record["started_at"]) not in known:
+        if (cell.path, record.started_at) not in known:
             differs = f"the tables are not of these records: {cell.path} differs"
             raise ExportError(f"{differs}. Make them again with: dpscale tables")
 
@@ -122,8 +124,8 @@ def _of_study(
     study: Study, records: Sequence[Record], answer: Sequence[AnswerRow], files: Sequence[Path]
 ) -> TrackedRun:
     """With the figures of the answer by number of GPUs, such as `answer/4/speedup`."""
-    started_s = min(_seconds(record["started_at"]) for record in records)
-    finished_s = max(_seconds(record["finished_at"]) for record in records)
+    started_s = min(_seconds(record.started_at) for record in records)
+    finished_s = max(_seconds(record.finished_at) for record in records)
     figures = {
         f"answer/{row.gpus}/{name}": value
         for row in answer
@@ -137,18 +139,18 @@ def _of_study(
 
 def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[str, Scalar]:
     """What the cell is, its settings, hardware and software. No host, no user, no path of this machine."""
-    settings = SETTINGS[cell.kind].from_json(record["settings"]).to_json()
+    settings = SETTINGS[cell.kind].from_json(record.settings).to_json()
     return {
         **_flat(settings),
         **{name: value for name, value in labels.items() if name != "path"},
-        "kind": record["kind"],
-        "status": record["status"],
-        "measurement_version": record["measurement_version"],
-        "started_at": record["started_at"],
-        "git_commit": record["provenance"]["git_commit"],
-        **{name: record["hardware"][name] for name in ("device_model", "cpu_model")},
-        **record["software"],
-        **{f"dataset_{name}": record["dataset"][name] for name in ("source", "synthetic", "sha256")},
+        "kind": record.kind,
+        "status": record.status,
+        "measurement_version": record.measurement_version,
+        "started_at": record.started_at,
+        "git_commit": record.provenance.git_commit,
+        **{name: getattr(record.hardware, name) for name in ("device_model", "cpu_model")},
+        **{name: value for name, value in asdict(record.software).items() if value is not None},
+        **{f"dataset_{name}": getattr(record.dataset, name) for name in ("source", "synthetic", "sha256")},
     }
 
 
@@ -163,26 +165,33 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
     return flat
 
 
-def _timing_curves(record: Record) -> Iterator[Curve]:
+def _curves(record: Record) -> Iterator[Curve]:
+    if isinstance(record, TimingRecord):
+        yield from _timing_curves(record)
+    elif isinstance(record, TrainingRecord):
+        yield from _training_curves(record)
+
+
+def _timing_curves(record: TimingRecord) -> Iterator[Curve]:
     """What was timed of every epoch, by scope."""
-    for scope, timed in record["scopes"].items():
+    for scope, timed in record.scopes.items():
         seconds = epochs_s(timed)
-        clock_s = [_seconds(record["started_at"]) + elapsed_s for elapsed_s in accumulate(seconds)]
+        clock_s = [_seconds(record.started_at) + elapsed_s for elapsed_s in accumulate(seconds)]
         yield from _curve(f"{scope}/epoch_s", "epoch", clock_s, seconds)
         for name, column in _OF_TIMED_EPOCHS.items():
-            yield from _curve(f"{scope}/{column}", "epoch", clock_s, timed.get(name) or ())
+            yield from _curve(f"{scope}/{column}", "epoch", clock_s, getattr(timed, name) or ())
 
 
-def _training_curves(record: Record) -> Iterator[Curve]:
+def _training_curves(record: TrainingRecord) -> Iterator[Curve]:
     """The loss of every step, and the figures of every epoch. A step has the clock of the end of its epoch: no more is
     known."""
-    epochs, started_s = record["epochs"], _seconds(record["started_at"])
-    ends_s = [started_s + elapsed_s for elapsed_s in accumulate(epoch["epoch_s"] for epoch in epochs)]
-    steps_s = (end_s for end_s, epoch in zip(ends_s, epochs, strict=True) for _ in range(epoch["steps"]))
+    epochs, started_s = record.epochs, _seconds(record.started_at)
+    ends_s = [started_s + elapsed_s for elapsed_s in accumulate(epoch.epoch_s for epoch in epochs)]
+    steps_s = (end_s for end_s, epoch in zip(ends_s, epochs, strict=True) for _ in range(epoch.steps))
     later_s = repeat(max([started_s, *ends_s]))
-    yield from _curve("training/step_loss", "step", chain(steps_s, later_s), record["step_loss"])
+    yield from _curve("training/step_loss", "step", chain(steps_s, later_s), record.step_loss)
     for name in _OF_TRAINED_EPOCHS:
-        yield from _curve(f"training/{name}", "epoch", ends_s, [epoch.get(name) for epoch in epochs])
+        yield from _curve(f"training/{name}", "epoch", ends_s, [getattr(epoch, name) for epoch in epochs])
 
 
 def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[float | None]) -> Iterator[Curve]:

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpscale.formulas.on_server import OnServer
 
 Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)
@@ -15,13 +17,6 @@ INTERVAL = (0.025, 0.975)
 # another one; the lower and the higher value of two servers, or of two runs of one; or nothing, of one run or for
 # another reason.
 Kind = Literal["interval", "one machine", "two machines", "two runs", "one run", "none"]
-
-
-class OnServer(NamedTuple):
-    """A block, by its name, and the server that it was measured on, by its number."""
-
-    block: str
-    server: int
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 
-from dpscale.formulas.figure import INTERVAL, Figure, Floats, Kind, OnServer
+from dpscale.formulas.figure import INTERVAL, Figure, Floats, Kind
+from dpscale.formulas.on_server import OnServer
 
 # Times and ratios vary in proportion, differences do not.
 Scale = Literal["log", "linear"]

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from dpscale.errors import RecordError
 from dpscale.plan.cells import AnyCell, FitCell, Found
 from dpscale.plan.study import NETWORK_FACTS
 from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
-from dpscale.records.files import Record, read_record
+from dpscale.records.files import read_json, read_record
+from dpscale.records.kinds import RECORDS, FitRecord, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import SETTINGS, NetworkSettings, TimingSettings
+from dpscale.strategies.strategy import Facts
 
 # States of a cell. All but the first are measured by the next run.
 DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
@@ -25,16 +29,16 @@ def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_t
     A setting that the record does not name has its default. With `older_too`, records of older versions of the
     measurement pass where tables can still read them. Such records may name settings that no longer exist.
     """
-    version, measured = VERSIONS[cell.kind], record["measurement_version"]
+    version, measured = VERSIONS[cell.kind], record.measurement_version
     is_older = older_too and measured != version.current and version.reads(measured)
-    problems = _unequal(record["cell"], cell.coordinates)
-    settings, wanted = SETTINGS[cell.kind].from_json(record["settings"]), cell.settings_under(study)
+    problems = _unequal(asdict(record.cell), cell.coordinates)
+    settings, wanted = SETTINGS[cell.kind].from_json(record.settings), cell.settings_under(study)
     if settings != wanted:
         problems += _unequal(settings.to_json(), wanted.to_json())
     if measured != version.current and not is_older:
         problems.insert(0, f"measurement_version is {measured}, this dpscale measures {version.current}")
     if not is_older:
-        unknown = sorted(record["settings"].keys() - SETTINGS[cell.kind].names())
+        unknown = sorted(record.settings.keys() - SETTINGS[cell.kind].names())
         problems += [f"{key} is a setting that this dpscale does not know" for key in unknown]
     return problems
 
@@ -60,7 +64,7 @@ def examine(
     for cell in (planned.at(found) for planned in cells):
         path = results / cell.path
         try:
-            record = read_record(cell.kind, path)
+            record = read_record(RECORDS[cell.kind], path)
         except RecordError as error:
             yield cell, None, str(error) if path.exists() else ""
             continue
@@ -68,8 +72,8 @@ def examine(
         if reasons:
             yield cell, None, f"{path}: {'; '.join(reasons)}"
         else:
-            if isinstance(cell, FitCell):
-                found[cell.strategy, cell.gpus] = record["largest"]
+            if isinstance(cell, FitCell) and isinstance(record, FitRecord):
+                found[cell.strategy, cell.gpus] = record.largest
             yield cell, record, ""
 
 
@@ -93,7 +97,7 @@ def states_of(cells: Iterable[AnyCell], study: TimingSettings, results: Path) ->
     without_dataset = find_dataset_failure(results)
     for cell, record, problem in examine(results, cells, study, older_too=True):
         if record is not None:
-            current, measured = VERSIONS[cell.kind].current, record["measurement_version"]
+            current, measured = VERSIONS[cell.kind].current, record.measurement_version
             older = f"measured by version {measured}, this dpscale measures {current}"
             yield CellState(cell, DONE, "", record) if measured == current else CellState(cell, OLDER, older, record)
         elif problem:
@@ -112,13 +116,16 @@ class Collected:
     records: dict[AnyCell, Record]
     rejected: dict[AnyCell, str]
     failures: dict[AnyCell, Failure]
-    network: Record | None = None
+    network: Facts | None = None
 
     @property
     def largest(self) -> Found:
         """The largest batches that fit."""
-        fits = ((cell, record) for cell, record in self.records.items() if isinstance(cell, FitCell))
-        return {(cell.strategy, cell.gpus): record["largest"] for cell, record in fits}
+        return {
+            (cell.strategy, cell.gpus): record.largest
+            for cell, record in self.records.items()
+            if isinstance(cell, FitCell) and isinstance(record, FitRecord)
+        }
 
 
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
@@ -138,10 +145,10 @@ def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> C
     )
 
 
-def read_network_facts(results: Path, settings: NetworkSettings) -> Record | None:
+def read_network_facts(results: Path, settings: NetworkSettings) -> Facts | None:
     """The facts of the study's network; None where they are not there yet, or are those of another network."""
     try:
-        facts = read_record("network", results / NETWORK_FACTS)
+        facts = read_json("network", results / NETWORK_FACTS)
     except RecordError:
         return None
     return facts if settings.same_network(facts["settings"]) else None

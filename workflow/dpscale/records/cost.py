@@ -15,11 +15,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from msgspec.structs import asdict
+
 from dpscale.errors import RecordError
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import CellState
-from dpscale.records.files import Record, read_record
+from dpscale.records.files import read_record
+from dpscale.records.kinds import RECORDS, Record, TimingRecord, TrainingRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import BUILT_IN, TimingSettings, hashable, variant_settings
 from dpscale.strategies.known import BASELINE
@@ -42,7 +45,7 @@ def gpu_seconds(cell: AnyCell, record: Record) -> float:
 
 def seconds_of(record: Record) -> float:
     """From the start of a job to its end."""
-    started, finished = (datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
+    started, finished = (datetime.fromisoformat(at) for at in (record.started_at, record.finished_at))
     return (finished - started).total_seconds()
 
 
@@ -155,21 +158,27 @@ def _jobs(records: Iterable[Record]) -> dict[Job, Took]:
     measurement had other epochs: they say nothing."""
     jobs: dict[Job, Took] = defaultdict(list)
     for record in records:
-        if record["status"] == "oom" or record["measurement_version"] != VERSIONS[record["kind"]].current:
+        if record.status == "oom" or record.measurement_version != VERSIONS[record.kind].current:
             continue
-        labels = {**record["settings"], **record["cell"]}
-        job = Job.of(record["kind"], labels, record["settings"])
+        labels = {**record.settings, **asdict(record.cell)}
+        job = Job.of(record.kind, labels, record.settings)
         whole_s = seconds_of(record)
-        inside_s = whole_s if record["kind"] == "training" else record.get("epochs_total_s") or 0.0
-        jobs[job].append((whole_s - inside_s, inside_s / _epochs(record["settings"], job.strategy, job.gpus)))
+        inside_s = _inside_epochs_s(record)
+        jobs[job].append((whole_s - inside_s, inside_s / _epochs(record.settings, job.strategy, job.gpus)))
     return jobs
+
+
+def _inside_epochs_s(record: Record) -> float:
+    if isinstance(record, TimingRecord):
+        return record.epochs_total_s or 0.0
+    return seconds_of(record) if isinstance(record, TrainingRecord) else 0.0
 
 
 @cache
 def _jobs_in(folder: Path) -> tuple[str, dict[Job, Took]]:
     """The jobs of a folder of results, with its name and its GPUs."""
     records = list(_records(folder))
-    models = {record["hardware"]["device_model"] for record in records}
+    models = {record.hardware.device_model for record in records}
     return f"{folder} ({', '.join(sorted(models))})", _jobs(records)
 
 
@@ -179,6 +188,6 @@ def _records(folder: Path) -> Iterator[Record]:
     for cell in kinds:
         for path in sorted((folder / Path(cell.path_pattern).parts[0]).rglob("*.json")):
             try:
-                yield read_record(cell.kind, path)
+                yield read_record(RECORDS[cell.kind], path)
             except RecordError:
                 continue

@@ -3,13 +3,19 @@
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from dpscale.errors import RecordError
-from dpscale.schemas.validation import violations
+from dpscale.formulas.on_server import NO_BLOCK
+from dpscale.records.kinds import RECORDS, Record
+from dpscale.schemas.validation import settings_violations, violations
 
-Record = dict[str, Any]
+JsonRecord = dict[str, Any]
+R = TypeVar("R", bound=Record)
 
 
 def write_text(path: Path, content: str) -> None:
@@ -40,27 +46,71 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise RecordError(f"{path}: cannot be written: {error.strerror}. Free space or fix permissions") from error
 
 
-def write_record(schema: str, path: Path, record: Record) -> None:
-    """Write a record that `schema` allows. Raises RecordError where it does not: that is a bug of the program."""
-    problems = violations(schema, record)
-    if problems:
-        raise RecordError(f"{path}: not written, it violates {schema}.schema.yaml: {'; '.join(problems)}")
-    write_text(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
-
-
-def read_record(schema: str, path: Path) -> Record:
-    """The record at `path`. Raises RecordError where it is missing, damaged, or not what `schema` allows."""
+def write_record(kind: str, path: Path, record: JsonRecord) -> None:
+    """Write a record that its class or its schema allows. Raises RecordError where it does not: that is a bug of the
+    program."""
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     try:
-        record = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+        _checked(kind, text.encode())
+    except RecordError as error:
+        raise RecordError(f"{path}: not written, it {error}") from error
+    write_text(path, text)
+
+
+def read_record(kind: type[R], path: Path) -> R:
+    """The record at `path`. Raises RecordError where it is missing, damaged, or not of the class `kind`."""
+    try:
+        return decoded(kind, _content(path))
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
+
+
+def read_json(kind: str, path: Path) -> JsonRecord:
+    """The record at `path` as JSON holds it. Raises RecordError where it is missing, damaged, or not of this kind."""
+    try:
+        return _checked(kind, _content(path))
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
+
+
+def decoded(kind: type[R], content: bytes) -> R:
+    """The record that this JSON is. Raises RecordError where it is damaged, or not of the class `kind`."""
+    name = next(name for name, record_type in RECORDS.items() if record_type is kind)
+    try:
+        record = msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"is not a {name} record: {error}") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise RecordError(f"is damaged: {error}") from error
+    if record.environment or record.block != NO_BLOCK:
+        raise RecordError(f"is not a {name} record: environment and block are not measured")
+    _raise(name, settings_violations(name, record.settings))
+    return record
+
+
+def _checked(kind: str, content: bytes) -> JsonRecord:
+    if kind in RECORDS:
+        decoded(RECORDS[kind], content)
+        return json.loads(content)  # type: ignore[no-any-return]
+    try:
+        record = json.loads(content)
     except ValueError as error:
-        raise RecordError(f"{path}: is damaged: {error}") from error
-    problems = violations(schema, record)
+        raise RecordError(f"is damaged: {error}") from error
+    _raise(kind, violations(kind, record))
+    return record  # type: ignore[no-any-return]
+
+
+def _raise(kind: str, problems: Sequence[str]) -> None:
     if problems:
         more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
-        raise RecordError(f"{path}: is not a {schema} record: {problems[0]}{more}")
-    return record  # type: ignore[no-any-return]
+        raise RecordError(f"is not a {kind} record: {problems[0]}{more}")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"cannot be read: {error.strerror}") from error
 
 
 def set_aside(path: Path) -> Path:

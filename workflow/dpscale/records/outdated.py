@@ -13,7 +13,7 @@ from dpscale.errors import RecordError, StudyError
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.records.collect import examine, read_network_facts
-from dpscale.records.files import read_record, set_aside
+from dpscale.records.files import read_json, set_aside
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
     if not path.exists():
         return
     try:
-        manifest = read_record("dataset", path)
+        manifest = read_json("dataset", path)
     except RecordError:
         yield path
         return

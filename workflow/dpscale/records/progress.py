@@ -14,7 +14,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, FAILED, CellState, states_of
 from dpscale.records.cost import Costs, duration, gpu_seconds, seconds_of
-from dpscale.records.files import Record
+from dpscale.records.kinds import FitRecord, Record, TimingRecord, TrainingRecord
 from dpscale.records.timed import epochs_s
 
 RUNNING, QUEUED = "running", "queued"
@@ -170,20 +170,20 @@ class Progress:
 
 def outcome(record: Record) -> str:
     """What a cell gave, in a few words: its epoch time, mostly."""
-    if record["status"] == "oom":
+    if record.status == "oom":
         return "out of memory"
     return ", ".join(_figures(record))
 
 
 def _figures(record: Record) -> Iterator[str]:
-    if record["kind"] == "timing":
-        for scope, timed in record["scopes"].items():
+    if isinstance(record, TimingRecord):
+        for scope, timed in record.scopes.items():
             yield f"{median(epochs_s(timed)):.3g} s {_WITH_WHAT[scope]}"
-    elif record["kind"] == "training":
-        yield f"{median(epoch['epoch_s'] for epoch in record['epochs']):.3g} s per epoch"
-        accuracy = record["epochs"][-1]["test_accuracy"]
+    elif isinstance(record, TrainingRecord):
+        yield f"{median(epoch.epoch_s for epoch in record.epochs):.3g} s per epoch"
+        accuracy = record.epochs[-1].test_accuracy
         yield "diverged" if accuracy is None else f"test accuracy {accuracy:.4f}"
     else:
-        if record["kind"] == "fit":
-            yield f"{record['largest']:,}"
+        if isinstance(record, FitRecord):
+            yield f"{record.largest:,}"
         yield f"took {duration(seconds_of(record))}"

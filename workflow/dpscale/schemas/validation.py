@@ -59,6 +59,16 @@ def _validator(name: str) -> Any:
     return jsonschema_rs.validator_for(load_schema(name))
 
 
+@cache
+def _settings_validator(kind: str) -> Any:
+    return jsonschema_rs.validator_for(record_settings_schema(kind))
+
+
+def settings_violations(kind: str, settings: Mapping[str, Any]) -> list[str]:
+    """One line for each way in which these are not settings of a `kind` of record; empty when they are."""
+    return [_describe(kind, error, settings) for error in _settings_validator(kind).iter_errors(settings)]
+
+
 def violations(name: str, instance: Any) -> list[str]:
     """One line for each way in which `instance` violates the schema `name`; empty when it is valid."""
     validator = _validator(name)

@@ -10,7 +10,7 @@ from dpscale.plan.cells import AnyCell, TimingCell, VariantCell
 from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study
 from dpscale.records.cost import seconds_of
-from dpscale.records.files import Record
+from dpscale.records.kinds import Record
 from dpscale.tables.row import grouped
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import sub, truediv
 
-from dpscale.formulas.figure import Figure, OnServer, less, share_of
+from dpscale.formulas.figure import Figure, less, share_of
+from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import median_of_blocks
 
 

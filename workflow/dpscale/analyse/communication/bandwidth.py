@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import nan
 
+from msgspec.structs import asdict
+
 from dpscale.analyse.communication.collectives import between
 from dpscale.analyse.communication.isolated import bytes_per_image
 from dpscale.analyse.timing.points import Comparison
@@ -28,20 +30,20 @@ def bandwidth_row(
     row = BandwidthRow(**compared.fields)
     if not compared.blocks:
         return row
-    network = next(record["network"] for record in compared.point.records if record["network"])
-    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, network)
+    network = next(record.network for record in compared.point.records if record.network)
+    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, asdict(network))
     steps = scaling.steps_per_epoch(study.epoch_images, row.gpus, row.batch_per_gpu)
     row = replace(
         row,
-        parameters=network["parameters"],
-        gradient_bytes=network["gradient_bytes"],
+        parameters=network.parameters,
+        gradient_bytes=network.gradient_bytes,
         allreduce_bytes_per_step=bytes_per_step,
         steps_per_epoch=steps,
         communication_s=compared.communication,
         other_runs=compared.is_of_other_runs,
-        bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network["gradient_bytes"]),
+        bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network.gradient_bytes),
         profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
-        root_link_bytes_per_step=_root_link_bytes(row, facts, network["gradient_bytes"]),
+        root_link_bytes_per_step=_root_link_bytes(row, facts, network.gradient_bytes),
     )
     inferred = compared.communication
     if not inferred.is_above(0):

@@ -4,12 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress
-from typing import Any
 
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import OnServer
+from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import estimate_of_runs, repeatability
-from dpscale.records.files import Record
+from dpscale.records.kinds import Collective, CollectivesRecord, PeerCopy
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import Facts, Message
 from dpscale.tables.communication import CollectivesRow
@@ -17,19 +16,20 @@ from dpscale.tables.communication import CollectivesRow
 # What the allreduce of all gradients at once is for: it is timed, and utilisation is over it.
 WHOLE_GRADIENT = "whole gradient"
 
+Timings = Collective | PeerCopy
 Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and of a copy its source and target
 
 
 def collectives_rows(
-    swept: Mapping[tuple[int, str], Sequence[Record]], network: Facts | None
+    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]], network: Facts | None
 ) -> Iterator[CollectivesRow]:
     """A row for every collective and size, and for every pair of GPUs: medians over repeats. Records were `swept` by
     their number of GPUs and environment."""
     uses = _uses(network)
     for (gpus, environment), records in swept.items():
-        nodes = records[0]["cell"].get("nodes", 1)
+        nodes = records[0].cell.nodes or 1
         for (operation, size, source, target), results in _timed(records).items():
-            runs = [result["seconds"] for result in results.values()]
+            runs = [result.seconds for result in results.values()]
             counted_s = {block: _counted_s(result) for block, result in results.items()}
             time_s = estimate_of_runs(counted_s)
             yield CollectivesRow(
@@ -38,7 +38,7 @@ def collectives_rows(
                 message_bytes=size,
                 environment=environment,
                 runs=len(runs),
-                servers=len({record["block"].server for record in records}),
+                servers=len({record.block.server for record in records}),
                 n=sum(map(len, runs)),
                 time_s=time_s,
                 repeatability=repeatability(runs),
@@ -50,23 +50,23 @@ def collectives_rows(
             )
 
 
-def _timed(records: Sequence[Record]) -> dict[Call, dict[OnServer, Mapping[str, Any]]]:
+def _timed(records: Sequence[CollectivesRecord]) -> dict[Call, dict[OnServer, Timings]]:
     """Return the results of every call by record: collectives, then copies."""
-    calls: dict[Call, dict[OnServer, Mapping[str, Any]]] = defaultdict(dict)
+    calls: dict[Call, dict[OnServer, Timings]] = defaultdict(dict)
     for record in records:
-        for result in record["collectives"]:
-            calls[result["operation"], result["bytes"], None, None][record["block"]] = result
+        for result in record.collectives:
+            calls[result.operation, result.bytes, None, None][record.block] = result
     for record in records:
-        for copy in record["peer_copies"]:
-            calls["peer_copy", copy["bytes"], copy["source"], copy["target"]][record["block"]] = copy
+        for copy in record.peer_copies:
+            calls["peer_copy", copy.bytes, copy.source, copy.target][record.block] = copy
     return calls
 
 
-def _counted_s(result: Mapping[str, Any]) -> list[float]:
+def _counted_s(result: Timings) -> list[float]:
     """The timings before which all calls were queued; all, where none is known to be so. Version 1 did not look, and on
     a CPU there is no queue."""
-    held = compress(result["seconds"], result.get("held") or [])
-    return list(held) or list(result["seconds"])
+    held = (isinstance(result, Collective) and result.held) or []
+    return list(compress(result.seconds, held)) or result.seconds
 
 
 def _uses(network: Facts | None) -> dict[Message, str]:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 from statistics import fmean, median
-from typing import Any
 
 from dpscale.analyse.communication.collectives import between
 from dpscale.analyse.communication.isolated import isolated_step_s
-from dpscale.analyse.timing.points import ByConfiguration, Comparison
+from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import Scale, estimate_of_runs
-from dpscale.records.files import Record
+from dpscale.plan.cells import Configuration
+from dpscale.records.kinds import CommunicationRecord, ProfiledBlock, ProfiledDevice
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import Facts
 from dpscale.tables.communication import CollectivesRow, CommunicationRow
@@ -24,11 +24,12 @@ from dpscale.vocabulary.states import ARTEFACT, DISTORTED
 # Where a profiled step is longer than the same step without the profiler by more than this, its shares say nothing.
 DISTORTED_BEYOND = 0.05
 
-Device = Mapping[str, Any]
+# Records by their configuration and environment.
+StepsByConfiguration = Mapping[tuple[Configuration, str], Sequence[CommunicationRecord]]
 
 
 def communication_row(
-    compared: Comparison, steps: ByConfiguration, network: Facts | None, collectives: Iterable[CollectivesRow]
+    compared: Comparison, steps: StepsByConfiguration, network: Facts | None, collectives: Iterable[CollectivesRow]
 ) -> CommunicationRow:
     """E1 of an epoch, and every estimate of a step that was measured or can be inferred. Compute and communication
     add up to the epoch."""
@@ -57,7 +58,7 @@ def communication_row(
     )
 
 
-def from_steps(records: Sequence[Record]) -> CommunicationRow:
+def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     """Return the estimates of communication records, in a row without a place.
 
     Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. Both of its steps
@@ -65,13 +66,13 @@ def from_steps(records: Sequence[Record]) -> CommunicationRow:
     over the devices: which of them waits for which, and so communicates longer, is chance. Where all devices send
     alike, they are also given for the device that waited least: transfer, and little else.
     """
-    complete = [record for record in records if record["status"] == "ok"]
+    complete = [record for record in records if record.status == "ok"]
 
-    def over(values_of: Callable[[Record], list[float]], scale: Scale = "linear") -> Figure:
-        runs = {record["block"]: values for record in complete if (values := values_of(record))}
+    def over(values_of: Callable[[CommunicationRecord], list[float]], scale: Scale = "linear") -> Figure:
+        runs = {record.block: values for record in complete if (values := values_of(record))}
         return estimate_of_runs(runs, scale) if runs else UNKNOWN
 
-    def mean(value: Callable[[Record, Device], float]) -> Figure:
+    def mean(value: Callable[[CommunicationRecord, ProfiledDevice], float]) -> Figure:
         return over(
             lambda record: [fmean(value(record, device) for device in devices) for devices in devices_of(record)]
         )
@@ -88,7 +89,7 @@ def from_steps(records: Sequence[Record]) -> CommunicationRow:
     )
 
 
-def profiler_state(records: Sequence[Record]) -> str:
+def profiler_state(records: Sequence[CommunicationRecord]) -> str:
     """Return the state of the profiler's figures in one word; none where there are none."""
     seen = list(filter(profiled, records))
     if any(map(is_distorted, seen)):
@@ -98,75 +99,75 @@ def profiler_state(records: Sequence[Record]) -> str:
     return "ok" if seen else ""
 
 
-def is_distorted(record: Record) -> bool:
+def is_distorted(record: CommunicationRecord) -> bool:
     """Whether the profiler made the step longer by more than `DISTORTED_BEYOND`. Profiling skews the ranks, and what
     one then waits for another lies inside NCCL's kernels."""
     return median(profiled_step_s(record) or [0.0]) > (1 + DISTORTED_BEYOND) * _unprofiled_step_s(record)
 
 
-def has_artefacts(record: Record) -> bool:
+def has_artefacts(record: CommunicationRecord) -> bool:
     """Whether the profiler shows more exposed communication on a device than there is room for in the step."""
-    return any(device["exposed_s"] > _room_s(record, device) for devices in devices_of(record) for device in devices)
+    return any(device.exposed_s > _room_s(record, device) for devices in devices_of(record) for device in devices)
 
 
-def exposed_s(record: Record, device: Device) -> float:
+def exposed_s(record: CommunicationRecord, device: ProfiledDevice) -> float:
     """Exposed communication of a device by the profiler, at most what there is room for in the step."""
-    return float(min(device["exposed_s"], _room_s(record, device)))
+    return min(device.exposed_s, _room_s(record, device))
 
 
-def _room_s(record: Record, device: Device) -> float:
+def _room_s(record: CommunicationRecord, device: ProfiledDevice) -> float:
     """Return the time that the unprofiled step has beside the device's compute."""
-    compute_s = sum(phase["compute_s"] for phase in device["phases"].values())
-    return max(0.0, _unprofiled_step_s(record) - float(compute_s))
+    compute_s = sum(phase.compute_s for phase in device.phases.values())
+    return max(0.0, _unprofiled_step_s(record) - compute_s)
 
 
-def _unprofiled_step_s(record: Record) -> float:
+def _unprofiled_step_s(record: CommunicationRecord) -> float:
     """The median of a record's whole step."""
-    return float(median(_step_s(record, "training")))
+    return median(_step_s(record, "training"))
 
 
-def profiled_step_s(record: Record) -> list[float]:
+def profiled_step_s(record: CommunicationRecord) -> list[float]:
     """The steps of profiled blocks."""
-    return [block["step_s"] for block in profiled(record)]
+    return [block.step_s for block in profiled(record)]
 
 
-def profiled(record: Record) -> list[Mapping[str, Any]]:
+def profiled(record: CommunicationRecord) -> list[ProfiledBlock]:
     """Its profiled blocks."""
-    return record["profile"]["blocks"] if record["profile"] else []
+    return record.profile.blocks if record.profile else []
 
 
-def devices_of(record: Record) -> list[list[Device]]:
+def devices_of(record: CommunicationRecord) -> list[list[ProfiledDevice]]:
     """Return the profile of every device, in every block."""
-    return [block["devices"] for block in profiled(record)]
+    return [block.devices for block in profiled(record)]
 
 
-def _least_s(record: Record) -> list[float]:
+def _least_s(record: CommunicationRecord) -> list[float]:
     """Communication of the device that communicated least, in every block: the last one to an allreduce does not wait.
     Only where all send alike."""
-    if not strategy(record["cell"]["strategy"]).all_ranks_send_alike:
+    if not strategy(record.cell.strategy).all_ranks_send_alike:
         return []
     return [min(_communication_s(record, device) for device in devices) for devices in devices_of(record)]
 
 
-def _communication_s(_: Record, device: Device) -> float:
-    return float(device["communication_s"])
+def _communication_s(_: CommunicationRecord, device: ProfiledDevice) -> float:
+    return device.communication_s
 
 
-def _step_s(record: Record, variant: str) -> list[float]:
+def _step_s(record: CommunicationRecord, variant: str) -> list[float]:
     """In every round; empty where it was not timed."""
-    blocks = record["steps"]["variants"].get(variant)
-    return list(blocks["step_s"]) if blocks else []
+    blocks = record.variants.get(variant)
+    return blocks.step_s if blocks else []
 
 
-def _difference_s(record: Record, longer: str, shorter: str) -> list[float]:
+def _difference_s(record: CommunicationRecord, longer: str, shorter: str) -> list[float]:
     """Return the difference of two steps in every round."""
     return list(map(sub, _step_s(record, longer), _step_s(record, shorter)))
 
 
-def _control(record: Record) -> str:
-    return "allreduce_hook" if "allreduce_hook" in record["steps"]["variants"] else "training"
+def _control(record: CommunicationRecord) -> str:
+    return "allreduce_hook" if "allreduce_hook" in record.variants else "training"
 
 
-def _logged_s(record: Record) -> list[float]:
+def _logged_s(record: CommunicationRecord) -> list[float]:
     """Exposed communication as DDP logged it."""
-    return list(record["ddp_logger"]["exposed_s"]) if record["ddp_logger"] else []
+    return record.ddp_logger.exposed_s if record.ddp_logger else []

@@ -15,11 +15,13 @@ from operator import truediv
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.timing.points import ByConfiguration, Points, point_fields
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
+from dpscale.analyse.communication.estimators import StepsByConfiguration
+from dpscale.analyse.timing.points import Points, point_fields
+from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
+from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import estimate_of_blocks, estimate_of_runs, median_of_blocks, repeatability
 from dpscale.plan.cells import Configuration
-from dpscale.records.files import Record
+from dpscale.records.kinds import CommunicationRecord
 from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import ALONE, WHOLE
 from dpscale.tables.communication import LadderRow
@@ -28,16 +30,15 @@ from dpscale.tables.communication import LadderRow
 APART = ("together", "no_sync")
 
 
-def rungs_of(record: Record) -> tuple[str, ...]:
+def rungs_of(record: CommunicationRecord) -> tuple[str, ...]:
     """The record's rungs in their order, none where it has no whole ladder: version 1 has none, memory may have run
     out, and a strategy may have no more than its whole step."""
-    variants = (record["steps"] or {"variants": {}})["variants"]
-    controls = strategy(record["cell"]["strategy"]).controls
-    rungs = tuple(name for name in variants if name not in controls)
+    controls = strategy(record.cell.strategy).controls
+    rungs = tuple(name for name in record.variants if name not in controls)
     return rungs if rungs and (rungs[0], rungs[-1]) == (ALONE, WHOLE) and len(rungs) > 1 else ()
 
 
-def ladders(steps: ByConfiguration, points: Points) -> Iterator[LadderRow]:
+def ladders(steps: StepsByConfiguration, points: Points) -> Iterator[LadderRow]:
     """The ladder of every configuration, at the step of one GPU that the timing cells have."""
     for (configuration, environment), records in sorted(steps.items()):
         single = Configuration(BASELINE, 1, configuration.batch_per_gpu)
@@ -46,7 +47,7 @@ def ladders(steps: ByConfiguration, points: Points) -> Iterator[LadderRow]:
 
 
 def ladder_rows(
-    configuration: Configuration, environment: str, records: Sequence[Record], alone_s: Figure = UNKNOWN
+    configuration: Configuration, environment: str, records: Sequence[CommunicationRecord], alone_s: Figure = UNKNOWN
 ) -> Iterator[LadderRow]:
     """A row for every rung. Records without a ladder do not count. `alone_s` is the scale: t(1,b), if it is known."""
     # Where records differ in their rungs, as older ones may, those with the most are one ladder.
@@ -54,7 +55,7 @@ def ladder_rows(
     complete = [record for record in records if rungs and rungs_of(record) == rungs]
     if not complete:
         return
-    timings = {rung: {run["block"]: run["steps"]["variants"][rung]["step_s"] for run in complete} for rung in rungs}
+    timings = {rung: {record.block: record.variants[rung].step_s for record in complete} for rung in rungs}
     baseline = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE])
     ratios = {rung: _ratios(timings[rung], timings[ALONE]) for rung in rungs}
 
@@ -86,20 +87,23 @@ def ladder_rows(
         yield row
 
 
-def _uneven(records: Sequence[Record]) -> dict[str, Any]:
+def _uneven(records: Sequence[CommunicationRecord]) -> dict[str, Any]:
     """The slowest rank of steps in which none waits for another, by its name, and what it takes longer than the
     fastest one: round by round, of all records. Means of steps where a record has them: medians do not see a rank that
     is stopped now and then."""
     differences, names = [], []
     for record in records:
-        variants = record["steps"]["variants"]
-        blocks = [variants[rung] for rung in APART if rung in variants]
-        rounds = [ranks for block in blocks for ranks in block.get("rank_block_step_s", block["rank_step_s"])]
+        blocks = [record.variants[rung] for rung in APART if rung in record.variants]
+        rounds = [
+            [step_s for step_s in ranks if step_s is not None]  # No rank of these rungs waits for another.
+            for block in blocks
+            for ranks in block.rank_block_step_s or block.rank_step_s or ()
+        ]
         steps = [median(seconds) for seconds in zip(*rounds, strict=True)]
         slow, fast = steps.index(max(steps)), steps.index(min(steps))
         differences += [ranks[slow] - ranks[fast] for ranks in rounds]
-        nodes = record.get("nodes", [])
-        host = f" on {nodes[slow * len(nodes) // len(steps)]['hardware']['host']}" if nodes else ""
+        nodes = record.nodes or []
+        host = f" on {nodes[slow * len(nodes) // len(steps)].hardware.host}" if nodes else ""
         names.append(f"rank {slow}{host}")
     return {"uneven_s": median_of_blocks(differences), "slowest": "; ".join(sorted(set(names)))}
 

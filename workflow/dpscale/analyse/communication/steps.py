@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dpscale.analyse.communication.estimators import devices_of, profiler_state
-from dpscale.analyse.timing.points import ByConfiguration, point_fields
+from dpscale.analyse.communication.estimators import StepsByConfiguration, devices_of, profiler_state
+from dpscale.analyse.timing.points import point_fields
 from dpscale.tables.communication import StepsRow
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
@@ -12,21 +12,21 @@ PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
 TRACE_DIGITS = 9
 
 
-def steps_rows(steps: ByConfiguration) -> Iterator[StepsRow]:
+def steps_rows(steps: StepsByConfiguration) -> Iterator[StepsRow]:
     """The parts of the step of every device, which add up to `parts_s`."""
     for (configuration, environment), records in sorted(steps.items()):
         blocks = (devices for record in records for devices in devices_of(record))
         for devices in zip(*blocks, strict=True):
-            middle = sorted(devices, key=lambda device: float(device["step_s"]))[len(devices) // 2]
-            parts = {name: sum(phase[name] for phase in middle["phases"].values()) for name in PARTS}
+            middle = sorted(devices, key=lambda device: device.step_s)[len(devices) // 2]
+            parts = {name: sum(getattr(phase, name) for phase in middle.phases.values()) for name in PARTS}
             yield StepsRow(
                 **point_fields(configuration, environment),
-                device=middle["device"],
+                device=middle.device,
                 profiler=profiler_state(records),
                 **parts,
                 parts_s=sum(parts.values()),
-                hidden_communication_s=round(middle["communication_s"] - middle["exposed_s"], TRACE_DIGITS),
-                step_s=middle["step_s"],
+                hidden_communication_s=round(middle.communication_s - middle.exposed_s, TRACE_DIGITS),
+                step_s=middle.step_s,
             )
 
 

@@ -11,7 +11,7 @@ from dpscale.analyse.answer.causes import FEWEST_ROUNDS, FoundCause, Remedy, cau
 from dpscale.analyse.answer.probes import Probes, in_rounds, minus, of_rounds
 from dpscale.analyse.diagnosis.seen import FINDERS, SAME_SAMPLES, Seen, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
-from dpscale.records.files import Record
+from dpscale.records.files import JsonRecord
 from dpscale.vocabulary.causes import NOTHING, Cause
 from dpscale.vocabulary.chips import chip_named
 
@@ -68,7 +68,7 @@ class Diagnosis:
         return self.reasons[0].cause if self.reasons else NOTHING
 
 
-def diagnose_script(record: Record) -> Diagnosis:
+def diagnose_script(record: JsonRecord) -> Diagnosis:
     """The answer that the record of a script gives."""
     probes = probes_of(record)
     ranks = _ranks(record, "diagnosed")
@@ -91,7 +91,7 @@ def diagnose_script(record: Record) -> Diagnosis:
     )
 
 
-def probes_of(record: Record) -> Probes:
+def probes_of(record: JsonRecord) -> Probes:
     """The times of the run with interventions, round by round. Raises ValueError without a process."""
     ranks = _ranks(record, "diagnosed")
     blocks = [_by_probe(rank) for rank in ranks]
@@ -140,12 +140,12 @@ def devices_of(ranks: Sequence[Mapping[str, Any]]) -> int:
     return int(ranks[0].get("devices") or 1) if ranks[0]["strategy"] == "dp" else len(ranks)
 
 
-def run_of(record: Record, kind: str) -> Mapping[str, Any]:
+def run_of(record: JsonRecord, kind: str) -> Mapping[str, Any]:
     """Return the first run of a kind."""
     return next((run for run in record["runs"] if run["what"] == kind), {"processes": []})
 
 
-def _ranks(record: Record, kind: str) -> list[Mapping[str, Any]]:
+def _ranks(record: JsonRecord, kind: str) -> list[Mapping[str, Any]]:
     """Return the processes that trained; of those that made few steps beside others, the others."""
     processes = [process for run in record["runs"] if run["what"] == kind for process in run["processes"]]
     return [process for process in processes if process["status"] != "few steps"] or processes
@@ -210,7 +210,7 @@ def _held_batch(on_one: Sequence[Mapping[str, Any]], ranks: Sequence[Mapping[str
     return {"alone_reference": as_it_is(on_one[0]).map(lambda seconds: seconds * of_rank / of_one).sure}
 
 
-def speedup_of(record: Record) -> Figure:
+def speedup_of(record: JsonRecord) -> Figure:
     """Different samples per second of all ranks over those of one, before and after (A B A): with the ends of both
     intervals that are farther out. Unknown where it was not run on one device."""
     several = _rate(_ranks(record, "diagnosed"))
@@ -233,7 +233,7 @@ def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
     return as_it_is(first).map(lambda seconds: samples / seconds).sure
 
 
-def _slowed(record: Record) -> Figure:
+def _slowed(record: JsonRecord) -> Figure:
     """Return how much longer a rank's step takes with hooks than without: two processes, with their difference."""
     watched, paced = _ranks(record, "diagnosed"), _ranks(record, "paced")
     return ratio(as_it_is(watched[0]).sure, as_it_is(paced[0]).sure).map(lambda value: value - 1) if paced else UNKNOWN
@@ -264,7 +264,7 @@ def _parts(probes: Probes) -> Iterator[StepPart]:
             before = probes[name]
 
 
-def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _cautions(record: JsonRecord, ranks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the cautions that a reader of the answer has to know."""
     first, run = ranks[0], run_of(record, "diagnosed")
     if len(ranks) > 1 or first["world_size"] > 1:

@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from dpscale.plan.cells import AnyCell
-from dpscale.records.files import Record
+from dpscale.records.kinds import Link, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.tables.quantities import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow
@@ -25,8 +25,8 @@ Description = tuple[str, ...]
 
 def places(record: Record) -> list[str]:
     """What tells where a record was measured: its GPUs' UUIDs in order; the host where there is none."""
-    uuids = [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
-    return [uuid for uuid in uuids if uuid] or [record["hardware"]["host"]]
+    uuids = [gpu.uuid for gpu in record.hardware.gpus]
+    return [uuid for uuid in uuids if uuid] or [record.hardware.host]
 
 
 @dataclass
@@ -48,7 +48,7 @@ class _Environment:
             self.description == description
             and _images(record) in ("", self.images)
             and (None in (self.nccl, _nccl(record)) or self.nccl == _nccl(record))
-            and self._links_agree(len(record["hardware"]["gpus"]), _links(record))
+            and self._links_agree(len(record.hardware.gpus), _links(record))
         )
 
     def _links_agree(self, gpus: int, links: frozenset[str]) -> bool:
@@ -64,7 +64,7 @@ class _Environment:
         if self.nccl is None:
             self.nccl = _nccl(record)
         if links := _links(record):
-            self.links.setdefault(len(record["hardware"]["gpus"]), links)
+            self.links.setdefault(len(record.hardware.gpus), links)
 
 
 def environments_of(records: Mapping[AnyCell, Record]) -> dict[str, list[AnyCell]]:
@@ -76,11 +76,11 @@ def environments_of(records: Mapping[AnyCell, Record]) -> dict[str, list[AnyCell
     """
     newest: dict[str, int] = {}
     for record in records.values():
-        newest[record["kind"]] = max(record["measurement_version"], newest.get(record["kind"], 0))
+        newest[record.kind] = max(record.measurement_version, newest.get(record.kind, 0))
     environments: list[_Environment] = []
-    for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1]["started_at"])):
-        version = record["measurement_version"]
-        older = "" if version == newest[record["kind"]] else str(version)
+    for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1].started_at)):
+        version = record.measurement_version
+        older = "" if version == newest[record.kind] else str(version)
         description = (*_describe(record, _variables(record, _TF32)).values(), older)
         alike = [known for known in environments if known.admits(record, description)]
         if not alike:
@@ -90,7 +90,7 @@ def environments_of(records: Mapping[AnyCell, Record]) -> dict[str, list[AnyCell
         next((known for known in alike if known.places & own), alike[0]).add(cell, record)
 
     def first_measured(environment: _Environment) -> tuple[bool, str]:
-        return min((not _images(records[cell]), records[cell]["started_at"]) for cell in environment.cells)
+        return min((not _images(records[cell]), records[cell].started_at) for cell in environment.cells)
 
     ordered = enumerate(sorted(environments, key=first_measured))
     return {_letter(number): environment.cells for number, environment in ordered}
@@ -102,12 +102,12 @@ def _lacks(record: Record) -> tuple[bool, bool, bool]:
 
 def _images(record: Record) -> str:
     """Their checksum; empty of what moves none."""
-    return str(record["dataset"]["sha256"]) if "dataset" in record else ""
+    return record.dataset.sha256 if record.dataset else ""
 
 
 def _links(record: Record) -> frozenset[str]:
     """The types of the links between its GPUs that are known."""
-    return frozenset(_describe_link(link) for link in record["hardware"]["links"] if link["kind"])
+    return frozenset(_describe_link(link) for link in record.hardware.links if link.kind)
 
 
 def environment_rows(
@@ -120,21 +120,19 @@ def environment_rows(
             environment=letter,
             dataset_sha256=next(filter(None, map(_images, group)), ""),
             **_describe(group[0], _variables(group[0], _NCCL, _TF32)),
-            links=joined(_describe_link(link) for record in group for link in record["hardware"]["links"]),
-            cpu_cores=joined(str(record["hardware"]["cpu_cores"]) for record in group),
+            links=joined(_describe_link(link) for record in group for link in record.hardware.links),
+            cpu_cores=joined(str(record.hardware.cpu_cores) for record in group),
             hosts=joined(host for record in group for host in hosts(record)),
             records=len(group),
             measurement_versions=joined(map(_version, group)),
             older_measurements=joined(
-                _version(record)
-                for record in group
-                if record["measurement_version"] != VERSIONS[record["kind"]].current
+                _version(record) for record in group if record.measurement_version != VERSIONS[record.kind].current
             ),
         )
 
 
 def _version(record: Record) -> str:
-    return f"{record['kind']} {record['measurement_version']}"
+    return f"{record.kind} {record.measurement_version}"
 
 
 def joined(texts: Iterable[str | None]) -> str:
@@ -145,28 +143,28 @@ def joined(texts: Iterable[str | None]) -> str:
 def _describe(record: Record, variables: Sequence[str]) -> dict[str, Any]:
     """What records of one environment share, in the columns of the table; but for images and links. Nodes that differ
     are an environment of their own, which says so."""
-    differences = [f"nodes differ in {difference}" for difference in record.get("nodes_differ", ())]
+    differences = [f"nodes differ in {difference}" for difference in record.nodes_differ]
     return {
-        "device_model": record["hardware"]["device_model"],
-        "cpu_model": record["hardware"]["cpu_model"] or "",
-        **{name: record["software"][name] or "" for name in SOFTWARE},
+        "device_model": record.hardware.device_model,
+        "cpu_model": record.hardware.cpu_model or "",
+        **{name: getattr(record.software, name) or "" for name in SOFTWARE},
         "variables": "; ".join([*variables, *differences]),
     }
 
 
 def hosts(record: Record) -> list[str]:
     """The hosts of all nodes."""
-    return [node["hardware"]["host"] for node in record.get("nodes", [record])]
+    return [hardware.host for hardware in record.node_hardware]
 
 
 def _variables(record: Record, *prefixes: str) -> list[str]:
-    variables = record["provenance"]["environment"]
+    variables = record.provenance.environment
     return [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(prefixes)]
 
 
 def _nccl(record: Record) -> str | None:
     """NCCL's variables; None on one GPU, where it has nothing to do."""
-    if len(record["hardware"]["gpus"]) == 1 and "nodes" not in record:
+    if len(record.hardware.gpus) == 1 and not record.nodes:
         return None
     return "; ".join(_variables(record, _NCCL))
 
@@ -177,10 +175,10 @@ def _letter(number: int) -> str:
     return (_letter(before - 1) if before else "") + ascii_uppercase[last]
 
 
-def _describe_link(link: Mapping[str, Any]) -> str:
-    if link["kind"] != "NVLink":
-        return " ".join(str(part) for part in (link["kind"] or "link unknown", link["topology"]) if part)
-    if link["nvlink_version"] is None:
+def _describe_link(link: Link) -> str:
+    if link.kind != "NVLink":
+        return " ".join(str(part) for part in (link.kind or "link unknown", link.topology) if part)
+    if link.nvlink_version is None:
         return "NVLink (details hidden)"
-    through = " through a switch" if link["via_switch"] else ""
-    return f"{link['nvlink_links']} links of NVLink {NVLINK_VERSIONS.get(link['nvlink_version'], '?')}{through}"
+    through = " through a switch" if link.via_switch else ""
+    return f"{link.nvlink_links} links of NVLink {NVLINK_VERSIONS.get(link.nvlink_version, '?')}{through}"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isclose, isnan, nan
-from typing import Any
 
 from dpscale.analyse.timing.blocks import Block, OneGpu, OneGpuJob, Timed, blocks_of, one_gpu_times
 from dpscale.analyse.timing.records import weightiest
@@ -19,7 +18,7 @@ from dpscale.formulas.statistics import estimate_of_blocks, interval_of_two, is_
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
-from dpscale.records.files import Record
+from dpscale.records.kinds import Scope, TimingRecord
 from dpscale.records.timed import step_quartiles_s
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.row import PlaceFields, PointFields, grouped
@@ -43,7 +42,7 @@ HEADLINE_STEPS = 10
 _LAST_DIGITS = 1e-9
 
 # Records by their configuration and environment.
-ByConfiguration = Mapping[tuple[Configuration, str], Sequence[Record]]
+ByConfiguration = Mapping[tuple[Configuration, str], Sequence[TimingRecord]]
 OneGpuKey = tuple[int, str, str]  # batch, scope and environment
 PointKey = tuple[Configuration, str, str]
 
@@ -63,7 +62,7 @@ class Point:
     environment: str
     status: str
     reason: str
-    records: Sequence[Record]
+    records: Sequence[TimingRecord]
     all_points: "Points" = field(repr=False)
     one_gpus: Mapping[OneGpuKey, OneGpu] = field(repr=False)
 
@@ -72,19 +71,19 @@ class Point:
         return self.one_gpus.get((batch, self.scope, self.environment), OneGpu())
 
     @property
-    def measured(self) -> Sequence[Record]:
+    def measured(self) -> Sequence[TimingRecord]:
         """The records that hold something of this scope."""
-        return [record for record in self.records if self.scope in record["scopes"]]
+        return [record for record in self.records if self.scope in record.scopes]
 
     @property
-    def results(self) -> Sequence[Mapping[str, Any]]:
+    def results(self) -> Sequence[Scope]:
         """The contents of this scope in those records."""
-        return [record["scopes"][self.scope] for record in self.measured]
+        return [record.scopes[self.scope] for record in self.measured]
 
     @property
     def full_steps(self) -> int | None:
         """Full steps of an epoch, None where none was measured."""
-        return next((result["full_steps_per_epoch"] for result in self.results), None)
+        return next((result.full_steps_per_epoch for result in self.results), None)
 
     @property
     def has_uneven_steps(self) -> bool | None:
@@ -108,18 +107,18 @@ class Point:
         """T(N,b) in seconds; unknown where no record holds something of this scope."""
         if self.configuration.strategy == BASELINE and self.measured:
             return self.one_gpu(self.configuration.batch_per_gpu).epoch
-        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).epoch_s)
+        return self.over_runs(lambda record: Timed.of(record.scopes[self.scope]).epoch_s)
 
     @cached_property
     def step(self) -> Figure:
         """t(N,b) in seconds; unknown where no record holds something of this scope."""
         if self.configuration.strategy == BASELINE and self.measured:
             return self.one_gpu(self.configuration.batch_per_gpu).step
-        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).step_s)
+        return self.over_runs(lambda record: Timed.of(record.scopes[self.scope]).step_s)
 
-    def over_runs(self, figure: Callable[[Record], float | None]) -> Figure:
+    def over_runs(self, figure: Callable[[TimingRecord], float | None]) -> Figure:
         """Return the mean over the runs that have this figure above zero, of logarithms."""
-        values = {record["block"]: float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
+        values = {record.block: float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
         return estimate_of_blocks(values) if values else UNKNOWN
 
     def beside(self, batch: int) -> "Comparison":
@@ -139,7 +138,7 @@ class Point:
         return Comparison(self, (), "no baseline", self._why_alone(baseline, batch, without), without=without)
 
     def _why_alone(self, baseline: "Point | None", batch: int, without: Mapping[str, str]) -> str:
-        if any(record.get("alone") for record in self.measured) or (baseline and baseline.status == "ok"):
+        if any(record.alone for record in self.measured) or (baseline and baseline.status == "ok"):
             return "; ".join(f"{run}: {why}" for run, why in without.items())
         if baseline is None:
             return f"one device alone at batch {batch} was not measured in environment {self.environment}"
@@ -182,12 +181,13 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
     return points
 
 
-def _state(scope: str, records: Sequence[Record], missing: Sequence[MissingRow]) -> tuple[str, str]:
+def _state(scope: str, records: Sequence[TimingRecord], missing: Sequence[MissingRow]) -> tuple[str, str]:
     """Return status and reason of a configuration that has records, with a word on those of its runs that have none."""
-    too_large = [record["oom"] for record in records if scope not in record["scopes"]]
+    too_large = [record for record in records if scope not in record.scopes]
     reasons = [f"run {row.run} {row.status}" for row in missing]
     if len(too_large) == len(records):
-        return "oom", "; ".join([f"out of memory in {too_large[0]['phase']}", *reasons])
+        phase = too_large[0].oom.phase if too_large[0].oom else ""
+        return "oom", "; ".join([f"out of memory in {phase}", *reasons])
     if too_large:
         reasons = [f"out of memory in {len(too_large)} of {len(records)} runs", *reasons]
     return "ok", "; ".join(reasons)

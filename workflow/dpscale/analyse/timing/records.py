@@ -1,17 +1,16 @@
 """What was measured by which record, what is missing and why, and what measuring took."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import nan
 from operator import attrgetter
-from typing import Any
 
 from dpscale.analyse.timing.environments import hosts, joined
 from dpscale.plan.cells import AnyCell
 from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
-from dpscale.records.files import Record
+from dpscale.records.kinds import Record, Sensor, TimingRecord, Watched
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
 from dpscale.tables.timing import TimesRow
@@ -46,69 +45,71 @@ def weightiest(missing: Iterable[MissingRow]) -> tuple[str, str]:
 
 def record_row(cell: AnyCell, record: Record) -> RecordsRow:
     """When, where and by which commit it was measured, and what disturbed it."""
-    readings = [*record["sensors"]["before"], *(record["sensors"]["after"] or [])]
+    readings = [*record.sensors.before, *(record.sensors.after or [])]
     epochs = list(_watched(record))
-    others = [len(reading["other_processes"]) for reading in readings if reading["other_processes"] is not None]
-    others += [epoch["other_processes"] for epoch in epochs if epoch["other_processes"] is not None]
+    others = [len(reading.other_processes) for reading in readings if reading.other_processes is not None]
+    others += [epoch.other_processes for epoch in epochs if epoch.other_processes is not None]
     slowed = _slowed(epochs)
-    images, provenance = record.get("dataset", {}), record["provenance"]
-    gpus = [gpu for node in record.get("nodes", [record]) for gpu in node["hardware"]["gpus"]]
+    images, provenance = record.dataset, record.provenance
+    gpus = [gpu for hardware in record.node_hardware for gpu in hardware.gpus]
     return replace(
         RecordsRow.read(cell.labels),
         path=cell.path,
         kind=cell.kind,
-        status=record["status"],
-        environment=record["environment"],
-        started_at=record["started_at"],
-        finished_at=record["finished_at"],
+        status=record.status,
+        environment=record.environment,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
         gpu_s=gpu_seconds(cell, record),
         host=joined(hosts(record)),
-        git_commit=provenance["git_commit"] or "",
-        git_dirty=provenance["git_dirty"],
-        job_id=str(provenance["job_id"] or ""),
-        gpu_uuids=joined(gpu["uuid"] for gpu in gpus),
+        git_commit=provenance.git_commit or "",
+        git_dirty=provenance.git_dirty,
+        job_id=str(provenance.job_id or ""),
+        gpu_uuids=joined(gpu.uuid for gpu in gpus),
         throttle_reasons=joined(_throttle_reasons(readings, epochs)),
         slowed_s=max(slowed.values(), default=nan),
         slowed_by=joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
         stolen_share=_stolen_share(record, epochs),
         other_processes=max(others, default=None),
-        dataset_source=images.get("source", ""),
-        synthetic=images.get("synthetic"),
-        dataset_sha256=images.get("sha256", ""),
+        dataset_source=images.source if images else "",
+        synthetic=images.synthetic if images else None,
+        dataset_sha256=images.sha256 if images else "",
     )
 
 
-def _watched(record: Record) -> Iterator[Mapping[str, Any]]:
+def _watched(record: Record) -> Iterator[Watched]:
     """What was seen during the record's timed epochs, those of its baseline too. Version 1 has none of it."""
-    scopes = [*(record.get("scopes") or {}).values()]
-    for alone in record.get("alone") or ():
-        scopes += [end for ends in alone["scopes"].values() for end in ends.values()]
+    if not isinstance(record, TimingRecord):
+        return
+    scopes = [*record.scopes.values()]
+    for alone in record.alone or ():
+        scopes += [scope for halves in alone.scopes.values() for scope in (halves.before, halves.after)]
     for scope in scopes:
-        yield from scope.get("watched") or ()
+        yield from scope.watched
 
 
-def _throttle_reasons(readings: Iterable[Mapping[str, Any]], epochs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _throttle_reasons(readings: Iterable[Sensor], epochs: Sequence[Watched]) -> Iterator[str]:
     """Why clocks were held down in the timed epochs. Readings before and after speak only for a record whose epochs
     nobody watched: after them a timing cell loads its GPU to the full, to see what the chip reaches."""
-    inside = [gpu["clock_event_reasons"] for epoch in epochs for gpu in epoch["gpus"]]
-    for reasons in inside or [reading["throttle_reasons"] for reading in readings]:
+    inside = [gpu.clock_event_reasons for epoch in epochs for gpu in epoch.gpus]
+    for reasons in inside or [reading.throttle_reasons for reading in readings]:
         yield from reasons or ()
 
 
-def _slowed(epochs: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], float]:
+def _slowed(epochs: Iterable[Watched]) -> dict[tuple[int, str], float]:
     """For how long every GPU's clocks were kept down in these epochs, in s, by the policy that did."""
     slowed: dict[tuple[int, str], float] = defaultdict(float)
     for epoch in epochs:
-        for number, gpu in enumerate(epoch["gpus"]):
-            for policy, seconds in (gpu["slowed_s"] or {}).items():
+        for number, gpu in enumerate(epoch.gpus):
+            for policy, seconds in (gpu.slowed_s or {}).items():
                 slowed[number, policy] += seconds
     return slowed
 
 
-def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float:
+def _stolen_share(record: Record, epochs: Iterable[Watched]) -> float:
     """The most that a hypervisor took away in an epoch, over the cores that the cell was given."""
-    stolen = [epoch["host"]["stolen_cores"] for epoch in epochs if epoch["host"]]
-    return max(stolen) / record["hardware"]["cpu_cores"] if stolen else nan
+    stolen = [epoch.host.stolen_cores for epoch in epochs if epoch.host]
+    return max(stolen) / record.hardware.cpu_cores if stolen else nan
 
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:

@@ -16,14 +16,14 @@ def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
     """A row for every run of every configuration in every scope, under the study's own settings or a variant's."""
     for point in points:
         for record in point.measured:
-            epochs, timed = epochs_s(record["scopes"][point.scope]), Timed.of(record["scopes"][point.scope])
+            epochs, timed = epochs_s(record.scopes[point.scope]), Timed.of(record.scopes[point.scope])
             yield RunsRow(
                 **point.place,
                 variant=variant,
-                run=record["cell"]["run"],
-                server=record["block"].server,
-                host=record["hardware"]["host"],
-                started_at=record["started_at"],
+                run=record.cell.run,
+                server=record.block.server,
+                host=record.hardware.host,
+                started_at=record.started_at,
                 n=len(epochs),
                 epoch_s=timed.epoch_s,
                 step_s=timed.step_s,

@@ -4,13 +4,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from dpscale.analyse.timing.environments import places
-from dpscale.formulas.figure import OnServer
+from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import AnyCell
-from dpscale.records.files import Record
+from dpscale.records.kinds import Record
 
 C = TypeVar("C", bound=AnyCell)
 K = TypeVar("K")
+R = TypeVar("R", bound=Record)
 
 
 def placed(records: Mapping[AnyCell, Record], environments: Mapping[str, Sequence[AnyCell]]) -> dict[AnyCell, Record]:
@@ -20,20 +23,19 @@ def placed(records: Mapping[AnyCell, Record], environments: Mapping[str, Sequenc
     servers = servers_of(records.values())
     found = {}
     for cell, record in records.items():
-        run = record["cell"].get("run", record["cell"].get("seed"))
-        block = OnServer(f"run {run}", servers[places(record)[0]])
-        found[cell] = {**record, "environment": letters[cell], "block": block}
+        block = OnServer(f"run {record.run}", servers[places(record)[0]])
+        found[cell] = replace(record, environment=letters[cell], block=block)
     return found
 
 
 def by_place(
-    records: Mapping[AnyCell, Record], kind: type[C], of: Callable[[C], K]
-) -> dict[tuple[K, str], list[Record]]:
+    records: Mapping[AnyCell, Record], kind: type[C], record_kind: type[R], of: Callable[[C], K]
+) -> dict[tuple[K, str], list[R]]:
     """The records of a kind of cell, by what they are `of` and environment."""
-    found: dict[tuple[K, str], list[Record]] = defaultdict(list)
+    found: dict[tuple[K, str], list[R]] = defaultdict(list)
     for cell, record in records.items():
-        if isinstance(cell, kind):
-            found[of(cell), record["environment"]].append(record)
+        if isinstance(cell, kind) and isinstance(record, record_kind):
+            found[of(cell), record.environment].append(record)
     return found
 
 
@@ -43,7 +45,7 @@ def servers_of(records: Iterable[Record]) -> dict[str, int]:
     GPUs that a record used together are of one server. Hosts may all have one name.
     """
     servers: dict[str, set[str]] = {}
-    for record in sorted(records, key=lambda record: str(record["started_at"])):
+    for record in sorted(records, key=lambda record: record.started_at):
         together = set(places(record)).union(*(servers.get(place, set()) for place in places(record)))
         servers |= dict.fromkeys(together, together)
     numbers: dict[int, int] = {}

@@ -12,9 +12,9 @@ from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
-from dpscale.records.files import Record
 from dpscale.records.timed import epochs_s
 from dpscale.strategies.known import strategy
+from dpscale.strategies.strategy import Facts
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow, TimesRow
@@ -24,7 +24,7 @@ from dpscale.vocabulary.chips import chip_named
 Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
 
-def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
+def times_row(study: Study, point: Point, network: Facts | None) -> TimesRow:
     """Epoch and step of a point, and what follows from them alone."""
     row = TimesRow(
         **point.place,
@@ -32,7 +32,7 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         status=point.status,
         reason=point.reason,
         runs=len(point.records),
-        n=sum(len(result["epoch_s"]) for result in point.results),
+        n=sum(len(result.epoch_s) for result in point.results),
     )
     if not point.epoch.is_known:
         return row
@@ -44,13 +44,13 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         step_s=point.step,
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
-        energy_j=point.over_runs(lambda record: median(record["scopes"][point.scope]["energy_j"] or [0])),
+        energy_j=point.over_runs(lambda record: median(record.scopes[point.scope].energy_j or [0])),
         repeatability=repeatability(list(map(epochs_s, results))),
         first_timed_epoch_s=median(epochs_s(result)[0] for result in results),
         loader_processes=_loader_processes(point),
-        steps_per_epoch=results[0]["steps_per_epoch"],
+        steps_per_epoch=results[0].steps_per_epoch,
         full_steps_per_epoch=point.full_steps,
-        peak_memory_bytes=max((peak for result in results for peak in result["peak_memory_bytes"] or []), default=nan),
+        peak_memory_bytes=max((peak for result in results for peak in result.peak_memory_bytes or []), default=nan),
     )
     if network is None or network["flop_per_image"] is None:
         return row
@@ -60,17 +60,17 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
 def _loader_processes(point: Point) -> int:
     """DataLoader processes of all training processes together. Version 1 of the record does not say how many: every
     training process had as many as its setting."""
-    recorded: int | None = point.results[0].get("loader_processes")
+    recorded = point.results[0].loader_processes
     if recorded is not None or point.scope == "compute":
         return recorded or 0
     configuration = point.configuration
     processes = strategy(configuration.strategy).processes(configuration.gpus)
-    return processes * int(point.measured[0]["settings"]["loader_workers"])
+    return processes * int(point.measured[0].settings["loader_workers"])
 
 
 def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) -> TimesRow:
     """With work done over work that the GPUs could do at most, where the peak of the GPU is known."""
-    chip = chip_named(point.records[0]["hardware"]["device_model"])
+    chip = chip_named(point.records[0].hardware.device_model)
     peak = chip.peak(study["precision"]) if chip else None
     row = replace(row, flop_per_image=flop_per_image, peak_source=chip.source if chip and peak else "unknown")
     if peak is None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite, nan
 from statistics import fmean
 
+from msgspec.structs import asdict
+
 from dpscale.analyse.training.results import Results
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.tables.row import grouped, in_groups
@@ -18,12 +20,12 @@ def training_rows(results: Results) -> Iterator[TrainingRow]:
     """Every epoch of every arm and seed."""
     for result in results:
         for record in result.records:
-            for epoch in record["epochs"]:
+            for epoch in record.epochs:
                 yield TrainingRow.read({
                     **result.place,
-                    **epoch,
-                    "seed": record["cell"]["seed"],
-                    "status": "diverged" if epoch["training_loss"] is None else "ok",
+                    **asdict(epoch),
+                    "seed": record.cell.seed,
+                    "status": "diverged" if epoch.training_loss is None else "ok",
                 })  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import paired_difference, welch_difference
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
-from dpscale.records.files import Record
+from dpscale.records.kinds import TrainingRecord
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
 from dpscale.tables.row import PointFields
 
@@ -41,11 +41,11 @@ class ArmResults:
     settings: TrainingSettings
     given: Mapping[str, Any]
     environment: str
-    records: Sequence[Record]
+    records: Sequence[TrainingRecord]
 
     @cached_property
-    def finished(self) -> list[Record]:
-        return [record for record in self.records if record["status"] == "ok" and not record["diverged"]]
+    def finished(self) -> list[TrainingRecord]:
+        return [record for record in self.records if record.status == "ok" and not record.diverged]
 
     @property
     def is_complete(self) -> bool:
@@ -57,12 +57,12 @@ class ArmResults:
         is complete."""
         if not self.is_complete:
             return []
-        of_seed = {record["cell"]["seed"]: record["epochs"][-1][figure] for record in self.finished}
+        of_seed = {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
         return [of_seed[seed] for seed in (of_seed if seeds is None else seeds)]
 
     def totals(self, name: str) -> list[float]:
         """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
-        values = [[epoch[name] for epoch in record["epochs"]] for record in self.finished]
+        values = [[getattr(epoch, name) for epoch in record.epochs] for record in self.finished]
         return [] if any(None in of_seed for of_seed in values) else [float(sum(of_seed)) for of_seed in values]
 
     def is_like(self, reference: "ArmResults", names: Sequence[str]) -> bool:
@@ -75,7 +75,7 @@ class ArmResults:
         They are those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving
         out most of an arm's seeds would cost more than pairs gain.
         """
-        own_seeds, reference_seeds = ({record["cell"]["seed"] for record in arm.finished} for arm in (self, reference))
+        own_seeds, reference_seeds = ({record.cell.seed for record in arm.finished} for arm in (self, reference))
         shared = sorted(own_seeds & reference_seeds)
         are_most = len(shared) >= 2 and 2 * len(shared) > max(len(own_seeds), len(reference_seeds))
         return shared if are_most and self.is_like(reference, SHARED_BY_SEED) else []
@@ -126,7 +126,7 @@ def _as_written(value: Any) -> str:
 Results = Sequence[ArmResults]
 
 
-def results_of(study: Study, records: Mapping[tuple[str, str], Sequence[Record]]) -> Results:
+def results_of(study: Study, records: Mapping[tuple[str, str], Sequence[TrainingRecord]]) -> Results:
     """Return the records of every arm, in every environment that it was measured in, in the order of the study file.
 
     An arm that was not measured stands in no environment, without records. `records` are by arm and environment.

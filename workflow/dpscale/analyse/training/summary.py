@@ -13,6 +13,7 @@ from dpscale.analyse.training.results import OF_SPEED, PLACE, ArmResults, Result
 from dpscale.formulas.statistics import mean_with_t_interval
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
+from dpscale.records.kinds import Epoch
 from dpscale.tables.row import grouped
 from dpscale.tables.study import MissingRow
 from dpscale.tables.training import TrainingSummaryRow
@@ -60,14 +61,14 @@ def _measured(
     An epoch is a seed's median, mean over seeds; whole trainings are means over the seeds that came to their end.
     """
     seeds = len(result.records)
-    diverged = sum(record["diverged"] for record in result.records)
-    too_large = sum(record["status"] == "oom" for record in result.records)
+    diverged = sum(record.diverged for record in result.records)
+    too_large = sum(record.status == "oom" for record in result.records)
     reasons = [
         *([f"{diverged} of {seeds} seeds diverged"] if diverged else []),
         *([f"out of memory with {too_large} of {seeds} seeds"] if too_large else []),
         *missing,
     ]
-    trained = [record["epochs"] for record in result.records if record["epochs"]]
+    trained = [record.epochs for record in result.records if record.epochs]
     row = replace(
         _planned(result),
         is_baseline=result.arm == training["baseline"],
@@ -75,8 +76,8 @@ def _measured(
         reason="; ".join(reasons),
         seeds=seeds,
         diverged=diverged,
-        epoch_s=_mean([median(epoch["epoch_s"] for epoch in epochs) for epochs in trained]),
-        images_per_s=_mean([median(epoch["images_per_s"] for epoch in epochs) for epochs in trained]),
+        epoch_s=_mean([median(epoch.epoch_s for epoch in epochs) for epochs in trained]),
+        images_per_s=_mean([median(epoch.images_per_s for epoch in epochs) for epochs in trained]),
         gpu_s=_mean(result.totals("gpu_s")),
         energy_j=_mean(result.totals("energy_j")),
     )
@@ -96,8 +97,8 @@ def _measured(
     if len(reached) == seeds:
         row = replace(
             row,
-            time_to_target_s=_mean([sum(epoch["epoch_s"] for epoch in epochs) for epochs in reached]),
-            gpu_s_to_target=_mean([sum(epoch["gpu_s"] for epoch in epochs) for epochs in reached]),
+            time_to_target_s=_mean([sum(epoch.epoch_s for epoch in epochs) for epochs in reached]),
+            gpu_s_to_target=_mean([sum(epoch.gpu_s for epoch in epochs) for epochs in reached]),
         )
     return _compared(row, training["baseline"], result, results)
 
@@ -106,12 +107,12 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else nan
 
 
-def _until(target: float, result: ArmResults) -> Iterator[Sequence[Mapping[str, Any]]]:
+def _until(target: float, result: ArmResults) -> Iterator[Sequence[Epoch]]:
     """Yield the epochs of every seed that reaches this test accuracy, until it does."""
     for record in result.finished:
-        reached = [number for number, epoch in enumerate(record["epochs"], 1) if epoch["test_accuracy"] >= target]
+        reached = [number for number, epoch in enumerate(record.epochs, 1) if (epoch.test_accuracy or 0.0) >= target]
         if reached:
-            yield record["epochs"][: reached[0]]
+            yield record.epochs[: reached[0]]
 
 
 def _compared(

@@ -15,11 +15,11 @@ from dpscale.formulas.statistics import units_of
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
-from dpscale.records.files import Record
+from dpscale.records.kinds import TimingRecord
 from dpscale.tables.study import MissingRow
 
 # Records by their variant and configuration, and environment.
-ByVariant = Mapping[tuple[tuple[str, Configuration], str], Sequence[Record]]
+ByVariant = Mapping[tuple[tuple[str, Configuration], str], Sequence[TimingRecord]]
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from dpscale.formulas.figure import UNKNOWN, Figure, ratio
 from dpscale.formulas.statistics import derive_in_blocks
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
-from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
+from dpscale.strategies.strategy import Facts
 from dpscale.tables.variants import VariantsRow
 from dpscale.vocabulary.states import NEVER, PAYS, UNDECIDED
 
 
-def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterator[VariantsRow]:
+def variant_rows(variants: Sequence[Variant], network: Facts | None) -> Iterator[VariantsRow]:
     """A row per point of every variant."""
     fastest = fastest_of(variants)
     for variant in variants:
@@ -46,12 +46,12 @@ def _changes(variant: Variant, base: Variant) -> str:
     return "; ".join(f"{name}={getattr(variant.study.settings, name)}" for name in changed)
 
 
-def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record | None) -> VariantsRow:
+def _measured(row: VariantsRow, variant: Variant, point: Point, network: Facts | None) -> VariantsRow:
     """With what a point's own records say, and its speedup over one GPU of the same variant."""
     own_runs = point.epoch.blocks
     row = replace(
         row,
-        preparation_s=point.over_runs(lambda record: record.get("preparation_s")),
+        preparation_s=point.over_runs(lambda record: record.preparation_s),
         speedup=_speedup(point),
         other_runs=point.weak.is_of_other_runs if point.configuration.gpus > 1 and point.weak.blocks else None,
         run_deviation=stdev(map(math.log, own_runs.values())) if len(own_runs) > 1 else math.nan,
@@ -59,7 +59,7 @@ def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record 
     return _beside_the_chip(row, variant.study, point, network)
 
 
-def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Record | None) -> VariantsRow:
+def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Facts | None) -> VariantsRow:
     """With rates of the GPU, MFU against its matrix product, and the limits in images/s of all the point's GPUs with
     the share of each that is reached. Only what the records hold; no limit knows of communication."""
     product, copy = _rate(point, "matrix_flop_per_s"), _rate(point, "copy_bytes_per_s")
@@ -100,7 +100,7 @@ def _reached(images_per_s: Figure, limit: Figure) -> Figure:
 
 
 def _rate(point: Point, name: str) -> Figure:
-    return point.over_runs(lambda record: (record.get("chip") or {}).get(name))
+    return point.over_runs(lambda record: getattr(record.chip, name) if record.chip else None)
 
 
 def _speedup(point: Point) -> Figure:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.errors import DatasetError, RecordError
-from dpscale.records.files import read_record
+from dpscale.records.files import read_json
 
 MANIFEST = "manifest.json"
 EPOCH_ARRAYS = ("epoch_images.npy", "epoch_labels.npy")
@@ -18,7 +18,7 @@ ARRAYS = (*TRAIN_ARRAYS, *TEST_ARRAYS, *EPOCH_ARRAYS)
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of the dataset in `folder`. Raises DatasetError where there is none."""
     try:
-        return read_record("dataset", folder / MANIFEST)
+        return read_json("dataset", folder / MANIFEST)
     except RecordError as error:
         raise DatasetError(f"no usable dataset in {folder}: {error}. Make one with: dpscale dataset") from error
 

@@ -15,7 +15,7 @@ from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import Configuration, FitCell, contradiction
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import Record
+from dpscale.records.files import JsonRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import FitSettings
 from dpscale.strategies.known import strategy as known
@@ -121,7 +121,7 @@ def as_fast(tries: Sequence[Try]) -> list[Try]:
 
 def find_largest_batch(
     strategy: str, gpus: int, settings: FitSettings, memory_gb: float | None, timeout_s: float, end_with_parent: bool
-) -> Record:
+) -> JsonRecord:
     """Search for at most `timeout_s`, and say what was tried. Raises MeasurementError or WorkloadError; there is then
     no record."""
     settings, row = of_its_file(settings), known(strategy)

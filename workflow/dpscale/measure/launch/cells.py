@@ -12,7 +12,7 @@ from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.launch.job import Run, measure, measure_steps
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import Record, read_record
+from dpscale.records.files import JsonRecord, read_json
 from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import strategy
 
@@ -32,7 +32,7 @@ def time_cell(
     dataset: Path | None,
     baseline_at_global_batch: bool,
     run: Run,
-) -> Record:
+) -> JsonRecord:
     """Measure `cell` on the images in the folder `dataset`, and write its record. With `baseline_at_global_batch` its
     baseline is timed at the global batch too.
 
@@ -45,7 +45,7 @@ def time_cell(
 
 def measure_communication(
     cell: CommunicationCell, settings: StepSettings, dataset: Path | None, keep_traces: bool, run: Run
-) -> Record:
+) -> JsonRecord:
     """Measure `cell` on the images in the folder `dataset`, and write its record; with `keep_traces`, the profiler's
     traces lie compressed beside it.
 
@@ -58,14 +58,14 @@ def measure_communication(
 
 def measure_collectives(
     cell: CollectivesCell, settings: CollectivesSettings, network_facts: Path, strategies: Iterable[str], run: Run
-) -> Record:
+) -> JsonRecord:
     """Time every collective over a series of sizes, and at the sizes that `strategies` send for the network of
     `network_facts`; write the record. Raises RecordError or MeasurementError; there is then no record.
     """
     if cell.gpus < 2:
         raise MeasurementError("a collective needs at least 2 GPUs (workers)")
     settings = of_its_file(settings)
-    facts = read_record("network", network_facts)
+    facts = read_json("network", network_facts)
     if not settings.same_network(facts["settings"]):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
     job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device, strategies)}
@@ -87,7 +87,7 @@ def messages(network: Mapping[str, Any], device: str, strategies: Iterable[str])
     return sorted(wanted)
 
 
-def train(cell: TrainingCell, dataset: Path | None, run: Run) -> Record:
+def train(cell: TrainingCell, dataset: Path | None, run: Run) -> JsonRecord:
     """Train the arm of `cell` on the images in the folder `dataset`, and write its record.
 
     After every epoch a checkpoint is written beside the record's path. The same command continues from it, and it is

@@ -19,7 +19,7 @@ from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import Record, write_record
+from dpscale.records.files import JsonRecord, write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import BUILT_IN, NetworkSettings, StepSettings
 from dpscale.strategies.known import strategy
@@ -78,7 +78,7 @@ def measure_steps(
     arrays: Sequence[str],
     run: Run,
     **more: Any,
-) -> Record:
+) -> JsonRecord:
     """Have `module` train the configuration of `cell` on the images in the folder `dataset`, or on the samples of the
     settings' file; write the cell's record.
 
@@ -109,7 +109,7 @@ def measure(
     gpus: int,
     run: Run,
     samples: Samples | None = None,
-) -> Record:
+) -> JsonRecord:
     """Run `module` in `processes` workers on `gpus` GPUs, and write the outcome as the cell's record.
 
     Those are all of the cell's, on all of its nodes. Empty on all nodes but node 0, which writes the record. Raises

@@ -21,7 +21,7 @@ from typing import Any
 
 import dpscale
 from dpscale.errors import MeasurementError
-from dpscale.records.files import Record
+from dpscale.records.files import JsonRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import PROBES
@@ -53,7 +53,9 @@ class ScriptError(MeasurementError):
         self.code = code
 
 
-def diagnose_script(command: Sequence[str], minutes: float, first_step_s: float, say: Callable[[str], None]) -> Record:
+def diagnose_script(
+    command: Sequence[str], minutes: float, first_step_s: float, say: Callable[[str], None]
+) -> JsonRecord:
     """The record of the script that `command` starts, measured for so many minutes beside its starts.
 
     Raises ScriptError where it fails by itself, NoTrainingError where it makes no optimiser step within `first_step_s`

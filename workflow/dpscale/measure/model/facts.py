@@ -24,7 +24,7 @@ from dpscale.measure.workload.faults import fault_of
 from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import Record, write_record
+from dpscale.records.files import JsonRecord, write_record
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 
@@ -35,7 +35,7 @@ COUNTED_LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
 UNCOUNTED = (nn.RNNBase,)
 
 
-def describe_network(settings: NetworkSettings, out: Path) -> Record:
+def describe_network(settings: NetworkSettings, out: Path) -> JsonRecord:
     """Write the facts of the network that need no measurement: parameters, FLOPs per image, and the bytes of every
     message of DataParallel, DDP and FSDP. Raises WorkloadError where the workload's file cannot be used as it is, and
     RecordError where the facts cannot be written."""

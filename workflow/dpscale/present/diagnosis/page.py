@@ -11,7 +11,7 @@ from dpscale.analyse.diagnosis.script import Diagnosis, StepPart, devices_of, ru
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole
-from dpscale.records.files import Record
+from dpscale.records.files import JsonRecord
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
 
@@ -73,7 +73,7 @@ class DiagnosisWords:
     cautions: Sequence[str]
 
 
-def told(diagnosis: Diagnosis, record: Record) -> DiagnosisWords:
+def told(diagnosis: Diagnosis, record: JsonRecord) -> DiagnosisWords:
     """The answer of a diagnosis, with what was asked."""
     processes = _processes(record)
     device = "GPU" if processes[0]["device"] == "cuda" else "worker"
@@ -89,7 +89,7 @@ def told(diagnosis: Diagnosis, record: Record) -> DiagnosisWords:
     )
 
 
-def text(diagnosis: Diagnosis, record: Record) -> str:
+def text(diagnosis: Diagnosis, record: JsonRecord) -> str:
     """The answer as a terminal shows it."""
     answer = told(diagnosis, record)
     lines = [answer.title, "", answer.short]
@@ -110,7 +110,7 @@ def text(diagnosis: Diagnosis, record: Record) -> str:
     return "\n".join(lines)
 
 
-def render(diagnosis: Diagnosis, record: Record) -> str:
+def render(diagnosis: Diagnosis, record: JsonRecord) -> str:
     """The answer as a page that needs no other file. Pure, but for reading its own template."""
     return fill("diagnosis.html.j2", answer=told(diagnosis, record))
 
@@ -119,7 +119,7 @@ def _noted(reason: ToldCause) -> str:
     return f" ({'; '.join(reason.notes)})" if reason.notes else ""
 
 
-def _processes(record: Record) -> list[dict[str, Any]]:
+def _processes(record: JsonRecord) -> list[dict[str, Any]]:
     return list(run_of(record, "diagnosed")["processes"])
 
 
@@ -219,7 +219,7 @@ def _part(part: StepPart, device: str) -> tuple[str, str]:
     return _of(_PARTS[part.probe], device), _seconds(part.seconds)
 
 
-def _facts(diagnosis: Diagnosis, record: Record) -> Iterator[tuple[str, str]]:
+def _facts(diagnosis: Diagnosis, record: JsonRecord) -> Iterator[tuple[str, str]]:
     processes, run = _processes(record), run_of(record, "diagnosed")
     first, machine = processes[0], processes[0].get("machine") or {}
     yield "Devices", f"{devices_of(processes)} × {first.get('device_model') or first['device']}"
