@@ -28,7 +28,7 @@ from typing import Any
 
 import click
 
-from dpscale.analyse.diagnosis.script import diagnose_script
+from dpscale.diagnosis.diagnose import diagnose_script
 from dpscale.vocabulary.causes import NOTHING
 
 SCRIPT = Path(__file__).with_name("injected_script.py")

@@ -22,7 +22,7 @@ FLOORS = (
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
     ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "measure.attach", "*.in_torch"),
     ("present", "export", "measure.worker"),
-    ("compare", "measure.launch", "measure.fit", "audit.page", "audit.files"),
+    ("compare", "diagnosis", "measure.launch", "measure.fit", "audit.page", "audit.files"),
     ("options",),
     ("loaded",),
     ("*.commands", "measure.options"),
@@ -35,6 +35,9 @@ APART = (
     *(("measure", room) for room in ("audit", "analyse", "present", "compare", "export")),
     ("scheduler", "audit"),
     *((room, "export") for room in ("present", "compare")),
+    # Products.
+    *((room, "diagnosis") for room in ("audit", "compare", "export")),
+    ("audit", "compare"),
 )
 
 

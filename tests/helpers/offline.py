@@ -27,7 +27,8 @@ TEXT_OUTSIDE_ITS_CHART = """
 """
 LABELS_THAT_OVERLAP = """
 () => [...document.querySelectorAll('svg')].flatMap(svg => {
-  const boxes = [...svg.querySelectorAll('text')]
+  // Vega hides labels of an axis that have no room, and leaves them in the drawing.
+  const boxes = [...svg.querySelectorAll('text:not([opacity="0"])')]
     .map(text => [text.textContent, text.getBoundingClientRect()]);
   const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
   const hides = (a, b) => meet(a, b) && a.top < b.bottom - 3 && b.top < a.bottom - 3;

@@ -10,13 +10,14 @@ from dpscale import __version__
 from dpscale.analyse import commands as analyse
 from dpscale.audit import commands as audit
 from dpscale.compare import commands as compare
+from dpscale.diagnosis import commands as diagnosis
 from dpscale.errors import DpscaleError
 from dpscale.export import commands as export
 from dpscale.measure import commands as measure
 from dpscale.present import commands as present
 from dpscale.records import commands as records
 
-ROOMS = (measure, records, audit, analyse, present, compare, export)
+ROOMS = (measure, records, analyse, present, audit, diagnosis, compare, export)
 
 TRACKERS = ("wandb", "mlflow", "tensorboard")
 # What pyproject.toml requires for some commands alone: modules, and the extra that brings each.

@@ -11,7 +11,7 @@ import torch
 import dpscale as package
 import warm
 from command_line import dpscale
-from dpscale.measure.launch.loop import configuration_of, loop_command
+from dpscale.diagnosis.loop import configuration_of, loop_command
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.records.files import read_json
 from warm_workers import warm_workers

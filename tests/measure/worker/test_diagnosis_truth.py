@@ -13,8 +13,8 @@ import pytest
 
 import dpscale
 from attached import AS_MANY_AS_FIT, run_attached
-from dpscale.analyse.diagnosis.script import Diagnosis, diagnose_script
-from dpscale.measure.launch.loop import loop_command
+from dpscale.diagnosis.diagnose import Diagnosis, diagnose_script
+from dpscale.diagnosis.loop import loop_command
 from other_work import QUIET_CORES, OtherWork
 from script_factory import script_record
 

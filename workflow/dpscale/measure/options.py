@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from dpscale.options import FILE, FOLDER, schema_node
-from dpscale.schemas.settings import NetworkSettings
+from dpscale.schemas.settings import OF_FILE, NetworkSettings
 
 Command = Callable[..., None]
+
+BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum"] if name != OF_FILE]
 
 
 def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Command], Command]:
@@ -145,3 +147,9 @@ def job_options(command: Command) -> Command:
         command(job=Run(timeout_s, end_with_parent, out, place), **others)
 
     return _job_options(with_job)
+
+
+def settings_of_workload(workload: str) -> dict[str, Any]:
+    """Those that name a network that comes with dpscale, with made-up images, or a user's file."""
+    built_in = workload in BUILT_IN_NETWORKS
+    return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}

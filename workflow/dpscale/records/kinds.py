@@ -58,7 +58,7 @@ class Gpu(_Open, frozen=True):
     memory_bytes: int
 
 
-class Link(_Open, frozen=True):
+class GpuLink(_Open, frozen=True):
     """The link between two GPUs."""
 
     gpus: list[int]
@@ -79,7 +79,7 @@ class Hardware(_Open, frozen=True):
     threads_per_worker: int  # Threads torch computes with in every worker.
     memory_bytes: int | None
     gpus: list[Gpu]
-    links: list[Link]
+    links: list[GpuLink]
 
 
 # Older records have what torch was told too: `cudnn_benchmark` and two switches of TF32. Settings hold it since.
@@ -122,7 +122,7 @@ class Sensor(_Open, frozen=True):
     other_processes: list[OtherProcess] | None
 
 
-class Sensors(_Closed, frozen=True):
+class SensorReadings(_Closed, frozen=True):
     """Readings of every GPU in use on all nodes, before the first and after the last epoch."""
 
     before: list[Sensor]
@@ -144,13 +144,13 @@ class OutOfMemory(_Closed, frozen=True):
     message: str
 
 
-class Place(_Closed, frozen=True, kw_only=True):
+class CellPlace(_Closed, frozen=True, kw_only=True):
     """The cell that was measured, by its coordinates. Nodes are those that its GPUs are spread over evenly."""
 
     nodes: Several | None = None
 
 
-class RunPlace(Place, frozen=True, kw_only=True):
+class RunPlace(CellPlace, frozen=True, kw_only=True):
     """The cell that was measured, and its run."""
 
     run: Positive
@@ -162,14 +162,14 @@ class Record(_Closed, frozen=True, kw_only=True):
     kind: str
     measurement_version: int  # Version of the measuring code.
     status: Status
-    cell: Place
+    cell: CellPlace
     settings: dict[str, Any]  # Every setting of the study that can change the number (schemas/settings.py).
     started_at: str
     finished_at: str
     provenance: Provenance
     hardware: Hardware  # Of the first node.
     software: Software  # Of the first node.
-    sensors: Sensors
+    sensors: SensorReadings
     # Every node of a cell on several, in their order; no record of one node has it.
     nodes: Annotated[list[Node], Meta(min_length=2)] | None = None
     # What computes or communicates on the nodes and is not the same on all of them.
@@ -274,7 +274,7 @@ class Alone(_Closed, frozen=True):
     scopes: dict[ScopeName, Halves]
 
 
-class Chip(_Closed, frozen=True):
+class MeasuredChip(_Closed, frozen=True):
     """The best that the first GPU reaches, after all clocks."""
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
@@ -307,7 +307,7 @@ class TimingRecord(StepsRecord, frozen=True, kw_only=True):
     # At the cell's batch per GPU and, for strong scaling, at its global batch. None where the cell has one GPU, or
     # where its baseline comes from cells of single.
     alone: list[Alone] | None = None
-    chip: Chip | None = None  # None on a CPU.
+    chip: MeasuredChip | None = None  # None on a CPU.
     ddp_bucket_bytes: Any = None  # Of older records.
     profile: Any = None  # Of older records.
 
@@ -392,7 +392,7 @@ class ProfiledBlock(_Closed, frozen=True):
     devices: AtLeastOne[ProfiledDevice]
 
 
-class Profile(_Closed, frozen=True):
+class StepProfile(_Closed, frozen=True):
     """Times of every device by its parts."""
 
     steps: Positive  # Steps of a block.
@@ -417,7 +417,7 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
     cell: CommunicationPlace
     steps: Ladder | None
     ddp_logger: DdpLogger | None  # None without DDP.
-    profile: Profile | None  # None where there is no GPU.
+    profile: StepProfile | None  # None where there is no GPU.
 
     @property
     def variants(self) -> dict[str, Blocks]:
@@ -426,7 +426,7 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
 
 
 # Version 1 has no `held`, and some of its records `hold_s`.
-class Collective(_Closed, frozen=True):
+class TimedCollective(_Closed, frozen=True):
     """Timings of one collective with one size of message."""
 
     operation: Literal["allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"]
@@ -464,7 +464,7 @@ class CollectivesRecord(Record, frozen=True, kw_only=True):
     kind: Literal["collectives"]
     status: Literal["ok"]
     cell: CollectivesPlace
-    collectives: AtLeastOne[Collective]
+    collectives: AtLeastOne[TimedCollective]
     peer_copies: list[PeerCopy]  # From every GPU to every other. None on a CPU.
 
 
@@ -504,7 +504,7 @@ class Epoch(_Closed, frozen=True):
     validation_accuracy: float | None = None  # Share of them that are right. None where none is held out.
 
 
-class TrainingPlace(Place, frozen=True, kw_only=True):
+class TrainingPlace(CellPlace, frozen=True, kw_only=True):
     """A training cell."""
 
     arm: str
@@ -534,7 +534,7 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
         return self.cell.seed
 
 
-class Try(_Closed, frozen=True):
+class TriedBatch(_Closed, frozen=True):
     """A try of a batch. One that did not fit has no peak and no images per second."""
 
     batch_per_gpu: Positive
@@ -544,7 +544,7 @@ class Try(_Closed, frozen=True):
     seconds: float  # Of the whole try, with the start of its processes.
 
 
-class FitPlace(Place, frozen=True, kw_only=True):
+class FitPlace(CellPlace, frozen=True, kw_only=True):
     """A search for the largest batch."""
 
     strategy: str
@@ -557,7 +557,7 @@ class FitRecord(Record, frozen=True, kw_only=True):
     kind: Literal["fit"]
     status: Literal["ok"]
     cell: FitPlace
-    tries: AtLeastOne[Try]
+    tries: AtLeastOne[TriedBatch]
     largest: Positive  # Largest batch per GPU that fits and is in an epoch.
     too_large: int | None  # Smallest one that was tried and does not fit.
     enough: Positive  # Smallest one that was tried within 2 % of the best throughput.

@@ -1,10 +1,10 @@
 """Why more GPUs may not make a training step faster: plain data. Every cause once, every step that is timed, and what
 can be tried at once.
 
-`measure/attach/` measures, `analyse/answer/causes.py` and `analyse/diagnosis/seen.py` find the cause,
-`present/diagnosis/page.py` says it. To add a cause: an entry in
+`measure/attach/` measures, `analyse/answer/causes.py` and `diagnosis/finders.py` find the cause,
+`diagnosis/page.py` says it. To add a cause: an entry in
 `causes.yaml`, its finder there, and a case of it among those of the
-tests (`tests/analyse/diagnosis/`).
+tests (`tests/diagnosis/`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Why a step is not faster: causes, what each costs, and what changes save. Pure, of times by probe.
 
 A cost is a difference of two times (docs/method/diagnosis.md). The finders here need nothing but times by probe: of a
-study or of a script. What else the processes of a script saw has its finders in `analyse.diagnosis.seen`.
+study or of a script. What else the processes of a script saw has its finders in `diagnosis.finders`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

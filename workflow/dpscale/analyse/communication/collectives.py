@@ -8,7 +8,7 @@ from itertools import compress
 from dpscale.formulas import scaling
 from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import estimate_of_runs, repeatability
-from dpscale.records.kinds import Collective, CollectivesRecord, PeerCopy
+from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import Facts, Message
 from dpscale.tables.communication import CollectivesRow
@@ -16,7 +16,7 @@ from dpscale.tables.communication import CollectivesRow
 # What the allreduce of all gradients at once is for: it is timed, and utilisation is over it.
 WHOLE_GRADIENT = "whole gradient"
 
-Timings = Collective | PeerCopy
+Timings = TimedCollective | PeerCopy
 Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and of a copy its source and target
 
 
@@ -65,7 +65,7 @@ def _timed(records: Sequence[CollectivesRecord]) -> dict[Call, dict[OnServer, Ti
 def _counted_s(result: Timings) -> list[float]:
     """The timings before which all calls were queued; all, where none is known to be so. Version 1 did not look, and on
     a CPU there is no queue."""
-    held = (isinstance(result, Collective) and result.held) or []
+    held = (isinstance(result, TimedCollective) and result.held) or []
     return list(compress(result.seconds, held)) or result.seconds
 
 

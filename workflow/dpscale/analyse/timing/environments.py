@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from dpscale.plan.cells import AnyCell
-from dpscale.records.kinds import Link, Record
+from dpscale.records.kinds import GpuLink, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.tables.quantities import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow
@@ -175,7 +175,7 @@ def _letter(number: int) -> str:
     return (_letter(before - 1) if before else "") + ascii_uppercase[last]
 
 
-def _describe_link(link: Link) -> str:
+def _describe_link(link: GpuLink) -> str:
     if link.kind != "NVLink":
         return " ".join(str(part) for part in (link.kind or "link unknown", link.topology) if part)
     if link.nvlink_version is None:

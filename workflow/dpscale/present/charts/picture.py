@@ -112,11 +112,13 @@ class Picture:
         """Name and describe the plot inside the SVG that vl-convert has `drawn` of it."""
         # With no break between a number and its unit, where a heading runs over several lines.
         heading = re.sub(r"(?<=\d) (?=%|ms|s\b|GB/s)", "\u00a0", plot.heading)
-        head, inside = drawn.split(">", 1)
+        head, inside = drawn.removesuffix("</svg>").split(">", 1)
         svg = (
             f'{head} role="img" aria-labelledby="{name}-title" aria-describedby="{name}-description">'
             f'<title id="{name}-title">{escape(f"{plot.heading}. {plot.subtitle}")}</title>'
-            f'<desc id="{name}-description">{escape(plot.description)}</desc>{inside}'
+            f'<desc id="{name}-description">{escape(plot.description)}</desc>'
+            # Vega gives roles to groups of marks, which have no names: the picture is described as a whole.
+            f'<g aria-hidden="true">{inside}</g></svg>'
         )
         return cls(name, heading, plot.subtitle, svg)
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dpscale.diagnosis.launcher import FOLDER
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.job import require_given
-from dpscale.measure.launch.script import FOLDER
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import Configuration
 from dpscale.plan.workload_file import of_its_file

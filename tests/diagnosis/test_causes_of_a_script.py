@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.answer.causes import FoundCause
-from dpscale.analyse.diagnosis.script import NO_EXCHANGE, Diagnosis, diagnose_script
+from dpscale.diagnosis.diagnose import NO_EXCHANGE, Diagnosis, diagnose_script
 from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from command_line import dpscale
-from dpscale.measure.launch import script
-from dpscale.measure.launch.script import _on_one
+from dpscale.diagnosis import launcher
+from dpscale.diagnosis.launcher import _on_one
 from dpscale.records.files import read_json
 from script_factory import process
 
 pytestmark = pytest.mark.processes
 
-STUB = Path(__file__).parents[2] / "helpers/stub_script.py"
+STUB = Path(__file__).parents[1] / "helpers/stub_script.py"
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def private(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     """Folders of their own for what is not to be left, neither a file nor a process."""
     folder = tmp_path_factory.mktemp("private")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(script, "GRACE_S", 0.5)
+    monkeypatch.setattr(launcher, "GRACE_S", 0.5)
     yield
     assert list(folder.iterdir()) == []
     assert [pid.name for pid in Path("/proc").glob("[0-9]*") if _is_in(folder, pid)] == []

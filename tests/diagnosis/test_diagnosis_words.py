@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from dpscale.analyse.diagnosis.script import diagnose_script
-from dpscale.present.diagnosis.page import DiagnosisWords, render, text, told
+from dpscale.diagnosis.diagnose import diagnose_script
+from dpscale.diagnosis.page import DiagnosisWords, render, text, told
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record
 

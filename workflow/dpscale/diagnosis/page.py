@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
-from dpscale.analyse.diagnosis.script import Diagnosis, StepPart, devices_of, run_of
+from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of, run_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole

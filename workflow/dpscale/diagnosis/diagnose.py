@@ -9,7 +9,7 @@ from typing import Any
 
 from dpscale.analyse.answer.causes import FEWEST_ROUNDS, FoundCause, Remedy, causes_of, is_efficient
 from dpscale.analyse.answer.probes import Probes, in_rounds, minus, of_rounds
-from dpscale.analyse.diagnosis.seen import FINDERS, SAME_SAMPLES, Seen, shared_samples
+from dpscale.diagnosis.finders import FINDERS, SAME_SAMPLES, Seen, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
 from dpscale.records.files import JsonRecord
 from dpscale.vocabulary.causes import NOTHING, Cause

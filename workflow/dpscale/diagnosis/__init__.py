@@ -1,0 +1,1 @@
+"""The diagnosis: why a training script, unchanged, is not faster."""

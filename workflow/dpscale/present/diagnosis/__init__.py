@@ -1,1 +1,0 @@
-"""A diagnosis, as a page and in a terminal."""
