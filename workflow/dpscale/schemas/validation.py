@@ -17,9 +17,9 @@ from dpscale.vocabulary.own_yaml import own_yaml
 
 @cache
 def load_schema(name: str) -> dict[str, Any]:
-    """The schema `<name>.schema.yaml`, with the definitions of `common.yaml`, the strategies and the settings."""
+    """Return the schema `<name>.schema.yaml`, with the names of strategies and with the settings."""
     schema: dict[str, Any] = _load(f"{name}.schema.yaml")
-    definitions = {**_load("common.yaml")["$defs"], **schema.get("$defs", {})}
+    definitions = dict(schema.get("$defs", {}))
     definitions["strategy"] = {"enum": list(STRATEGIES)}
     if name in SETTINGS:
         definitions["settings"] = record_settings_schema(name)
