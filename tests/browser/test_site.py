@@ -52,7 +52,7 @@ def test_the_gallery_has_the_page_of_every_recorded_study(site: Path, root: Path
     gallery = (site / "docs/gallery.html").read_text()
     for name in ["comparison", *(path.parent.name for path in root.glob("results/recorded*/cells"))]:
         assert f'href="../studies/{name}.html"' in gallery
-        assert (site / f"studies/{name}.html").stat().st_size > 50_000
+        assert (site / f"studies/{name}.html").read_text().count("<td") > 10
     pictures = re.findall(r'<img [^>]*src="([^"]*)"', gallery)
     assert {(site / "docs" / picture).resolve().parent.parent.name for picture in pictures} == {
         path.parent.name for path in root.glob("results/recorded*/cells")
