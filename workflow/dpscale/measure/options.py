@@ -66,10 +66,11 @@ class _Batch(click.IntRange):
     """A number, or the record that says the largest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from dpscale.records.files import read_json
+        from dpscale.records.files import read_record
+        from dpscale.records.kinds import FitRecord
 
         return super().convert(
-            read_json("fit", Path(value))["largest"] if str(value).endswith(".json") else value, param, ctx
+            read_record(FitRecord, Path(value)).largest if str(value).endswith(".json") else value, param, ctx
         )
 
 

@@ -51,7 +51,10 @@ def write_record(kind: str, path: Path, record: JsonRecord) -> None:
     program."""
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     try:
-        _checked(kind, text.encode())
+        if kind in RECORDS:
+            decoded(RECORDS[kind], text.encode())
+        else:
+            _raise(kind, violations(kind, record))
     except RecordError as error:
         raise RecordError(f"{path}: not written, it {error}") from error
     write_text(path, text)
