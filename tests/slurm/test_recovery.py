@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmPro
     whole = record.read_bytes()
     project.start_a_cell()
     for process in running_in(project.folder):
-        os.kill(process, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     wait_for(lambda: not project.alive())
     record.write_bytes(whole)
     assert project.snakemake("--unlock").returncode == 0
