@@ -12,9 +12,8 @@ from math import isnan, nan
 from statistics import geometric_mean, median
 from typing import NamedTuple
 
-from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks
 from dpscale.formulas.on_server import OnServer
-from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.records.kinds import Halves, Scope, TimingRecord
 from dpscale.records.timed import epochs_s
 from dpscale.strategies.known import BASELINE

@@ -13,8 +13,7 @@ from math import isclose, isnan, nan
 from dpscale.analyse.timing.blocks import Block, OneGpu, OneGpuJob, Timed, blocks_of, one_gpu_times
 from dpscale.analyse.timing.records import weightiest
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import estimate_of_blocks, interval_of_two, is_uneven
+from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, interval_of_two, is_uneven
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from operator import sub, truediv
 
-from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import Scale, derive_in_blocks
+from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 

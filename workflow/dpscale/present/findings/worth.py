@@ -7,7 +7,7 @@ from math import isfinite
 
 from dpscale.analyse.answer.answer import Answer, is_none_faster, is_one_enough
 from dpscale.analyse.answer.series import COMPUTE
-from dpscale.formulas.deciding import MOST_UNITS
+from dpscale.formulas.statistics import MOST_UNITS
 from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
 from dpscale.present.text.words import Terms, joined, plural
 from dpscale.records.cost import duration
@@ -130,7 +130,7 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
 
 def _more(unit: str, row: AnswerRow) -> str:
     """`at least 2 more runs (about 4 min)`, `a run on at least 3 more machines (about 4 min each)`: so many decide in
-    about half of the cases (`formulas.deciding`)."""
+    about half of the cases (`formulas.statistics`)."""
     more = row.more_units or 0
     per_machine = " each" if unit == MACHINE and more > 1 else ""
     time = f" (about {duration(row.more_s)}{per_machine})" if isfinite(row.more_s) else ""
