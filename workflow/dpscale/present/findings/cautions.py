@@ -14,7 +14,7 @@ from dpscale.analyse.answer.claims import (
     Outcome,
 )
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
-from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
+from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, capitalised, joined, listed, plural, scope, span
