@@ -8,9 +8,8 @@ from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES,
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, direction, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.cells import cell
 from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.text.numbers import estimate, measured, whole
+from dpscale.present.text.numbers import estimate, measured, recomputable, whole
 from dpscale.present.text.words import Terms, headline, joined, ok, rank, state
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
@@ -110,7 +109,7 @@ def _in_which_runs(row: SpeedupRow) -> str:
 
 def _value(figure: Figure, unit: Unit) -> str:
     """`0.5898 s`, as the table prints it."""
-    return f"{cell(figure, unit).value} {'' if unit is MULTIPLES else unit.shown}".rstrip()
+    return f"{recomputable(figure, unit).value} {'' if unit is MULTIPLES else unit.shown}".rstrip()
 
 
 def _example(rows: Sequence[P]) -> P:
@@ -190,7 +189,7 @@ def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str, terms: 
     yield "Loading is not in these times."
     loaded_rows = [speedup_row for speedup_row in speedup if speedup_row.scope == END_TO_END]
     for loaded in of_configuration(loaded_rows, row):
-        printed = cell(loaded.speedup, MULTIPLES).text
+        printed = recomputable(loaded.speedup, MULTIPLES).text
         yield f"With the DataLoader in the clock, the speedup of {terms.point(row)} is {printed}."
 
 
