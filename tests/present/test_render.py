@@ -24,7 +24,7 @@ from page_tables import (
 )
 
 from dpscale.present.study.page import render
-from dpscale.tables.tables import with_names
+from dpscale.tables.row import with_names
 from html_reader import assert_sound, read, visible
 
 # Whole pages, again and again.

@@ -19,8 +19,9 @@ from dpscale.present.text.words import Terms, capitalised, joined, listed, ok, p
 from dpscale.records.files import write_text
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.column import GB_PER_S
+from dpscale.tables.row import csv_text
 from dpscale.tables.study import EnvironmentsRow
-from dpscale.tables.tables import Tables, csv_text
+from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 from dpscale.vocabulary.states import AT_LEAST, MARK
 
