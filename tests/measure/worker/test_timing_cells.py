@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -23,9 +24,10 @@ import warm
 from command_line import dpscale, must
 from dpscale.measure.launch import cells
 from dpscale.measure.worker import timing
-from dpscale.measure.worker.timing import TimingWorker
+from dpscale.measure.worker.timing import BaselineHalves, TimingWorker
 from dpscale.plan.study import Study
 from dpscale.records.files import read_json
+from dpscale.records.kinds import Alone
 from processes import alive, started_by
 from project import wait_for
 
@@ -194,13 +196,13 @@ def test_memory_that_a_baseline_lacks_at_the_global_batch_is_a_result(
 
     monkeypatch.setattr(TimingWorker, "build_alone", fits_once)
     worker = timing_worker(dataset, tmp_path)
-    worker.alone = [{"batch_per_gpu": batch, "status": "ok", "scopes": {}} for batch in (BATCH, 2 * BATCH)]
+    worker.alone = [BaselineHalves(BATCH), BaselineHalves(2 * BATCH)]
     worker.prepare()
     worker.measure()
-    assert [item["status"] for item in worker.alone] == ["ok", "oom"]
-    assert worker.alone[0]["scopes"]["compute"].keys() == {"before", "after"}
-    assert worker.alone[1]["scopes"] == {}
-    assert len(worker.scopes["compute"]["epoch_s"]) == 1
+    whole, too_large = (baseline.to_json() for baseline in worker.alone)
+    assert (whole["status"], whole["scopes"]["compute"].keys()) == ("ok", {"before", "after"})
+    assert (too_large["status"], too_large["scopes"]) == ("oom", {})
+    assert len(worker.scopes["compute"].epoch_s) == 1
 
 
 def test_memory_that_a_baseline_lacks_at_the_cells_own_batch_ends_the_cell(
@@ -208,10 +210,24 @@ def test_memory_that_a_baseline_lacks_at_the_cells_own_batch_ends_the_cell(
 ) -> None:
     monkeypatch.setattr(TimingWorker, "build_alone", lambda _worker: torch.empty(2**60))
     worker = timing_worker(dataset, tmp_path)
-    worker.alone = [{"batch_per_gpu": BATCH, "status": "ok", "scopes": {}}]
+    worker.alone = [BaselineHalves(BATCH)]
     worker.run()
     outcome = json.loads((tmp_path / "outcome.json").read_text())
     assert (outcome["status"], outcome["oom"]["phase"]) == ("oom", f"alone at batch {BATCH}, before: setup")
+
+
+def test_memory_that_runs_out_between_the_halves_of_a_baseline_is_a_record(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class of records knows whole halves alone."""
+    monkeypatch.setattr(TimingWorker, "build", lambda _worker: torch.empty(2**60))
+    worker = timing_worker(dataset, tmp_path)
+    worker.alone = [BaselineHalves(BATCH)]
+    worker.run()
+    outcome = json.loads((tmp_path / "outcome.json").read_text())
+    assert (outcome["status"], outcome["oom"]["phase"]) == ("oom", "setup")
+    assert worker.alone[0].halves.keys() == {"before"}
+    msgspec.convert(outcome["alone"], list[Alone])
 
 
 def timing_worker(dataset: Path, folder: Path) -> TimingWorker:

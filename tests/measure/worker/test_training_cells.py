@@ -16,8 +16,8 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.data.augmentation import DeviceImages
 from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.launch.workers import Workers
-from dpscale.measure.worker.checkpoint import Checkpoint
-from dpscale.measure.worker.training import LOSS_DIGITS, Trained, TrainingWorker
+from dpscale.measure.worker.checkpoint import Checkpoint, Trained
+from dpscale.measure.worker.training import LOSS_DIGITS, TrainingWorker
 from dpscale.plan.study import Study
 from dpscale.records.files import read_json
 from signals import signals_as_they_were
@@ -257,7 +257,7 @@ def test_warm_up_leaves_no_trace_in_any_figure(dataset: Path, tmp_path: Path, mo
 
     warm = once("warm")
     with monkeypatch.context() as patch:
-        patch.setattr(Trained, "take_back", lambda *_: None)
+        patch.setattr(Trained, "restore_in_place", lambda *_: None)
         assert figures(once("kept"))["step_loss"] != figures(warm)["step_loss"], "steps before the clock train"
     monkeypatch.setattr(TrainingWorker, "_warm_up", lambda *_: None)
     assert figures(once("cold")) == figures(warm)
