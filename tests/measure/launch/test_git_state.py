@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.measure.launch.job import git_state
+from dpscale.measure.launch.cells import git_state
 
 pytestmark = pytest.mark.processes
 

@@ -15,7 +15,7 @@ import pytest
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import nodes as module
-from dpscale.measure.launch.job import require_given
+from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.nodes import (
     ONE_NODE,
     NodePlace,

@@ -19,7 +19,7 @@ PORT = 15_000
 COLLECTIVES = """
 import sys
 from pathlib import Path
-from dpscale.measure.launch.job import Run, measure
+from dpscale.measure.launch.cells import Run, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
 from dpscale.schemas.settings import CollectivesSettings

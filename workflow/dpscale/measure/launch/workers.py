@@ -48,7 +48,7 @@ class Workers:
     def __enter__(self) -> "Workers":
         for ending in _ENDINGS:
             signal.signal(ending, _exit_on_signal)
-        meeting = self._team.listening  # the socket at which workers meet: the first of all gets it
+        meeting = self._team.listening  # the socket at which workers meet: rank 0 gets it
         for rank in self._team.ranks(self._count):
             process = subprocess.Popen(
                 [sys.executable, "-m", "dpscale.measure.worker", self._module, str(self._job_file), str(rank)],
@@ -72,9 +72,11 @@ class Workers:
         self._folder.cleanup()
 
     def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
-        """The outcome, as soon as one worker has written it. That ends the cell. Nothing waits for the workers to shut
-        down CUDA and NCCL, which takes seconds; and where one of them ran out of memory, the others wait for it
-        forever. On all nodes but node 0 it is empty, and there when node 0 has it.
+        """Return the outcome as soon as one worker has written it, which ends the cell.
+
+        Nothing waits for the workers to shut down CUDA and NCCL, which takes seconds; and where one of them ran out of
+        memory, the others wait for it forever. On all nodes but node 0 the outcome is empty, and there when node 0 has
+        it.
 
         Raises MeasurementError where a worker ends first or reports that it cannot measure, where they are not done
         after `timeout_s` seconds, where another node has failed, and, with `end_with_parent`, where the process that
@@ -83,7 +85,7 @@ class Workers:
         try:
             outcome = self._first_outcome(timeout_s, end_with_parent)
         except MeasurementError as error:
-            outcome = self._team.after(error)
+            outcome = self._team.ask_others(error)
         if outcome.get("status") == "failed":
             raise MeasurementError(outcome["message"])
         return outcome
@@ -96,12 +98,12 @@ class Workers:
             if (self.folder / OUTCOME).exists() and not has_reported:
                 outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
                 if self._team.leads:
-                    self._team.tell(end=None)
+                    self._team.send(end=None)
                     return outcome
-                self._team.tell(outcome=outcome)
+                self._team.send(outcome=outcome)
                 has_reported = True
-            if message := self._team.look():
-                self._team.tell(end=None)
+            if message := self._team.poll():
+                self._team.send(end=None)
                 return dict(message.get("outcome", {}))
             codes = [process.poll() for process in self._processes]
             for rank, code in zip(ranks, codes, strict=True):

@@ -192,7 +192,7 @@ class Watcher:
         until, ticks, slowed_s = time.monotonic(), host_ticks(), self._sensors.slowed_s()
         self.energy_j = used_j(self._energy_before_j, self._sensors.energy_j())
         samples = self._samples_between(self._since, until)
-        others = [gpu["other_processes"] for sample in samples for gpu in sample]
+        other_processes = [gpu["other_processes"] for sample in samples for gpu in sample]
         self.observation = Observation(
             len(samples),
             [
@@ -203,7 +203,7 @@ class Watcher:
                 for gpu, (before, after) in enumerate(zip(self._slowed_s, slowed_s, strict=True))
             ],
             HostLoad.between(self._ticks, ticks, until - self._since),
-            max((len(processes) for processes in others if processes is not None), default=None),
+            max((len(processes) for processes in other_processes if processes is not None), default=None),
         )
 
     def _samples_between(self, since: float, until: float) -> list[list[dict[str, Any]]]:
