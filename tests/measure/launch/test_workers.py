@@ -1,4 +1,4 @@
-"""A cell from the outside, with workers that measure nothing: every way in which it can end, and what it leaves."""
+"""A cell from the outside, with workers that measure nothing: every way in which it can end, and its record."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpscale.errors import MeasurementError
+from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
 from dpscale.records.files import read_json
 from processes import alive, started_by, workers_of
@@ -20,7 +21,7 @@ from stub_cell import SETTINGS, helpers_for_workers, measure_stub, start_stub
 
 pytestmark = pytest.mark.processes
 
-# Starts the cell, says its process, and ends when it is killed.
+# Starts the cell, prints its process, and ends when it is killed.
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -30,7 +31,7 @@ time.sleep(1000)
 """
 
 
-def test_what_the_workers_leave_is_the_record(tmp_path: Path) -> None:
+def test_the_outcome_of_the_workers_is_the_record(tmp_path: Path) -> None:
     record = measure_stub(tmp_path / "r.json")
     assert read_json("timing", tmp_path / "r.json") == record
     assert (record["status"], record["cell"]["strategy"]) == ("ok", "ddp")
@@ -57,7 +58,7 @@ def test_a_cell_that_fails_is_one_line_and_leaves_neither_a_record_nor_a_worker(
 
 @contextmanager
 def waiting_cell(out: Path, timeout_s: float = 60) -> Iterator[tuple[subprocess.Popen[str], set[int]]]:
-    """A cell in a process of its own that waits for ever, and its two workers. It must fail in here."""
+    """A cell in a process of its own that waits for ever, and its two workers. It must fail within the context."""
     process = start_stub(out, "wait", timeout_s)
     try:
         wait_for(lambda: len(workers_of(process.pid)) == 2)
@@ -108,3 +109,25 @@ def test_without_a_temporary_folder_no_worker_is_started(monkeypatch: pytest.Mon
 
 def _no_folder(**_: object) -> None:
     raise FileNotFoundError("No usable temporary directory found")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_state_of_the_code_is_read_without_a_lock(tmp_path: Path) -> None:
+    """A cell that is killed while git holds a lock would leave it behind. Git takes one to store the new time of a file
+    that is otherwise as it was."""
+    code, index = tmp_path / "code.py", tmp_path / ".git/index"
+    git(tmp_path, "init", "--quiet")
+    code.write_text("number = 1\n")
+    git(tmp_path, "add", "code.py")
+    git(tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "first")
+    os.utime(code, (1, 1))
+    before = index.read_bytes()
+    assert git_state(tmp_path) == (git(tmp_path, "rev-parse", "HEAD"), False)
+    assert index.read_bytes() == before
+    git(tmp_path, "status")
+    assert index.read_bytes() != before, "git itself does store it"
+    code.write_text("number = 2\n")
+    assert git_state(tmp_path)[1] is True
