@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpscale.measure.model.optimisers import LAMB_EPSILON, build_optimiser
-from dpscale.measure.model.recipe import parameter_groups
+from dpscale.measure.model.recipe import LAMB_EPSILON, build_optimiser, parameter_groups
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import TrainingSettings
 

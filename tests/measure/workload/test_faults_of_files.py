@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from dpscale.measure.workload.faults import fault_of
+from dpscale.measure.workload.from_file import fault_of
 
 
 def raised_in(path: Path, text: str) -> Exception:

@@ -29,7 +29,7 @@ from pathlib import Path
 
 multiprocessing.set_start_method("spawn", force=True)
 
-from dpscale.measure.workload.faults import fault_of
+from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.loading import LoadedEpochs, samples_of_epoch
 

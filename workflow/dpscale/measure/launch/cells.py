@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.launch.job import Run, measure, measure_steps
+from dpscale.measure.workload.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import JsonRecord, read_json

@@ -13,10 +13,10 @@ from typing import Any
 
 from dpscale import __version__
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.arrays import read_manifest, verify_dataset
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
+from dpscale.measure.workload.arrays import read_manifest, verify_dataset
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import JsonRecord, write_record

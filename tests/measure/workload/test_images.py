@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
-from dpscale.measure.data.augmentation import (
+from dpscale.measure.workload.images import (
     SEEDS_APART,
     STREAMS,
     Crops,
     DeviceEpochs,
     DeviceImages,
     normalised,
-    order_of_epoch,
     random_seed,
 )
+from dpscale.measure.workload.workload import order_of_epoch
 
 CPU = torch.device("cpu")
 IMAGES = 24
@@ -89,7 +89,7 @@ def test_epochs_on_a_device_are_samplers_shares_cut_and_normalised(
     pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, workers: int, together: int
 ) -> None:
     """However many images are prepared at once, and whichever the rank: an image has one crop per epoch."""
-    monkeypatch.setattr("dpscale.measure.data.augmentation.PREPARED_TOGETHER", together)
+    monkeypatch.setattr("dpscale.measure.workload.images.PREPARED_TOGETHER", together)
     images = device_images(pixels)
     layout = torch.channels_last
     ranks = [DeviceEpochs(images, rank, workers, 4, layout, seed=3) for rank in range(workers)]

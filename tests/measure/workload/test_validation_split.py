@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.measure.data.validation_split import split_images
+from dpscale.measure.workload.dataset import split_images
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=200), st.data())

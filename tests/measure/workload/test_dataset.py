@@ -13,9 +13,9 @@ from PIL import Image
 from torch.utils.data import DistributedSampler
 
 from dpscale.errors import DatasetError
-from dpscale.measure.data.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
-from dpscale.measure.data.batches import MEAN, STD, DecodedImages, preloaded_batches, shard
-from dpscale.measure.data.dataset import make_dataset
+from dpscale.measure.workload.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
+from dpscale.measure.workload.dataset import make_dataset
+from dpscale.measure.workload.images import MEAN, STD, DecodedImages, preloaded_batches, shard
 from dpscale.measure.workload.loading import LoadedEpochs
 
 CLASSES = [f"class{number}" for number in range(10)]
