@@ -3,7 +3,7 @@
 import tempfile
 import traceback
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -219,12 +219,12 @@ def _backward_work(step: ExampleStep) -> tuple[float, list[float]]:
     return sum(map(work_with, again)), work
 
 
-def _chunks(tensors: list[torch.Tensor]) -> list[int]:
+def _chunks(tensors: Sequence[torch.Tensor]) -> list[int]:
     """Return the bytes of the pieces that DataParallel moves these tensors in."""
     return [size_bytes(chunk) for chunk in _take_tensors(tensors, CHUNK_BYTES)]
 
 
-def _broadcasts(tensors: list[torch.Tensor]) -> list[int]:
+def _broadcasts(tensors: Sequence[torch.Tensor]) -> list[int]:
     """Return the bytes of the pieces that DDP broadcasts these tensors in, before every forward pass: one for each type
     of number, as long as they are smaller than DDP's limit of 250 MiB."""
     sizes: dict[torch.dtype, int] = defaultdict(int)
