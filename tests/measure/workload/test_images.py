@@ -67,9 +67,9 @@ def test_crops_are_fresh_every_epoch_and_seed_and_the_same_for_the_same() -> Non
 
 
 def test_no_two_trainings_epochs_or_streams_draw_from_one_seed() -> None:
-    """Those of the first and the last seed, with as many epochs as there can be, and of the seeds beside them."""
+    """Tried with the first and the last seeds, with as many epochs as there can be."""
     seeds = [1, 2, 3, 2**15 - 2, 2**15 - 1]
-    ranges = sorted(random_seed(seed, what) for seed in seeds for what in STREAMS)
+    ranges = sorted(random_seed(seed, stream) for seed in seeds for stream in STREAMS)
     assert all(later - earlier >= SEEDS_APART for earlier, later in pairwise(ranges))
     assert ranges[0] > 2**15, "weights are drawn with the seed itself"
     assert ranges[-1] + SEEDS_APART <= 2**32, "torch's generator on the CPU takes no more bits"
@@ -101,9 +101,9 @@ def test_epochs_on_a_device_are_samplers_shares_cut_and_normalised(
             batches = list(epochs)
             assert len(batches) == len(epochs)
             assert [len(labels) for _, labels in batches[:-1]] == [4] * (len(batches) - 1)
-            for found, labels in batches:
-                assert found.is_contiguous(memory_format=layout)
-                assert torch.equal(found, normalised(images.cut(labels, crops), layout))
+            for batch, labels in batches:
+                assert batch.is_contiguous(memory_format=layout)
+                assert torch.equal(batch, normalised(images.cut(labels, crops), layout))
                 seen += labels.tolist()
         assert set(seen) == set(range(IMAGES))
         assert len(seen) == -(-IMAGES // workers) * workers

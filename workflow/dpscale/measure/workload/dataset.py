@@ -3,8 +3,7 @@ training images are held out."""
 
 import hashlib
 import io
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -71,7 +70,7 @@ def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
     torch.manual_seed(SEED)
     order = torch.randperm(len(images)).numpy()
     epoch = np.empty((len(images), 3, IMAGE_SIZE, IMAGE_SIZE), dtype=np.uint8)
-    for position, index in _with_progress("augmented", order):
+    for position, index in enumerate(order):
         epoch[position] = np.asarray(augment(Image.fromarray(images[index]))).transpose(2, 0, 1)
     return epoch, labels[order]
 
@@ -108,7 +107,7 @@ def _read_imagefolder(root: Path, download: bool, images: int) -> Decoded:
             raise DatasetError(f"{root / name}: has {len(split.classes)} classes, the network has {CLASSES}")
         chosen = _choose(len(split), images if name == "train" else len(split), root)
         pixels = np.empty((len(chosen), IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)
-        for position, index in _with_progress(f"decoded ({name})", chosen):
+        for position, index in enumerate(chosen):
             pixels[position] = _decode(split.samples[index][0], split.loader)
         splits.append((pixels, np.asarray(split.targets, dtype=np.int64)[chosen]))
     return splits[0], splits[1], split.classes
@@ -150,13 +149,6 @@ def _decode(path: str, load: Callable[[str], Any]) -> Images:
     if image.size != (IMAGE_SIZE, IMAGE_SIZE):
         raise DatasetError(f"{path}: is {image.width}x{image.height}, not {IMAGE_SIZE}x{IMAGE_SIZE}")
     return np.asarray(image)
-
-
-def _with_progress(action: str, indices: Indices) -> Iterable[tuple[int, int]]:
-    for position, index in enumerate(indices):
-        if position % 10_000 == 0 and position:
-            print(f"{action} {position} of {len(indices)} images", file=sys.stderr, flush=True)
-        yield position, int(index)
 
 
 def split_images(labels: Labels, held_out: int) -> tuple[Indices, Indices]:

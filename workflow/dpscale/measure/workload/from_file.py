@@ -57,10 +57,9 @@ REMEDIES: Mapping[str, str] = {
 }
 # The attributes of a network that a strategy wraps are out of reach.
 WRAPPED = re.compile(r"'(DataParallel|DistributedDataParallel)' object has no attribute")
-# ddp's error where gradients are missing, with the places of their parameters among all that are trained. After some,
-# torch writes dots.
+# ddp's error where gradients are missing, with the places of their parameters among all that are trained.
 UNUSED = "Expected to have finished reduction in the prior iteration"
-UNUSED_PLACES = re.compile(r"Parameter indices which did not receive grad for rank \d+: ([\d ]+)(\.\.\.)?")
+UNUSED_PLACES = re.compile(r"Parameter indices which did not receive grad for rank \d+: ([\d ]+)")
 NAMED = 3
 
 
@@ -253,19 +252,15 @@ def fault_of(
 
 
 def _unused(text: str, network: Callable[[], nn.Module] | None) -> str:
-    """Return how many parameters take no part, and the first of them: `2 parameters of network() (head.weight,
-    head.bias) take no part`."""
+    """Return which parameters take no part, by the first of them."""
     listed = UNUSED_PLACES.search(text)
     if listed is None or network is None:
         return "some parameters of network() take no part"
     # As ddp counts them: in their order, without those that are not trained.
     trained = [name for name, parameter in network().named_parameters() if parameter.requires_grad]
     names = [trained[int(place)] for place in listed[1].split()]
-    if len(names) == 1:
-        return f"1 parameter of network() ({names[0]}) takes no part"
-    at_least = "at least " if listed[2] else ""
-    more = f" and {at_least}{len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{at_least}{len(names)} parameters of network() ({', '.join(names[:NAMED])}{more}) take no part"
+    more = ", ..." if len(names) > NAMED else ""
+    return f"parameters of network() ({', '.join(names[:NAMED])}{more}) take no part"
 
 
 def _message(text: str) -> str:
