@@ -19,7 +19,7 @@ GB = 1e9
 
 
 class Memory:
-    """A GPU: a network of `fixed` bytes, so many a sample, workspace that small batches have too, and fragments that
+    """A GPU: a network of `fixed` bytes, so many per sample, workspace that small batches have too, and fragments that
     nobody can use."""
 
     def __init__(self, sample: float, fixed: float = GB):
@@ -64,9 +64,9 @@ def test_a_search_that_finds_nothing_says_why(fixed: float, taken: float, messag
     memory = Memory(5e6, fixed=fixed)
 
     def attempt(batch: int) -> Try:
-        made = memory.attempt(batch)
+        result = memory.attempt(batch)
         memory.limit -= taken
-        return made
+        return result
 
     with pytest.raises(MeasurementError, match=message):
         search(attempt, to_power=False)

@@ -45,7 +45,7 @@ def test_functions_that_are_optional(tmp_path: Path) -> None:
 def test_modules_beside_the_file_come_before_the_working_folder_and_all_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `python FILE` has it."""
+    """The order of `python FILE`."""
     working, library, mine = folders = [tmp_path / name for name in ("working", "library", "mine")]
     for folder in folders:
         folder.mkdir()

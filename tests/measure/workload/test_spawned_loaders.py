@@ -55,7 +55,6 @@ def test_they_find_classes_and_functions_of_the_file(tmp_path: Path) -> None:
 
 
 def test_what_they_cannot_be_sent_is_told(tmp_path: Path) -> None:
-    """By the line that a cell ends with."""
     local = """
 def dataset():
     class Local(Vectors):
