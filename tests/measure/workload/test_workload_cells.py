@@ -15,22 +15,11 @@ from workload_file import HALF_USED, SAMPLES, written
 
 pytestmark = pytest.mark.processes
 
-BATCH = 5
 
-
-def cell(path: Path, out: Path, gpus: int = 1, batch: int = BATCH, more: str = "") -> list[str]:
-    where = f"time --strategy {'ddp' if gpus > 1 else 'single'} --gpus {gpus} --batch-per-gpu {batch} --device cpu"
+def cell(path: Path, out: Path, gpus: int = 1, more: str = "") -> list[str]:
+    where = f"time --strategy {'ddp' if gpus > 1 else 'single'} --gpus {gpus} --batch-per-gpu 5 --device cpu"
     settings = f"--epoch-images {SAMPLES} --loader-workers 0 --timed-epochs 1 --baseline own_cells --workload {path}"
     return f"{where} {settings} {more} --out {out}".split()
-
-
-def timed(path: Path, folder: Path, **options: Any) -> tuple[dict[str, Any], str]:
-    """The record of a cell, and its log."""
-    out = folder / "record.json"
-    with single_workers_here(), warm_workers():
-        done = dpscale(*cell(path, out, **options))
-    assert done.returncode == 0, done.stderr
-    return read_json("timing", out), done.stderr
 
 
 def refusal(folder: Path, text: str = "", **options: Any) -> str:
@@ -44,8 +33,13 @@ def refusal(folder: Path, text: str = "", **options: Any) -> str:
 
 
 def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    record, _ = timed(path, tmp_path)
+    """A batch has 5 x (4 x 4 + 8) = 120 bytes: two fit in 300. The smaller last one is always there."""
+    path, out = written(tmp_path), tmp_path / "record.json"
+    with single_workers_here(), warm_workers():
+        done = dpscale(*cell(path, out, more="--batch-memory-gb 0.0000003"))
+    assert done.returncode == 0, done.stderr
+    assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in done.stderr
+    record = read_json("timing", out)
     sha256 = checksum(path)
     settings = record["settings"]
     assert (settings["workload"], settings["workload_sha256"], settings["network"]) == (str(path), sha256, "workload")
@@ -54,20 +48,6 @@ def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
     compute, loaded = (record["scopes"][scope] for scope in ("compute", "end_to_end"))
     assert compute["steps_per_epoch"] == loaded["steps_per_epoch"] == 5
     assert compute["full_steps_per_epoch"] == 4
-
-
-def test_where_memory_is_short_fewer_batches_are_used_in_turn(tmp_path: Path) -> None:
-    """A batch has 5 x (4 x 4 + 8) = 120 bytes: two fit in 300. The smaller last one is always there."""
-    record, log = timed(written(tmp_path), tmp_path, more="--batch-memory-gb 0.0000003")
-    compute = record["scopes"]["compute"]
-    assert compute["steps_per_epoch"] == 5
-    assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in log
-
-
-def test_a_batch_that_an_epoch_does_not_have(tmp_path: Path) -> None:
-    with single_workers_here():
-        done = dpscale(*cell(written(tmp_path), tmp_path / "record.json", batch=SAMPLES + 1))
-    assert f"global batch {SAMPLES + 1} > {SAMPLES} samples: no full step" in done.stderr
 
 
 @pytest.mark.parametrize(
