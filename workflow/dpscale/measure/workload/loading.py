@@ -11,9 +11,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, de
 from dpscale.errors import WorkloadError
 from dpscale.measure.parent import end_with_parent
 from dpscale.measure.workload.batches import Batch, in_host_memory, size_bytes
-from dpscale.measure.workload.workload import Share, Workload, order_of_epoch
-
-Collate = Callable[[list[Any]], Batch]
+from dpscale.measure.workload.workload import Collate, Share, Workload, order_of_epoch
 
 
 def samples_of_epoch(workload: Workload, samples: int) -> Dataset[Any]:

@@ -14,6 +14,7 @@ from dpscale.measure.workload.batches import Batch
 
 # This rank, the ranks, samples per step of a rank.
 Share = tuple[int, int, int]
+Collate = Callable[[list[Any]], Batch]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Workload:
     dataset: Callable[[], Dataset[Any]]
     loss: Callable[[nn.Module, Batch], Tensor]
     optimiser: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
-    collate: Callable[[list[Any]], Batch] | None = None
+    collate: Collate | None = None
     # The file that it is written in, and its checksum; None for the built-in workload.
     path: Path | None = None
     sha256: str | None = None
