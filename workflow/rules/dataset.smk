@@ -1,6 +1,6 @@
 # The images, decoded once on the CPU, so that no GPU waits for that.
 
-from dpscale.measure.data.arrays import ARRAYS
+from dpscale.measure.workload.arrays import ARRAYS
 
 
 rule dataset:
