@@ -30,7 +30,6 @@ studies = st.fixed_dictionaries(
 )
 
 COPIES = {"reducer": "copies", "broadcast_buffers": False}
-WITH_MAX: dict[str, Any] = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32, "max"]}
 
 
 @given(studies)
@@ -105,12 +104,8 @@ def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start: i
         ({"study": "Two Words"}, "study:"),
         ({"study": "s", "bacth_per_gpu": [32]}, "did you mean batch_per_gpu?"),
         ({"study": "s", "batch_per_gpu": [0]}, "batch_per_gpu[0]: 0 is less than the minimum of 1"),
-        ({"study": "s", "batch_per_gpu": ["many"]}, 'batch_per_gpu[0]: "many" does not match "^max$"'),
+        ({"study": "s", "batch_per_gpu": ["many"]}, 'batch_per_gpu[0]: "many" is not of type "integer"'),
         ({"study": "s", "batch_per_gpu": ["1e3"]}, "YAML reads 1e3 as text: write it as 1000)"),
-        ({"study": "s", "batch_per_gpu": ["max"]}, "batch_per_gpu: name a number beside max"),
-        ({**WITH_MAX, "device": "cpu"}, "batch_per_gpu: max needs CUDA GPUs"),
-        ({**WITH_MAX, "images_on": "device", "communication": {"runs": 0}}, "images_on: the largest batch is found w"),
-        ({**WITH_MAX, "variants": {"v": {"batch_per_gpu": ["max"]}}}, "variants.v.batch_per_gpu[0]"),
         ({"study": "s", "batch_per_gpu": [32, 32]}, "batch_per_gpu: [32,32] has non-unique elements"),
         ({"study": "s", "strategies": ["horovod"]}, "strategies[0]"),
         ({"study": datetime.date(2026, 1, 1)}, "holds what JSON cannot"),

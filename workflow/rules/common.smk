@@ -31,7 +31,7 @@ from dpscale.scheduler.snakemake import (
     prepare_slurm,
     schedule_when_jobs_end,
 )
-from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, FitSettings, NetworkSettings, StepSettings
+from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings
 from dpscale.strategies.known import STRATEGIES
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
@@ -66,7 +66,6 @@ VARIANT_RECORD = f"{RESULTS}/{cells.VARIANT_PATH}.json"
 COMMUNICATION_RECORD = f"{RESULTS}/{cells.COMMUNICATION_PATH}.json"
 COLLECTIVES_RECORD = f"{RESULTS}/{cells.COLLECTIVES_PATH}.json"
 TRAINING_RECORD = f"{RESULTS}/{cells.TRAINING_PATH}.json"
-FIT_RECORD = f"{RESULTS}/{cells.FIT_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
 # The rules whose jobs measure.
 CELL_RULES = {cell.rule for cell in PLAN.all_cells}
@@ -153,23 +152,8 @@ def gpus_per_node_of(wildcards):
 
 
 def configuration(wildcards):
-    batch = 0 if wildcards.batch_per_gpu == cells.LARGEST else int(wildcards.batch_per_gpu)
-    place = wildcards.strategy, int(wildcards.gpus), batch
+    place = wildcards.strategy, int(wildcards.gpus), int(wildcards.batch_per_gpu)
     return Configuration(*place, nodes_of(wildcards))
-
-
-def fit_of(wildcards):
-    """The record that says how large the largest batch is, as an input of cells at it. Its file time is ignored: which
-    cells are not of its number is known."""
-    if wildcards.batch_per_gpu != cells.LARGEST:
-        return []
-    record = FIT_RECORD.format(**wildcards)
-    return record if record in OUTDATED.paths else ancient(record)
-
-
-def batch_of(wildcards):
-    """What commands are told of the batch: a number, or the record that says it."""
-    return FIT_RECORD.format(**wildcards) if fit_of(wildcards) else wildcards.batch_per_gpu
 
 
 def settings_of(wildcards):
@@ -214,7 +198,7 @@ def code_of(*folders):
 wildcard_constraints:
     strategy="|".join(STRATEGIES),
     gpus=r"\d+",
-    batch_per_gpu=rf"\d+|{cells.LARGEST}",
+    batch_per_gpu=r"\d+",
     run=r"\d+",
     variant="[a-z0-9][a-z0-9_+-]*",
     arm="[a-z0-9][a-z0-9_-]*",

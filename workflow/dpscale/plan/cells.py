@@ -1,17 +1,15 @@
 """The cells of a study: a job and its record each, and where the record stands. Pure, and free of torch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from dpscale.plan.arms import arm_contradictions
 from dpscale.schemas.settings import (
     BUILT_IN,
     OF_FILE,
     SETTINGS,
-    FitSettings,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -26,11 +24,6 @@ VARIANT_PATH = "variants/{variant}/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/
 COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
 TRAINING_PATH = "training/{arm}/seed-{seed}"
-FIT_PATH = "fit/{strategy}/gpus-{gpus}"
-
-# The largest batch that fits, as a study and paths call it; and those that were found, by strategy and GPUs.
-LARGEST = "max"
-Found = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, order=True)
@@ -42,8 +35,6 @@ class Configuration:
     batch_per_gpu: int
     # Not in its name: random numbers are drawn by that, and older records have no nodes.
     nodes: int = field(default=1, repr=False)
-    # Whether its batch is the largest that fits, which is 0 until it is found. Then it is a point as any other.
-    is_largest: bool = field(default=False, repr=False, compare=False)
 
     @property
     def global_batch(self) -> int:
@@ -57,7 +48,7 @@ class Configuration:
     @property
     def coordinates(self) -> dict[str, Any]:
         """The point as records name it: those on one node name no nodes."""
-        point = {"strategy": self.strategy, "gpus": self.gpus, "batch_per_gpu": self.batch_per_gpu or LARGEST}
+        point = {"strategy": self.strategy, "gpus": self.gpus, "batch_per_gpu": self.batch_per_gpu}
         return {**point, **_nodes_if_several(self.nodes)}
 
     @classmethod
@@ -124,10 +115,6 @@ class Cell(ABC):
         """Where the cell's record stands, relative to the study's results."""
         return f"{self.path_pattern.format(**self.wildcards)}.json"
 
-    def at(self, found: Found) -> Self:
-        """The cell at the batch that was found for it, where its batch is the largest that fits."""
-        return self
-
     def settings_under(self, study: TimingSettings) -> NetworkSettings:
         """What its record must have been measured under, in a study with these settings."""
         return _settings_of(self.kind, study)
@@ -162,20 +149,6 @@ class StepCell(Cell):
     @property
     def coordinates(self) -> dict[str, Any]:
         return {**self.configuration.coordinates, "run": self.run}
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        return {**self.coordinates, "batch_per_gpu": self.configuration.batch_per_gpu or None}
-
-    @property
-    def wildcards(self) -> dict[str, Any]:
-        return {**self.coordinates, "batch_per_gpu": LARGEST} if self.configuration.is_largest else self.coordinates
-
-    def at(self, found: Found) -> Self:
-        point = self.configuration
-        if not point.is_largest:
-            return self
-        return replace(self, configuration=replace(point, batch_per_gpu=found.get((point.strategy, point.gpus), 0)))
 
 
 class TimingCell(StepCell):
@@ -266,30 +239,7 @@ class TrainingCell(Cell):
         return self.settings
 
 
-@dataclass(frozen=True)
-class FitCell(Cell):
-    """One job that finds the largest batch of a strategy on a number of GPUs."""
-
-    kind = "fit"
-    rule = "fit"
-    path_pattern = FIT_PATH
-    needs_images = False
-    nodes: ClassVar[int] = 1
-
-    strategy: str
-    gpus: int
-    settings: FitSettings
-
-    @property
-    def coordinates(self) -> dict[str, Any]:
-        return {"strategy": self.strategy, "gpus": self.gpus}
-
-    def settings_under(self, study: TimingSettings) -> FitSettings:
-        """How it is rounded is no setting of timing cells."""
-        return self.settings
-
-
-AnyCell = StepCell | CollectivesCell | TrainingCell | FitCell
+AnyCell = StepCell | CollectivesCell | TrainingCell
 
 
 def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:

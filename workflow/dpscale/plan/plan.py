@@ -3,24 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 from dpscale.errors import StudyError
 from dpscale.plan.cells import (
-    LARGEST,
     AnyCell,
     CollectivesCell,
     CommunicationCell,
     Configuration,
-    FitCell,
-    Found,
     TimingCell,
     TrainingCell,
     VariantCell,
 )
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import FitSettings, StepSettings, TrainingSettings
+from dpscale.schemas.settings import StepSettings, TrainingSettings
 from dpscale.strategies.known import strategy
 
 
@@ -53,12 +49,10 @@ class Plan:
     variants: tuple[VariantCell, ...] = ()
     training: tuple[TrainingCell, ...] = ()
     arms_not_run: tuple[ArmNotRun, ...] = ()
-    fits: tuple[FitCell, ...] = ()
 
     @property
     def all_cells(self) -> tuple[AnyCell, ...]:
-        """What finds the largest batch comes before what is measured at it."""
-        return (*self.fits, *self.timing, *self.communication, *self.collectives, *self.variants, *self.training)
+        return (*self.timing, *self.communication, *self.collectives, *self.variants, *self.training)
 
     @cached_property
     def configurations(self) -> tuple[Configuration, ...]:
@@ -66,16 +60,15 @@ class Plan:
         return tuple(sorted({cell.configuration for cell in self.timing}))
 
 
-def plan(study: Study, found: Found = MappingProxyType({})) -> Plan:
+def plan(study: Study) -> Plan:
     """The cells of a study, and the configurations that are not run and why.
 
     The weak series (batch per GPU fixed) and the strong ones (global batch fixed) are two ways to read the same
-    points: the plan is their union. `found` are the largest batches that are known: one that the study names too is
-    then one point.
+    points: the plan is their union.
     """
     not_run: list[NotRun] = []
     runnable: list[Configuration] = []
-    for configuration in sorted(_configurations(study, found)):
+    for configuration in sorted(_configurations(study)):
         obstacle = _obstacle(study, configuration, study.settings)
         if obstacle:
             not_run.append(NotRun(configuration, *obstacle))
@@ -109,9 +102,6 @@ def plan(study: Study, found: Found = MappingProxyType({})) -> Plan:
             if seed <= seeds[name]
         ),
         tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
-        tuple(
-            FitCell(point.strategy, point.gpus, FitSettings.of(study.values)) for point in runnable if point.is_largest
-        ),
     )
 
 
@@ -149,20 +139,20 @@ def answer_batch(study: Study) -> int:
 
 
 def batches_per_gpu(batches: Sequence[Any] | Mapping[str, Any], epoch_images: int) -> list[int]:
-    """The batches of a list, without the largest that fits, or of a geometric series, ascending.
+    """The batches of a list, or of a geometric series, ascending.
 
     The series includes the first batch that is larger than the dataset of `epoch_images` images, so that it is
     listed as capped: where memory suffices, that is what ends it.
     """
     if not isinstance(batches, Mapping):
-        return sorted(batch for batch in batches if batch != LARGEST)
+        return sorted(batches)
     series = [batches["start"]]
     while series[-1] <= epoch_images:
         series.append(series[-1] * batches["factor"])
     return series
 
 
-def _configurations(study: Study, found: Found) -> set[Configuration]:
+def _configurations(study: Study) -> set[Configuration]:
     weak = [
         (gpus, batch) for gpus in study["gpus"] for batch in batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
     ]
@@ -170,23 +160,18 @@ def _configurations(study: Study, found: Found) -> set[Configuration]:
         (gpus, global_batch // gpus) for gpus in study["gpus"] for global_batch in study["strong_scaling_global_batch"]
     ]
     rows = [(name, gpus) for name in study["strategies"] for gpus in study["gpus"] if strategy(name).allows(gpus)]
-    named = {
+    return {
         Configuration(name, gpus, batch, study.nodes_of(gpus))
         for name, gpus in rows
         for of_gpus, batch in weak + strong
         if of_gpus == gpus
     }
-    if LARGEST not in study["batch_per_gpu"]:
-        return named
-    return {Configuration(*row, found.get(row, 0), study.nodes_of(row[1]), True) for row in rows} | named
 
 
 def _obstacle(study: Study, configuration: Configuration, settings: StepSettings) -> tuple[str, str] | None:
     """Why a configuration is not measured here: a state and a reason; None where it is."""
     if nowhere := configuration.obstacle(settings):
         return nowhere
-    if configuration.is_largest and configuration.nodes > 1:
-        return "not available", "the largest batch is found on one node alone"
     available = study["gpus_available"]
     if available is not None and settings.device == "cuda" and configuration.gpus > available:
         needed = "1 GPU" if configuration.gpus == 1 else f"{configuration.gpus} GPUs"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.errors import StudyError, WorkloadError
-from dpscale.plan.cells import LARGEST, contradiction
+from dpscale.plan.cells import contradiction
 from dpscale.plan.workload_file import study_of_its_file
 from dpscale.schemas.settings import TimingSettings, TrainingSettings, variant_settings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
@@ -109,8 +109,6 @@ class Study:
         values: dict[str, Any] = json.loads(json.dumps(self.values))
         nothing_else = {"variants": {}, "training": {"arms": {}}, "communication": {"runs": 0}, "published": []}
         values |= {"strong_scaling_global_batch": [], **nothing_else}
-        if LARGEST in values["batch_per_gpu"]:
-            values["batch_per_gpu"].remove(LARGEST)
         for key, value in changes.items():
             *groups, last = self.settings.path_of(key) if key in variant_settings() else (key,)
             place = values
@@ -159,16 +157,11 @@ def _contradictions(study: Study) -> Iterator[str]:
                 yield f"strong_scaling_global_batch: {global_batch} does not divide by {gpus} GPUs"
     if found := contradiction(study.settings):
         yield f"{'.'.join(study.settings.path_of(found[0]))}: {found[1]}"
-    yield from _of_largest(study)
     if study["communication"]["runs"] and study.settings.precision == "bfloat16-pure":
         yield "precision: steps are taken apart with float32 weights; set communication.runs to 0"
     for name, why in _NOT_TAKEN_APART.items():
-        if getattr(study.settings, name) != study.settings.default_of(name):
-            key = ".".join(study.settings.path_of(name))
-            if study["communication"]["runs"]:
-                yield f"{key}: {why}; set communication.runs to 0"
-            if LARGEST in study["batch_per_gpu"]:
-                yield f"{key}: the largest batch is found without it; leave {LARGEST} out of batch_per_gpu"
+        if study["communication"]["runs"] and getattr(study.settings, name) != study.settings.default_of(name):
+            yield f"{'.'.join(study.settings.path_of(name))}: {why}; set communication.runs to 0"
     for name, variant in study.variants.items():
         for row in variant["strategies"]:
             if absent := _of_ddp_alone(row, study["variants"][name]):
@@ -183,11 +176,3 @@ def _contradictions(study: Study) -> Iterator[str]:
     baseline = study["training"]["baseline"]
     if baseline is not None and baseline not in study.arms:
         yield f"training.baseline: there is no arm {baseline}"
-
-
-def _of_largest(study: Study) -> Iterator[str]:
-    batches = study["batch_per_gpu"]
-    if batches == [LARGEST]:
-        yield f"batch_per_gpu: name a number beside {LARGEST}: the answer's batch is known before anything is measured"
-    if LARGEST in batches and study.settings.device == "cpu":
-        yield f"batch_per_gpu: {LARGEST} needs CUDA GPUs: on a CPU the host's memory says nothing"

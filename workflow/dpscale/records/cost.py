@@ -29,8 +29,6 @@ from dpscale.strategies.known import BASELINE
 
 SAME = "jobs of the same configuration in this study"
 UNKNOWN = "nothing like it was measured"
-# Stands for the largest batch that fits until it is found: that is nearest to the largest one that was measured.
-UNKNOWN_BATCH = 2**20
 
 # What must be equal for the cost of one cell to say something of another's.
 _ALIKE = ("device", "network", "width", "epoch_images")
@@ -87,7 +85,7 @@ class Job:
             (*(settings.get(name) for name in _ALIKE), settings.get("workload", BUILT_IN)),
             labels.get("strategy", ""),
             labels["gpus"],
-            labels.get("batch_per_gpu", 1) or UNKNOWN_BATCH,
+            labels.get("batch_per_gpu", 1),
             tuple(hashable(settings.get(name, default)) for name, default in _PACE.items()),
         )
 

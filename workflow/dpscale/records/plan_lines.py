@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from dpscale.plan.cells import LARGEST
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, MISSING, STATES, CellState
@@ -88,7 +87,7 @@ def cell_lines(planned: Plan, states: Sequence[CellState], costs: Costs) -> Iter
         yield "  ".join(filter(None, parts))
     for item in planned.not_run:
         place = item.configuration
-        where = f"{place.strategy} on {_plural(place.gpus, 'GPU')} at batch {place.batch_per_gpu or LARGEST}"
+        where = f"{place.strategy} on {_plural(place.gpus, 'GPU')} at batch {place.batch_per_gpu}"
         yield f"{where}  {item.state}  {item.reason}"
 
 

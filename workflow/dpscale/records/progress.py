@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from dpscale.plan.cells import LARGEST, AnyCell, CollectivesCell, CommunicationCell, FitCell, TrainingCell, VariantCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, FAILED, CellState, states_of
 from dpscale.records.cost import Costs, duration, gpu_seconds, seconds_of
-from dpscale.records.kinds import FitRecord, Record, TimingRecord, TrainingRecord
+from dpscale.records.kinds import Record, TimingRecord, TrainingRecord
 from dpscale.records.timed import epochs_s
 
 RUNNING, QUEUED = "running", "queued"
@@ -34,7 +34,6 @@ class Progress:
         self._results = results
         self._recorded = [folder for folder in recorded if folder.resolve() != results.resolve()]
         planned = plan(study)
-        self._fits = planned.fits
         self._cells = {str(results / cell.path): cell for cell in planned.all_cells}
         self._states: dict[AnyCell, CellState] = {}
         self._read(planned.all_cells)
@@ -91,8 +90,6 @@ class Progress:
         return self._line(self._states[cell], self._ended())
 
     def _read(self, cells: Collection[AnyCell]) -> None:
-        """By the cells as they are planned: that of the largest batch gets its number from those that find it."""
-        cells = list(dict.fromkeys((*self._fits, *cells)))
         self._states |= zip(cells, states_of(cells, self._study.settings, self._results), strict=True)
 
     def _line(self, state: CellState, number: int) -> str:
@@ -158,11 +155,8 @@ class Progress:
             return f"training of {cell.arm}, {devices}, seed {cell.seed}"
         if isinstance(cell, CollectivesCell):
             return f"collectives, {devices}, run {cell.run}"
-        if isinstance(cell, FitCell):
-            return f"largest batch of {cell.strategy}, {devices}"
         place = cell.configuration
-        batch = f"{place.batch_per_gpu:,}" if place.batch_per_gpu else LARGEST
-        name = f"{place.strategy}, {devices}, batch {batch}, run {cell.run}"
+        name = f"{place.strategy}, {devices}, batch {place.batch_per_gpu:,}, run {cell.run}"
         if isinstance(cell, VariantCell):
             return f"{cell.variant}, {name}"
         return f"communication, {name}" if isinstance(cell, CommunicationCell) else name
@@ -184,6 +178,4 @@ def _figures(record: Record) -> Iterator[str]:
         accuracy = record.epochs[-1].test_accuracy
         yield "diverged" if accuracy is None else f"test accuracy {accuracy:.4f}"
     else:
-        if isinstance(record, FitRecord):
-            yield f"{record.largest:,}"
         yield f"took {duration(seconds_of(record))}"

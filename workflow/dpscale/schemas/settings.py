@@ -405,12 +405,13 @@ class TrainingSettings(WholeStepSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings(StepSettings):
-    """What the largest batch depends on."""
+    """What a search for the largest batch depends on."""
 
+    # An option of `dpscale fit` alone: no study has it.
     round_to: str = setting(
-        "round_max_to",
-        "What max in batch_per_gpu is rounded down to. A power of two is mostly the same for all strategies and "
-        "numbers of GPUs, so that they can be compared.",
+        "round_to",
+        "What the largest batch is rounded down to. A power of two is mostly the same for all strategies and numbers "
+        "of GPUs, so that they can be compared.",
         "power_of_two",
         enum=["power_of_two", "multiple_of_8"],
     )
@@ -443,7 +444,7 @@ def record_settings_schema(kind: str) -> dict[str, Any]:
 def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
     """The JSON Schema of every setting by its path in the study file, those of an arm included."""
     of_study = {
-        settings.path_of(name): settings.schema_of(name) for settings in SETTINGS.values() for name in settings.names()
+        kind.path_of(name): kind.schema_of(name) for kind in (TimingSettings, TrainingSettings) for name in kind.names()
     }
     return {
         **of_study,

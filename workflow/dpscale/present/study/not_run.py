@@ -67,12 +67,9 @@ def _job(row: MissingRow, terms: Terms) -> str:
     """Timing needs no name: it is what a study is about."""
     if row.kind == "training":
         return f"training of arm {row.arm}, seed {row.seed}"
-    if row.kind == "fit":
-        return f"largest batch of {terms.group(row)}"
     run = f"run {row.run}"
     if row.kind == "collectives":
         return f"collectives on {terms.count(row.gpus)}, {run}"
     of = "communication of " if row.kind == "communication" else ""
     variant = f"variant {row.variant} of " if row.variant else ""
-    place = terms.point(row) if row.batch_per_gpu else f"{terms.group(row)} at the largest batch"
-    return f"{of}{variant}{place}, {run}"
+    return f"{of}{variant}{terms.point(row)}, {run}"
