@@ -123,7 +123,7 @@ onstart:
     schedule_when_jobs_end(workflow)
     preload(workflow, sum(job.rule.name in CELL_RULES for job in jobs), STUDY["device"])
     begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
-    follow(workflow, Progress(STUDY, RESULTS, sorted(Path("results").glob("recorded*")), begun))
+    follow(workflow, Progress(STUDY, RESULTS, begun))
 
 
 onerror:
