@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
-from dpscale.scheduler.patience import Patient
 from dpscale.schemas.settings import TimingSettings
 
 CUDA = Study({"study": "s"}).settings
@@ -139,17 +137,6 @@ def test_options_of_sbatch_are_those_asked_for() -> None:
 )
 def test_time_limits_are_read_as_slurm_writes_them(limit: str, minutes: float) -> None:
     assert slurm.limit_min(limit) == minutes
-
-
-def test_status_checks_are_never_further_apart_than_asked_for() -> None:
-    executor = object.__new__(Patient)
-    executor.workflow = SimpleNamespace(remote_execution_settings=SimpleNamespace(seconds_between_status_checks=10))
-    executor._next_seconds_between_status_checks = 0
-    assert executor.next_seconds_between_status_checks == 10
-    executor.next_seconds_between_status_checks = 180
-    assert executor.next_seconds_between_status_checks == 10
-    executor.next_seconds_between_status_checks = 5
-    assert executor.next_seconds_between_status_checks == 5
 
 
 def test_a_study_is_laid_out_on_the_clusters_nodes_only_where_a_cell_needs_several() -> None:

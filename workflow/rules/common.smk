@@ -40,8 +40,7 @@ from snakemake.logging import logger
 # collector would visit them again and again.
 gc.set_threshold(50_000, 50, 50)
 
-# The `dpscale` command of the environment that Snakemake runs in, also where that is not activated.
-shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+shell.prefix(cluster.SHELL_PREFIX)
 
 STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.configfiles] or ["config/config.yaml"]
 

@@ -4,6 +4,8 @@ Free of torch: this is read on login nodes.
 """
 
 import math
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,10 @@ PADDED_IMAGE_MB = 3 * 40 * 40 / 1e6
 # 128 on, as peak memory over batch. On a CPU they are host memory.
 ACTIVATIONS_MB_PER_IMAGE = 7
 FULL_WIDTH = 64
+
+# A command begins with it, so that the `dpscale` of the environment that Snakemake runs in is found, also where that is
+# not activated.
+SHELL_PREFIX = f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
 
 # In addition to the cell's own time limit: starting Snakemake twice in the job, a container, torch from a network disk.
 START_MIN = 10
