@@ -137,6 +137,10 @@ class NetworkSettings:
         """The default of the setting `name`."""
         return _field(cls, name).default
 
+    def is_default(self, name: str) -> bool:
+        """Return whether the setting `name` has its default."""
+        return bool(getattr(self, name) == self.default_of(name))
+
     @classmethod
     def defaults(cls) -> dict[str, Any]:
         """The defaults of all settings that have one, as JSON holds them."""

@@ -17,7 +17,8 @@ from dpscale.measure.data.arrays import read_manifest, verify_dataset
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
-from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
+from dpscale.plan.cells import AnyCell, StepCell, TrainingCell
+from dpscale.plan.contradictions import contradiction
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import JsonRecord, write_record
 from dpscale.records.versions import VERSIONS

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from dpscale.plan.arms import REFERENCE_BATCH
+from dpscale.plan.contradictions import REFERENCE_BATCH
 from dpscale.schemas.settings import TrainingSettings
 
 
