@@ -32,11 +32,11 @@ CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": 
 def test_gpus_are_asked_for_per_node_and_only_where_they_are_used(
     values: dict[str, Any], settings: TimingSettings, gres: str
 ) -> None:
-    assert Cluster(values).gres(settings, 4) == gres
+    assert Cluster.of(values).gres(settings, 4) == gres
 
 
 def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
-    described = Cluster(
+    described = Cluster.of(
         {
             "account": "physics",
             "gpu_jobs": {"partition": "gpu", "constraint": "h200|l40s", "exclusive": True},
@@ -47,7 +47,7 @@ def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
     assert described.cell_options(CUDA) == {**gpu, "slurm_extra": "--exclusive"}
     assert described.cpu_options() == {"nodes": 1, "slurm_account": "physics", "slurm_partition": "cpu"}
     assert described.cell_options(CPU) == described.cpu_options()
-    assert Cluster({}).cell_options(CUDA) == {"nodes": 1}
+    assert Cluster.of({}).cell_options(CUDA) == {"nodes": 1}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_is_wrong_in_the_file_is_said_in_one_line(tmp_path: Path, text: str
 
 def test_the_file_of_the_repository_asks_for_nothing_special(root: Path) -> None:
     described = Cluster.read(root / "config/cluster.yaml")
-    assert described.values == Cluster({}).values
+    assert described == Cluster.of({})
 
 
 def test_options_of_sbatch_are_those_asked_for() -> None:
@@ -141,10 +141,10 @@ def test_time_limits_are_read_as_slurm_writes_them(limit: str, minutes: float) -
 
 def test_a_study_is_laid_out_on_the_clusters_nodes_only_where_a_cell_needs_several() -> None:
     small, large = (Study({"study": "s", "gpus": gpus}) for gpus in ([1, 4], [1, 8]))
-    described = Cluster({"gpus_per_node": 4})
+    described = Cluster.of({"gpus_per_node": 4})
     assert described.laid_out(small) is small
     assert described.laid_out(large)["gpus_per_node"] == 4
-    assert Cluster({}).laid_out(large) is large
+    assert Cluster.of({}).laid_out(large) is large
     own = large.changed(gpus_per_node=2)
     assert described.laid_out(own) is own
 

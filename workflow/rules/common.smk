@@ -75,17 +75,20 @@ AUDIT_PAGE = STUDY.audit_page(PAGE) or []
 CHARTS = RESULTS / "charts"
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 
-# What the jobs ask for that make tables and page: CPU jobs.
+# Resources of the jobs that make tables and page: CPU jobs.
 PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": lambda wildcards, attempt: 2000 * attempt, "runtime": 10}
 
-# What the jobs ask for that measure; each adds CPUs and memory, per node.
+# Resources of the jobs that measure; each adds CPUs and memory, per node.
 CELL_JOB = {
     **CLUSTER.cell_options(STUDY.settings),
     "measuring": 1,
     "nodes": lambda wildcards: nodes_of(wildcards),
-    "mpi": lambda wildcards: cluster.mpi(nodes_of(wildcards)),
-    "tasks": lambda wildcards: cluster.tasks(nodes_of(wildcards)),
-    "tasks_per_gpu": lambda wildcards: cluster.tasks_per_gpu(nodes_of(wildcards)),
+    # Of several nodes. With `mpi` the executor leaves starting the tasks to the job's own srun, which starts one launcher
+    # on every node; otherwise it would start the job in a step of its own on one node. It refuses `tasks_per_node: 1`, and
+    # would make `tasks` tasks per GPU. A resource that is None is not there.
+    "mpi": lambda wildcards: "srun" if nodes_of(wildcards) > 1 else None,
+    "tasks": lambda wildcards: nodes_of(wildcards) if nodes_of(wildcards) > 1 else None,
+    "tasks_per_gpu": lambda wildcards: 0 if nodes_of(wildcards) > 1 else None,
     "gres": lambda wildcards: CLUSTER.gres(STUDY.settings, gpus_per_node_of(wildcards)),
     "runtime": lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
     "timeout_s": lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
@@ -93,11 +96,11 @@ CELL_JOB = {
 
 SHARE_JOBS = CLUSTER.cells_per_job > 1 and has_several_nodes(workflow)
 
-# What the commands begin with that measure.
+# The begin of the commands that measure.
 CELL_PARAMS = {
     "launcher": lambda wildcards, resources: cluster.launcher(nodes_of(wildcards), resources.cpus_per_task, SHARE_JOBS),
-    "prefix": CLUSTER.command_prefix,
-    "nodes": lambda wildcards: cluster.nodes_option(nodes_of(wildcards)),
+    "prefix": CLUSTER.prefix,
+    "nodes": lambda wildcards: f" --nodes {nodes_of(wildcards)}" if nodes_of(wildcards) > 1 else "",
 }
 
 measure_one_at_a_time(workflow)
@@ -190,8 +193,8 @@ def chart_labels(wildcards):
 
 def code_of(*folders):
     """Every file in these folders of the package. A change makes tables or page out of date, never a measurement."""
-    found = (path for folder in folders for path in (PACKAGE / folder).rglob("*"))
-    return sorted(os.path.relpath(path) for path in found if path.is_file() and "__pycache__" not in path.parts)
+    files = (path for folder in folders for path in (PACKAGE / folder).rglob("*") if path.is_file())
+    return sorted(os.path.relpath(path) for path in files if "__pycache__" not in path.parts)
 
 
 wildcard_constraints:

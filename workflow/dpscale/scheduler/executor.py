@@ -58,7 +58,7 @@ exit $failed"""
 class PatientExecutor(plugin.Executor):  # type: ignore[misc]
     """An executor that waits, and says so once."""
 
-    said: set[tuple[str, ...]]
+    already_said: set[tuple[str, ...]]
     preempted: set[str]  # The numbers of jobs, which are failed for the plugin.
     is_silent: bool
     submitting: ThreadPoolExecutor
@@ -68,12 +68,12 @@ class PatientExecutor(plugin.Executor):  # type: ignore[misc]
         """Make an executor one of these. Snakemake makes it before a workflow can say how."""
         executor.__class__ = cls
         pool = ThreadPoolExecutor(2)
-        vars(executor).update(attributes, said=set(), preempted=set(), is_silent=False, submitting=pool)
+        vars(executor).update(attributes, already_said=set(), preempted=set(), is_silent=False, submitting=pool)
         plugin.query_job_status = partial(executor.query_job_status, plugin.query_job_status)
 
     def say_once(self, text: str, *words: str) -> None:
-        if (text, *words) not in self.said:
-            self.said.add((text, *words))
+        if (text, *words) not in self.already_said:
+            self.already_said.add((text, *words))
             self.logger.warning(text.format(*words))
 
     def get_account_arg(self, job: Any) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Everything that reaches into Snakemake's internals, typed and in one place.
+"""Everything that reaches into Snakemake's internals, but for its executor for Slurm (executor.py).
 
-Private parts are used, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
+Snakemake promises none of it, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
 """
 
 import argparse
@@ -36,8 +36,8 @@ def measure_one_at_a_time(workflow: "Workflow") -> None:
 
 
 def has_several_nodes(workflow: "Workflow") -> bool:
-    """Whether a job can have several nodes: the profile for Slurm says so. When the Snakefile is read, Snakemake has
-    not chosen how to run jobs yet. A job that is already on the cluster plans nothing."""
+    """Return whether a job can have several nodes, which the profile for Slurm says: when the Snakefile is read,
+    Snakemake has not chosen how to run jobs yet. A job that is already on the cluster plans nothing."""
     return not workflow.is_main_process or "spanning_nodes" in workflow.global_resources
 
 
@@ -74,7 +74,7 @@ def schedule_when_jobs_end(workflow: "Workflow") -> None:
 
 
 def jobs_to_run(workflow: "Workflow") -> list["Job"]:
-    """The jobs that this run is going to start."""
+    """Return the jobs that this run is going to start."""
     return list(workflow.dag.needrun_jobs())
 
 
@@ -151,7 +151,7 @@ def _ask_slurm(
 
 
 def partial_command(arguments: Sequence[str]) -> str:
-    """The command for a page from what there is, with the profile and the study of the run with these `arguments`."""
+    """Return the command for a page from what there is, with the profile and the study of a run with `arguments`."""
     options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     options.add_argument("--profile")
     options.add_argument("--configfile", "--configfiles", nargs="+", default=[])
