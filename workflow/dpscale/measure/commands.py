@@ -243,8 +243,8 @@ def fit(
 ) -> None:
     """Find the largest batch per GPU that fits, and the smallest one that is as fast.
 
-    Every batch is tried in new processes, and none that is larger than an epoch. In a study, max in batch_per_gpu does
-    this.
+    Every batch is tried in new processes, and none that is larger than an epoch. To measure a study at the batch that
+    this prints, write it into the study's batch_per_gpu.
     """
     from dpscale.measure.fit.search import find_largest_batch
     from dpscale.records.files import write_record

@@ -13,7 +13,8 @@ from dpscale.formulas.scaling import AS_FAST
 from dpscale.measure.launch.cells import now, provenance, require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
-from dpscale.plan.cells import Configuration, FitCell, contradiction
+from dpscale.plan.cells import Configuration
+from dpscale.plan.contradictions import contradiction
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import JsonRecord
 from dpscale.records.versions import VERSIONS
@@ -163,7 +164,7 @@ def find_largest_batch(
         "kind": "fit",
         "measurement_version": VERSIONS["fit"].current,
         "status": "ok",
-        "cell": FitCell(strategy, gpus, settings).coordinates,
+        "cell": {"strategy": strategy, "gpus": gpus},
         "settings": settings.to_json(),
         **where,
         "finished_at": now(),

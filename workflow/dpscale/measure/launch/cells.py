@@ -29,8 +29,8 @@ from dpscale.plan.cells import (
     TimingCell,
     TrainingCell,
     VariantCell,
-    contradiction,
 )
+from dpscale.plan.contradictions import contradiction
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import JsonRecord, read_json, write_record
 from dpscale.records.versions import VERSIONS

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from dpscale.plan.arms import REFERENCE_BATCH
+from dpscale.plan.contradictions import REFERENCE_BATCH
 from dpscale.schemas.settings import TrainingSettings
 
 LAMB_BETAS = (0.9, 0.999)
