@@ -9,14 +9,14 @@ import pytest
 from answered_study import answered_tables
 from blocks import apart, together
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.analyse.answer.asked import Asked
-from dpscale.analyse.answer.verdict import Units, more_units, verdict
+from dpscale.analyse.answer.verdict import Asked, Units, more_units, verdict
 from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
+from dpscale.tables.answer import AnswerRow
 from record_factory import timing_record, typed_records
 
 
@@ -26,6 +26,11 @@ def machines(*values: float) -> Figure:
 
 def runs(*values: float) -> Figure:
     return estimate_of_blocks(together(dict(enumerate(values))))
+
+
+def of_two(speedup: Figure) -> AnswerRow:
+    """Return the row of 2 GPUs, which are worth it from 1.4 times on."""
+    return AnswerRow(gpus=2, speedup=speedup, limit=1.4)
 
 
 @pytest.mark.parametrize(
@@ -47,20 +52,20 @@ def runs(*values: float) -> Figure:
 )
 def test_the_verdict_and_how_many_more_decide(speedup: Figure, worth: str, more: int | None) -> None:
     units = Units.of(speedup)
-    assert verdict(speedup, units, 1.4) == worth
+    assert verdict(of_two(speedup), units) == worth
     if worth not in ("worth it", "not"):
         assert more_units(speedup, units, 1.4) == more
 
 
 def test_without_a_speedup_there_is_no_verdict() -> None:
-    assert verdict(UNKNOWN, Units.of(UNKNOWN), 1.4) == ""
+    assert verdict(of_two(UNKNOWN), Units.of(UNKNOWN)) == ""
 
 
 def test_two_that_borrowed_are_as_far_apart_as_their_interval_says() -> None:
     """t of two degrees of freedom is 4.303: an interval of 1.78 [1.33, 2.38] is of a spread of 9.6 %."""
     blocks = apart({1: 1.77, 2: 1.79})
     alike = Figure(1.78, 1.33, 2.38, "interval", blocks, borrowed_from=21)
-    assert verdict(alike, Units.of(alike), 1.4) == "probably"
+    assert verdict(of_two(alike), Units.of(alike)) == "probably"
     assert more_units(alike, Units.of(alike), 1.4) == 1
     assert more_units(alike, Units.of(alike), 1.72) is None
     own = Figure(1.78, 1.77, 1.79, "two machines", blocks)

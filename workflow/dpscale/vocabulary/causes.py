@@ -1,7 +1,7 @@
 """Why more GPUs may not make a training step faster: plain data. Every cause once, every step that is timed, and what
 can be tried at once.
 
-`measure/attach/` measures, `analyse/answer/causes.py` and `diagnosis/finders.py` find the cause,
+`measure/attach/` measures, `analyse/causes/causes.py` and `diagnosis/finders.py` find the cause,
 `diagnosis/page.py` says it. To add a cause: an entry in
 `causes.yaml`, its finder there, and a case of it among those of the
 tests (`tests/diagnosis/`).

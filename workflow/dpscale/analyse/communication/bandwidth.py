@@ -6,8 +6,8 @@ from math import nan
 
 from msgspec.structs import asdict
 
-from dpscale.analyse.communication.collectives import between
-from dpscale.analyse.communication.isolated import bytes_per_image
+from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
+from dpscale.analyse.communication.collectives import between, bytes_per_image
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, ratio
@@ -46,14 +46,13 @@ def bandwidth_row(
         root_link_bytes_per_step=_root_link_bytes(row, facts, network.gradient_bytes),
     )
     inferred = compared.communication
-    if not inferred.is_above(0):
-        # Its longest time gives the least bandwidth. Nothing follows where it is surely below zero.
-        bounds = inferred.has_interval and inferred.high > 0
+    if not RESOLVABLE.holds(row):
+        at_least = scaling.bandwidth_gb_s(bytes_per_step, steps, inferred.high) if BOUNDED.holds(row) else nan
         return replace(
             row,
             status=NOT_RESOLVABLE,
-            reason="; ".join(filter(None, [_why_not_resolvable(inferred), row.reason])),
-            bandwidth_gb_s_at_least=scaling.bandwidth_gb_s(bytes_per_step, steps, inferred.high) if bounds else nan,
+            reason="; ".join(filter(None, [_why_not_resolvable(row), row.reason])),
+            bandwidth_gb_s_at_least=at_least,
         )
     bandwidth = inferred.map(lambda seconds: scaling.bandwidth_gb_s(bytes_per_step, steps, seconds))
     return replace(row, bandwidth_gb_s=bandwidth, utilisation=ratio(bandwidth, row.bus_bandwidth_gb_s))
@@ -83,9 +82,9 @@ def _root_link_bytes(row: BandwidthRow, facts: Facts | None, gradient_bytes: int
     return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, facts["buffer_bytes"])
 
 
-def _why_not_resolvable(inferred: Figure) -> str:
-    low, high = inferred.interval
+def _why_not_resolvable(row: BandwidthRow) -> str:
+    inferred, (low, high) = row.communication_s, row.communication_s.interval
     if not inferred.has_interval:
         return f"the communication time has no interval: {STATES[inferred.kind][0]}"
-    where = "below zero" if high < 0 else "not above zero for certain"
+    where = "below zero" if BELOW_ZERO.holds(row) else "not above zero for certain"
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"

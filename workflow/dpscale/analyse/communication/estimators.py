@@ -3,14 +3,13 @@
 A record is a block: it has one figure, the median of its rounds, blocks or repeats, and spread is over records.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 from statistics import fmean, median
 
-from dpscale.analyse.communication.collectives import between
-from dpscale.analyse.communication.isolated import isolated_step_s
-from dpscale.analyse.timing.points import Comparison
+from dpscale.analyse.communication.collectives import between, isolated_step_s
+from dpscale.analyse.timing.points import Comparison, point_fields
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import Scale, estimate_of_runs
@@ -18,7 +17,7 @@ from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord, ProfiledBlock, ProfiledDevice
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import Facts
-from dpscale.tables.communication import CollectivesRow, CommunicationRow
+from dpscale.tables.communication import CollectivesRow, CommunicationRow, StepsRow
 from dpscale.vocabulary.states import ARTEFACT, DISTORTED
 
 # Where a profiled step is longer than the same step without the profiler by more than this, its shares say nothing.
@@ -171,3 +170,31 @@ def _control(record: CommunicationRecord) -> str:
 def _logged_s(record: CommunicationRecord) -> list[float]:
     """Exposed communication as DDP logged it."""
     return record.ddp_logger.exposed_s if record.ddp_logger else []
+
+
+PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
+# The trace counts in nanoseconds: what is below them is left over from adding up.
+TRACE_DIGITS = 9
+
+
+def steps_rows(steps: StepsByConfiguration) -> Iterator[StepsRow]:
+    """The parts of the step of every device, which add up to `parts_s`."""
+    for (configuration, environment), records in sorted(steps.items()):
+        blocks = (devices for record in records for devices in devices_of(record))
+        for devices in zip(*blocks, strict=True):
+            middle = sorted(devices, key=lambda device: device.step_s)[len(devices) // 2]
+            parts = {name: sum(getattr(phase, name) for phase in middle.phases.values()) for name in PARTS}
+            yield StepsRow(
+                **point_fields(configuration, environment),
+                device=middle.device,
+                profiler=profiler_state(records),
+                **parts,
+                parts_s=sum(parts.values()),
+                hidden_communication_s=round(middle.communication_s - middle.exposed_s, TRACE_DIGITS),
+                step_s=middle.step_s,
+            )
+
+
+def completed_steps(row: StepsRow) -> StepsRow:
+    """With what follows from its parts."""
+    return replace(row, difference=row.parts_s / row.step_s - 1)

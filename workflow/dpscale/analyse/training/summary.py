@@ -2,21 +2,27 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import nan
-from statistics import median
+from math import isfinite, nan
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from dpscale.analyse.timing.records import weightiest
 from dpscale.analyse.training.results import OF_SPEED, PLACE, ArmResults, Results
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import mean_with_t_interval
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.kinds import Epoch
-from dpscale.tables.row import grouped
+from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.study import MissingRow
-from dpscale.tables.training import TrainingSummaryRow
+from dpscale.tables.training import (
+    TrainingCurvesRow,
+    TrainingRow,
+    TrainingSummaryRow,
+)
 
 # What a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
@@ -159,3 +165,41 @@ def _without_remedies(result: ArmResults, arms: Results) -> ArmResults | None:
     candidates = (arm for arm in arms if arm.is_like(result, PLACE) and not arm.remedies and arm.lacks == lacks)
     plain = next(candidates, None) if result.remedies or result.lacks else None
     return plain if plain and plain.is_complete else None
+
+
+def training_rows(results: Results) -> Iterator[TrainingRow]:
+    """Every epoch of every arm and seed."""
+    for result in results:
+        for record in result.records:
+            for epoch in record.epochs:
+                yield TrainingRow.read({
+                    **result.place,
+                    **asdict(epoch),
+                    "seed": record.cell.seed,
+                    "status": "diverged" if epoch.training_loss is None else "ok",
+                })  # fmt: skip
+
+
+def curve_rows(epochs: Iterable[TrainingRow], summary: Iterable[TrainingSummaryRow]) -> Iterator[TrainingCurvesRow]:
+    """Every arm's epochs: the mean over seeds between the least and the most."""
+    against = {(row.arm, row.environment): row.compared_with for row in summary}
+    for (arm, environment), rows in grouped(epochs, lambda row: (row.arm, row.environment)).items():
+        for seeds in in_groups(rows, lambda row: row.epoch):
+            times = [row.epoch_s for row in seeds if isfinite(row.epoch_s)]
+            yield TrainingCurvesRow(
+                arm=arm,
+                **seeds[0].point,
+                compared_with=against.get((arm, environment), ""),
+                epoch=seeds[0].epoch,
+                seeds=len(seeds),
+                diverged=sum(row.status == "diverged" for row in seeds),
+                training_loss=_over_seeds([row.training_loss for row in seeds]),
+                test_accuracy=_over_seeds([row.test_accuracy for row in seeds]),
+                epoch_s=fmean(times) if times else nan,
+            )
+
+
+def _over_seeds(values: Sequence[float]) -> Figure:
+    """The mean between the least and the most: no interval, and drawn as a band."""
+    known = [value for value in values if isfinite(value)]
+    return Figure.of(fmean(known), min(known), max(known)) if known else UNKNOWN
