@@ -1,4 +1,6 @@
-"""What to do on the most devices that have a speedup, at the batch of the answer, from the other tables alone."""
+"""Advice: what to do on the most devices that have a speedup, at the batch of the answer, from the other tables
+alone.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

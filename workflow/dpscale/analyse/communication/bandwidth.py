@@ -25,8 +25,8 @@ def bandwidth_row(
     facts: Facts | None,
     collectives: Iterable[CollectivesRow],
 ) -> BandwidthRow:
-    """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the bytes that
-    the strategy sends. Raises StrategyError where it is not known what these are."""
+    """Return the bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the
+    bytes that the strategy sends. Raises StrategyError where it is not known what these are."""
     row = BandwidthRow(**compared.fields)
     if not compared.blocks:
         return row
@@ -59,7 +59,8 @@ def bandwidth_row(
 
 
 def _by_the_profiler(estimated: CommunicationRow, bytes_per_step: float) -> Figure:
-    """Estimate by the profiler. Where all ranks send alike, one that communicates longer only waits for another."""
+    """Return the bandwidth by the profiler. Where all ranks send alike, one that communicates longer only waits for
+    another."""
     alike = strategy(estimated.strategy).all_ranks_send_alike
     profiled = estimated.profiler_least_step_s if alike else estimated.profiler_step_s
     if estimated.profiler != "ok" or not profiled.value > 0:
