@@ -7,7 +7,7 @@ interval is not asked.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
@@ -27,7 +27,6 @@ from dpscale.vocabulary.causes import NOTHING
 R = TypeVar("R", bound=Row)
 P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
 C = TypeVar("C")
-T = TypeVar("T")
 
 # The row of `counts` that says how many different intervals are looked at before findings and verdict are chosen.
 INTERVALS_USED = "intervals used"
@@ -111,67 +110,51 @@ def counts_rows(tables: Tables) -> Iterator[CountsRow]:
     yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
 
 
-def _claim(
-    sentence: str,
+def _claims_of(
     rows: type[R],
-    holds: Callable[[R], bool],
     among: Callable[[R], object] = lambda row: True,
     figures: Sequence[str] = (),
     is_other_unit: bool = False,
     once_per: Callable[[R], object] = id,
-) -> Claim[R]:
-    """Return a claim whose cases are rows."""
-    return Claim(sentence, rows, holds, among, figures, is_other_unit, once_per)
+) -> Callable[[str, Callable[[R], bool]], Claim[R]]:
+    """Return what makes claims of these rows, of a sentence and a predicate each."""
+    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit, once_per)
 
 
 # Whether more devices are worth it, by the limit of the study (`analyse.answer.verdict`).
 
-
-def _of_answer(sentence: str, holds: Callable[[AnswerRow], bool]) -> Claim[AnswerRow]:
-    return _claim(sentence, AnswerRow, holds, lambda row: row.gpus > 1, ["speedup"])
-
-
-WORTH_MORE_DEVICES = _of_answer("more devices are worth it", lambda row: row.speedup.is_above(row.limit))
-NOT_WORTH_MORE_DEVICES = _of_answer("more devices are not worth it", lambda row: row.speedup.is_below(row.limit))
-ABOVE_IDEAL = _claim(
-    "more devices give more than they can",
-    AnswerRow,
-    lambda row: row.efficiency.value > 1 and not row.efficiency.holds(1),
-    lambda row: row.gpus > 1 and row.efficiency.is_known,
+_answer = _claims_of(AnswerRow, lambda row: row.gpus > 1, ["speedup"])
+WORTH_MORE_DEVICES = _answer("more devices are worth it", lambda row: row.speedup.is_above(row.limit))
+NOT_WORTH_MORE_DEVICES = _answer("more devices are not worth it", lambda row: row.speedup.is_below(row.limit))
+ABOVE_IDEAL = _claims_of(AnswerRow, lambda row: row.gpus > 1 and row.efficiency.is_known)(
+    "more devices give more than they can", lambda row: row.efficiency.value > 1 and not row.efficiency.holds(1)
 )
-SAVES = _claim(
-    "a change saves time", AdviceRow, lambda row: row.saving.is_above(0), figures=["saving"], is_other_unit=True
+SAVES = _claims_of(AdviceRow, figures=["saving"], is_other_unit=True)(
+    "a change saves time", lambda row: row.saving.is_above(0)
 )
 
 
-# Whether more devices are faster.
+# Whether more devices are faster. "Probably" is asked with an interval or without.
 
 
-def _weak(sentence: str, holds: Callable[[Figure], bool], figures: Sequence[str] = ()) -> Claim[SpeedupRow]:
-    """Return a claim that asks every weak comparison; without `figures` those too that have no interval."""
-    return _claim(
-        sentence,
-        SpeedupRow,
-        lambda row: holds(row.speedup),
-        lambda row: row.is_headline and row.scaling == "weak" and row.speedup.is_known,
-        figures,
-    )
+def _is_weak(row: SpeedupRow) -> bool:
+    return bool(row.is_headline) and row.scaling == "weak" and row.speedup.is_known
 
 
-SLOWER = _weak("more devices are slower", lambda speedup: speedup.is_below(1), ["speedup"])
+_weak = _claims_of(SpeedupRow, _is_weak)
+SLOWER = _claims_of(SpeedupRow, _is_weak, ["speedup"])("more devices are slower", lambda row: row.speedup.is_below(1))
 PROBABLY_SLOWER = _weak(
-    "more devices are probably slower", lambda speedup: speedup.value < 1 and not speedup.is_below(1)
+    "more devices are probably slower", lambda row: row.speedup.value < 1 and not row.speedup.is_below(1)
 )
-SURELY_FASTER = _weak("more devices are surely faster", lambda speedup: speedup.is_above(1))
+SURELY_FASTER = _weak("more devices are surely faster", lambda row: row.speedup.is_above(1))
 PROBABLY_FASTER = _weak(
-    "more devices are probably faster", lambda speedup: speedup.value > 1 and not speedup.is_above(1)
+    "more devices are probably faster", lambda row: row.speedup.value > 1 and not row.speedup.is_above(1)
 )
 
 
 def _rivals(rows: Sequence[SpeedupRow]) -> Iterator[tuple[SpeedupRow, SpeedupRow]]:
     """Yield every two strategies on the same devices at the same batch, in both orders."""
-    weak = [row for row in rows if row.is_headline and row.scaling == "weak"]
-    places = grouped(weak, lambda row: (row.gpus, row.batch_per_gpu, row.scope, row.environment))
+    places = grouped(filter(_is_weak, rows), lambda row: (row.gpus, row.batch_per_gpu, row.scope, row.environment))
     for rivals in places.values():
         yield from permutations(rivals, 2)
 
@@ -184,44 +167,28 @@ FASTER_STRATEGY = Claim[tuple[SpeedupRow, SpeedupRow]](
     cases=_rivals,
 )
 
-
-def _compared(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
-    return _claim(
-        f"one strategy is {outcome}",
-        StrategyPairsRow,
-        holds,
-        lambda row: row.is_headline and row.scope == COMPUTE,
-        ["epoch_s", "other_epoch_s"],
-    )
-
-
-# Where the later strategy of the table is faster, and where it is slower.
+# Where the later strategy of the table is faster, and where it is slower; then by the value alone, where the intervals
+# do not carry it, or there is none.
+_compared = _claims_of(
+    StrategyPairsRow, lambda row: row.is_headline and row.scope == COMPUTE, ["epoch_s", "other_epoch_s"]
+)
 STRATEGIES = {
-    "faster": _compared("faster", lambda row: row.other_epoch_s.exceeds(row.epoch_s)),
-    "slower": _compared("slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
+    "faster": _compared("one strategy is faster", lambda row: row.other_epoch_s.exceeds(row.epoch_s)),
+    "slower": _compared("one strategy is slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
 }
 
 
-def _probably(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
-    """Return a claim that holds by the value alone, where the intervals do not carry it, or there is none."""
-    return _claim(
-        f"one strategy is probably {outcome}",
-        StrategyPairsRow,
-        lambda row: holds(row) and not any(surely.surely(row) for surely in STRATEGIES.values()),
-        lambda row: row.is_headline and row.scope == COMPUTE and isfinite(row.ratio),
-    )
+def _is_sure(row: StrategyPairsRow) -> bool:
+    return any(claim.surely(row) for claim in STRATEGIES.values())
 
 
+_by_value = _claims_of(StrategyPairsRow, lambda row: row.is_headline and row.scope == COMPUTE and isfinite(row.ratio))
 PROBABLY_STRATEGIES = {
-    "faster": _probably("faster", lambda row: row.ratio > 1),
-    "slower": _probably("slower", lambda row: row.ratio < 1),
+    "faster": _by_value("one strategy is probably faster", lambda row: row.ratio > 1 and not _is_sure(row)),
+    "slower": _by_value("one strategy is probably slower", lambda row: row.ratio < 1 and not _is_sure(row)),
 }
-ENOUGH = _claim(
-    "a batch is as fast as the best",
-    TimesRow,
-    lambda row: row.of_best.is_above(AS_FAST),
-    lambda row: row.is_headline and row.scope == COMPUTE,
-    ["of_best"],
+ENOUGH = _claims_of(TimesRow, lambda row: row.is_headline and row.scope == COMPUTE, ["of_best"])(
+    "a batch is as fast as the best", lambda row: row.of_best.is_above(AS_FAST)
 )
 
 
@@ -251,25 +218,14 @@ def _loses(efficiency: Figure) -> bool:
     return efficiency.is_below(1) if efficiency.has_interval else not efficiency.value >= 1 - NOTHING.least_share
 
 
-def _of_causes(sentence: str, holds: Callable[[CausesRow], bool]) -> Claim[CausesRow]:
-    return _claim(sentence, CausesRow, holds, lambda row: row.order == 0, ["efficiency"])
-
-
-NOTHING_WRONG = _of_causes(
+_first_cause = _claims_of(CausesRow, lambda row: row.order == 0, ["efficiency"])
+NOTHING_WRONG = _first_cause(
     "nothing is wrong",
     lambda row: not row.is_reason and is_efficient(row.efficiency) and not row.efficiency.is_above(1),
 )
-LOSES = _of_causes("more devices lose time", lambda row: _loses(row.efficiency))
-REASON = _claim(
-    "a cause is a reason", CausesRow, lambda row: bool(row.is_reason), lambda row: row.cost_s.is_known, ["share"]
-)
-SURER_BY_STEPS = _claim(
-    "an efficiency is surer by steps than by epochs",
-    SpeedupRow,
-    lambda row: not row.efficiency.has_interval or _spread(row.speedup_from_steps) < _spread(row.efficiency),
-    lambda row: row.is_headline and row.scaling == "weak",
-    ["speedup_from_steps"],
-    is_other_unit=True,
+LOSES = _first_cause("more devices lose time", lambda row: _loses(row.efficiency))
+REASON = _claims_of(CausesRow, lambda row: row.cost_s.is_known, ["share"])(
+    "a cause is a reason", lambda row: bool(row.is_reason)
 )
 
 
@@ -277,61 +233,52 @@ def _spread(figure: Figure) -> float:
     return figure.high / figure.low
 
 
+SURER_BY_STEPS = _claims_of(
+    SpeedupRow,
+    lambda row: row.is_headline and row.scaling == "weak",
+    ["speedup_from_steps"],
+    is_other_unit=True,
+)(
+    "an efficiency is surer by steps than by epochs",
+    lambda row: not row.efficiency.has_interval or _spread(row.speedup_from_steps) < _spread(row.efficiency),
+)
+
+
 # Communication and bandwidth.
 
 
-def _communication(sentence: str, holds: Callable[[Figure], bool], figures: Sequence[str]) -> Claim[CommunicationRow]:
-    return _claim(
-        sentence,
-        CommunicationRow,
-        lambda row: holds(row.communication_s),
-        lambda row: row.is_headline and row.status == "ok" and row.communication_s.is_known,
-        figures,
-    )
+def _has_communication(row: CommunicationRow) -> bool:
+    return bool(row.is_headline) and row.status == "ok" and row.communication_s.is_known
 
 
-COMMUNICATION = _communication("communication takes time", lambda time: time.is_above(0), ["communication_s"])
-PROBABLY_COMMUNICATION = _communication(
-    "communication probably takes time", lambda time: time.value > 0 and not time.is_above(0), ()
+_communication = _claims_of(CommunicationRow, _has_communication, ["communication_s"])
+COMMUNICATION = _communication("communication takes time", lambda row: row.communication_s.is_above(0))
+PROBABLY_COMMUNICATION = _claims_of(CommunicationRow, _has_communication)(
+    "communication probably takes time",
+    lambda row: row.communication_s.value > 0 and not row.communication_s.is_above(0),
 )
-MAY_BE_NOTHING = _communication("communication may take no time", lambda time: time.holds(0), ["communication_s"])
+MAY_BE_NOTHING = _communication("communication may take no time", lambda row: row.communication_s.holds(0))
 
-
-def _bandwidth(sentence: str, holds: Callable[[Figure], bool]) -> Claim[BandwidthRow]:
-    return _claim(
-        sentence,
-        BandwidthRow,
-        lambda row: holds(row.communication_s),
-        lambda row: row.is_headline,
-        ["communication_s"],
-        is_other_unit=True,
-    )
-
-
-RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda time: time.is_above(0))
+_bandwidth = _claims_of(BandwidthRow, lambda row: row.is_headline, ["communication_s"], is_other_unit=True)
+RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda row: row.communication_s.is_above(0))
 # The longest time gives the least bandwidth. Nothing follows where it is surely below zero.
-BOUNDED = _bandwidth("a bandwidth has a lower bound", lambda time: time.has_interval and time.high > 0)
-BELOW_ZERO = _bandwidth("communication time is below zero", lambda time: time.is_below(0))
-BELOW_THE_LINKS = _claim(
-    "bandwidth is below that of the links",
+BOUNDED = _bandwidth(
+    "a bandwidth has a lower bound", lambda row: row.communication_s.has_interval and row.communication_s.high > 0
+)
+BELOW_ZERO = _bandwidth("communication time is below zero", lambda row: row.communication_s.is_below(0))
+BELOW_THE_LINKS = _claims_of(
     BandwidthRow,
-    lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
     lambda row: row.is_headline and row.bus_bandwidth_gb_s.is_known,
     ["bandwidth_gb_s"],
     is_other_unit=True,
+)(
+    "bandwidth is below that of the links",
+    lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
 )
 
-
-def _beside_messages(sentence: str, holds: Callable[[CommunicationRow], bool]) -> Claim[CommunicationRow]:
-    return _claim(
-        sentence,
-        CommunicationRow,
-        holds,
-        lambda row: row.is_headline and row.isolated_step_s.is_known,
-        ["communication_step_s"],
-    )
-
-
+_beside_messages = _claims_of(
+    CommunicationRow, lambda row: row.is_headline and row.isolated_step_s.is_known, ["communication_step_s"]
+)
 LONGER_THAN_MESSAGES = _beside_messages(
     "a step is longer by more than its messages",
     lambda row: row.communication_step_s.is_above(row.isolated_step_s.value),
@@ -339,8 +286,8 @@ LONGER_THAN_MESSAGES = _beside_messages(
 MAY_BE_NO_LONGER = _beside_messages(
     "a step may be no longer than on one device", lambda row: row.communication_step_s.holds(0)
 )
-PROFILER_LEFT_OUT = _claim(
-    "the profiler is left out", CommunicationRow, lambda row: row.profiler != "ok", lambda row: bool(row.profiler)
+PROFILER_LEFT_OUT = _claims_of(CommunicationRow, lambda row: bool(row.profiler))(
+    "the profiler is left out", lambda row: row.profiler != "ok"
 )
 
 
@@ -349,152 +296,98 @@ PROFILER_LEFT_OUT = _claim(
 
 @dataclass(frozen=True)
 class Trend(Generic[P]):
-    """How a figure goes from a smaller to a larger batch of a series: a claim for every way, and one that the figure
-    turns between the ends."""
+    """How a figure goes from a smaller to a larger batch of a series: a claim for every way."""
 
-    figure: Callable[[P], Figure]
+    figure: str
     ways: Mapping[str, Claim[tuple[P, P]]]
-    turns: Claim[tuple[P, P, P]]
 
-    def way(self, first: P, last: P) -> str:
+    def way(self, smaller: P, larger: P) -> str:
         """Return `rises`, `falls` or `level`; `untold` without intervals to compare."""
-        return next((way for way, claim in self.ways.items() if claim.surely((first, last))), "untold")
+        return next((way for way, claim in self.ways.items() if claim.surely((smaller, larger))), "untold")
 
     def turn(self, series: Sequence[P]) -> P | None:
-        """Return the first row between the ends of a series where the figure surely turns."""
-        return next((between for first, between, last in filter(self.turns.surely, _turns(series))), None)
+        """Return the first row of a series that is surely above both of its ends, or surely below both; None where
+        there is none."""
+        for row in series[1:-1]:
+            if {self.way(series[0], row), self.way(row, series[-1])} == {"rises", "falls"}:
+                return row
+        return None
 
 
-def _turns(series: Sequence[T]) -> Iterator[tuple[T, T, T]]:
-    """Yield every row between the ends of a series, with these."""
-    return ((series[0], between, series[-1]) for between in series[1:-1])
+def _trend(figure: str, rows: type[P], among: Callable[[P], bool]) -> Trend[P]:
+    """Return the trend of a column over the rows that are `among` those that speak for their series."""
 
+    def pairs(rows: Sequence[P]) -> Iterator[tuple[P, P]]:
+        by_batch = sorted(filter(among, rows), key=lambda row: row.batch_per_gpu)
+        for series in grouped(by_batch, lambda row: (series_of(row), row.scope)).values():
+            yield from combinations(series, 2)
 
-def _trend(figure: str, kind: type[P], speaks: Callable[[P], object]) -> Trend[P]:
-    """Return the trend of a column over the rows that speak for their configurations."""
+    def claim(way: str, holds: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
+        def holds_for(pair: tuple[P, P]) -> bool:
+            return holds(getattr(pair[0], figure), getattr(pair[1], figure))
 
-    def of(row: P) -> Figure:
-        return getattr(row, figure)  # type: ignore[no-any-return]
-
-    def series(rows: Sequence[P]) -> Iterator[list[P]]:
-        speaking = [row for row in rows if row.is_headline and row.status == "ok" and speaks(row)]
-        for alike in grouped(speaking, lambda row: (series_of(row), row.scope)).values():
-            if len(alike) > 1:
-                yield sorted(alike, key=lambda row: row.batch_per_gpu)
-
-    def ends(rows: Sequence[P]) -> Iterator[tuple[P, P]]:
-        return ((alike[0], alike[-1]) for alike in series(rows))
-
-    def way(name: str, holds: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
         return Claim(
-            f"{figure} {name} with the batch",
-            kind,
-            lambda rows: holds(of(rows[0]), of(rows[1])),
-            figures=[figure],
-            is_other_unit=True,
-            cases=ends,
+            f"{figure} {way} with the batch", rows, holds_for, figures=[figure], is_other_unit=True, cases=pairs
         )
 
-    def is_turn(first: Figure, between: Figure, last: Figure) -> bool:
-        is_peak = between.exceeds(first) and between.exceeds(last)
-        return is_peak or (first.exceeds(between) and last.exceeds(between))
-
     return Trend(
-        of,
+        figure,
         {
-            "rises": way("rises", lambda first, last: last.exceeds(first)),
-            "falls": way("falls", lambda first, last: first.exceeds(last)),
-            "level": way("is level", lambda first, last: not (last.exceeds(first) or first.exceeds(last))),
+            "rises": claim("rises", lambda smaller, larger: larger.exceeds(smaller)),
+            "falls": claim("falls", lambda smaller, larger: smaller.exceeds(larger)),
+            "level": claim(
+                "is level", lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger))
+            ),
         },
-        Claim(
-            f"{figure} turns between two batches",
-            kind,
-            lambda rows: is_turn(*map(of, rows)),
-            figures=[figure],
-            is_other_unit=True,
-            cases=lambda rows: (case for alike in series(rows) for case in _turns(alike)),
-        ),
     )
 
 
-SPEEDUP_TREND = _trend("speedup", SpeedupRow, lambda row: row.scaling == "weak")
-COMMUNICATION_TREND = _trend("communication_s", CommunicationRow, lambda row: row.communication_s.is_known)
-BANDWIDTH_TREND = _trend("bandwidth_gb_s", BandwidthRow, lambda row: row.bandwidth_gb_s.is_known)
+SPEEDUP_TREND = _trend("speedup", SpeedupRow, _is_weak)
+COMMUNICATION_TREND = _trend("communication_s", CommunicationRow, _has_communication)
+BANDWIDTH_TREND = _trend("bandwidth_gb_s", BandwidthRow, lambda row: bool(row.is_headline))
 
 
 # Other settings: whether they pay, and whether one device is enough with them.
 
-
-def _saved(sentence: str, holds: Callable[[Figure], bool]) -> Claim[VariantsRow]:
-    return _claim(
-        sentence,
-        VariantsRow,
-        lambda row: holds(row.saved_s),
-        lambda row: row.is_headline and row.preparation_s.is_known,
-        ["saved_s"],
-    )
-
-
-PREPARATION_PAYS = _saved("a preparation pays", lambda saved: saved.is_above(0))
-PREPARATION_NEVER_PAYS = _saved("a preparation never pays", lambda saved: saved.has_interval and saved.high <= 0)
-
-
-def _one_device(sentence: str, holds: Callable[[Figure], bool]) -> Claim[OneGpuRow]:
-    return _claim(sentence, OneGpuRow, lambda row: holds(row.ratio), lambda row: row.is_headline, ["ratio"])
-
-
-ONE_DEVICE_AS_FAST = _one_device("one device is as fast as more", lambda ratio: ratio.has_interval and ratio.low >= 1)
-ONE_DEVICE_SLOWER = _one_device("one device is slower than more", lambda ratio: ratio.is_below(1))
+_preparation = _claims_of(VariantsRow, lambda row: row.is_headline and row.preparation_s.is_known, ["saved_s"])
+PREPARATION_PAYS = _preparation("a preparation pays", lambda row: row.saved_s.is_above(0))
+PREPARATION_NEVER_PAYS = _preparation(
+    "a preparation never pays", lambda row: row.saved_s.has_interval and row.saved_s.high <= 0
+)
+_one_device = _claims_of(OneGpuRow, lambda row: row.is_headline, ["ratio"])
+ONE_DEVICE_AS_FAST = _one_device(
+    "one device is as fast as more", lambda row: row.ratio.has_interval and row.ratio.low >= 1
+)
+ONE_DEVICE_SLOWER = _one_device("one device is slower than more", lambda row: row.ratio.is_below(1))
 
 
 # Trainings.
 
-
-def _remedy(sentence: str, holds: Callable[[Figure], bool]) -> Claim[TrainingSummaryRow]:
-    return _claim(
-        sentence,
-        TrainingSummaryRow,
-        lambda row: holds(row.test_accuracy_gain),
-        lambda row: bool(row.remedies),
-        ["test_accuracy_gain"],
-    )
-
-
-REMEDY_HELPS = _remedy("a remedy helps", lambda difference: difference.is_above(0))
-REMEDY_LEVEL = _remedy("a remedy shows no difference", lambda difference: difference.holds(0))
-REMEDY_HARMS = _remedy("a remedy harms", lambda difference: difference.is_below(0))
-BELOW_BASELINE = _claim(
-    "an arm is less accurate than the baseline",
-    TrainingSummaryRow,
-    lambda row: row.test_accuracy_difference.is_below(0),
-    figures=["test_accuracy_difference"],
+_remedy = _claims_of(TrainingSummaryRow, lambda row: bool(row.remedies), ["test_accuracy_gain"])
+REMEDY_HELPS = _remedy("a remedy helps", lambda row: row.test_accuracy_gain.is_above(0))
+REMEDY_LEVEL = _remedy("a remedy shows no difference", lambda row: row.test_accuracy_gain.holds(0))
+REMEDY_HARMS = _remedy("a remedy harms", lambda row: row.test_accuracy_gain.is_below(0))
+BELOW_BASELINE = _claims_of(TrainingSummaryRow, figures=["test_accuracy_difference"])(
+    "an arm is less accurate than the baseline", lambda row: row.test_accuracy_difference.is_below(0)
 )
 
 
 # How things were measured.
 
-
-def _of_configuration(sentence: str, holds: Callable[[TimesRow], bool]) -> Claim[TimesRow]:
-    """Return a claim that asks a configuration once, whatever its scopes."""
-    return _claim(sentence, TimesRow, holds, lambda row: row.status == "ok", once_per=configuration_of)
-
-
-FAILED = _claim("a cell failed", MissingRow, lambda row: row.status == "failed")
-SINGLE_RUN = _of_configuration("a single run", lambda row: (row.runs or 0) < 2)
-ON_ONE_SERVER = _of_configuration("one server", lambda row: row.epoch_s.is_one_machine)
-BORROWED = _claim(
-    "a speedup of two servers borrows the spread of others",
-    SpeedupRow,
-    lambda row: bool(row.borrowed_from),
-    lambda row: row.speedup.has_interval,
+FAILED = _claims_of(MissingRow)("a cell failed", lambda row: row.status == "failed")
+_configuration = _claims_of(TimesRow, lambda row: row.status == "ok", once_per=configuration_of)
+SINGLE_RUN = _configuration("a single run", lambda row: (row.runs or 0) < 2)
+ON_ONE_SERVER = _configuration("one server", lambda row: row.epoch_s.is_one_machine)
+BORROWED = _claims_of(SpeedupRow, lambda row: row.speedup.has_interval)(
+    "a speedup of two servers borrows the spread of others", lambda row: bool(row.borrowed_from)
 )
-DRIFTED = _claim(
-    "a baseline drifted", BlocksRow, lambda row: bool(row.has_drifted), lambda row: row.has_drifted is not None
+DRIFTED = _claims_of(BlocksRow, lambda row: row.has_drifted is not None)(
+    "a baseline drifted", lambda row: bool(row.has_drifted)
 )
-SLOW_DEVICE = _claim(
-    "a device is slow", LadderRow, lambda row: row.uneven_s.is_above(UNEVEN * row.step_s.value), figures=["uneven_s"]
+SLOW_DEVICE = _claims_of(LadderRow, figures=["uneven_s"])(
+    "a device is slow", lambda row: row.uneven_s.is_above(UNEVEN * row.step_s.value)
 )
-DISTURBED = _claim("other processes", RecordsRow, lambda row: bool(row.other_processes))
-SLOWED = _claim(
-    "clocks were kept down in the clock", RecordsRow, lambda row: row.slowed_s > 0, lambda row: isfinite(row.slowed_s)
+DISTURBED = _claims_of(RecordsRow)("other processes", lambda row: bool(row.other_processes))
+SLOWED = _claims_of(RecordsRow, lambda row: isfinite(row.slowed_s))(
+    "clocks were kept down in the clock", lambda row: row.slowed_s > 0
 )

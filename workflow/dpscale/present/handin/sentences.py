@@ -148,7 +148,7 @@ def _trend(subject: str, rows: Sequence[T], trend: Trend[T], unit: Unit, terms: 
             continue
 
         def at(end: T) -> str:
-            return f"{_value(trend.figure(end), unit)} at batch {whole(end.batch_per_gpu)}"
+            return f"{_value(getattr(end, trend.figure), unit)} at batch {whole(end.batch_per_gpu)}"
 
         turn = trend.turn(series)
         if turn is None:
