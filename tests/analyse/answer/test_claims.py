@@ -7,7 +7,7 @@ import dpscale
 from dpscale.analyse.answer.claims import CLAIMS, FASTER_STRATEGY, SPEEDUP_TREND, counts_rows
 from rows import known, one, read_tables
 
-ON_INTERVALS = re.compile(r"\.(is_above|is_below|exceeds)\(|\.(low|high) *[<>]|[<>]=? *\w+\.(low|high)\b")
+ON_INTERVALS = re.compile(r"\.(is_above|is_below|exceeds)\(|\b(low|high) *[<>]|[<>]=? *(\w+\.)?(low|high)\b")
 # Arithmetic and drawing: nothing is said by it.
 ELSEWHERE = {"analyse/answer/claims.py", "present/text/numbers.py", "present/charts/lines.py"}
 

@@ -220,17 +220,17 @@ def test_a_loss_in_every_run_is_one_whatever_their_interval(runs: tuple[float, .
 
 
 @pytest.mark.parametrize(
-    ("host_ms", "allreduce_ms", "part"), [(2.0, 3.0, "allreduce"), (2.0, 1.0, "host"), (-1.0, -1.0, "")]
+    ("host_ms", "allreduce_ms", "largest"), [(2.0, 3.0, "allreduce"), (2.0, 1.0, "host"), (-1.0, -1.0, "")]
 )
-def test_where_no_cause_stands_out_the_largest_part_is_named(host_ms: float, allreduce_ms: float, part: str) -> None:
+def test_where_no_cause_stands_out_the_largest_part_is_named(host_ms: float, allreduce_ms: float, largest: str) -> None:
     host, allreduce = ladder(4.0, 7.0)
     rungs = [
         {**host, "adds": "host", **known("difference_s", host_ms / 1e3)},
         {**allreduce, **known("difference_s", allreduce_ms / 1e3)},
     ]
     row = first(timed(10.0), gains=[gain(0.5)], ladder=rungs)
-    assert (row.cause, row.part) == ("unknown", part)
-    assert ms(row.part_s) == (max(host_ms, allreduce_ms) if part else None)
+    assert (row.cause, row.part) == ("unknown", largest)
+    assert ms(row.part_s) == (max(host_ms, allreduce_ms) if largest else None)
 
 
 @pytest.mark.parametrize(

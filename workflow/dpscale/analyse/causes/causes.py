@@ -168,8 +168,8 @@ class FoundCause:
 
     def without(self, parts: "Sequence[FoundCause]") -> "FoundCause":
         """Return the cause less what its `parts` cost, which are named for themselves."""
-        parts_s = sum(part.cost_s.value for part in parts)
-        parts_share = sum(part.share.value for part in parts)
+        parts_s = sum(cause.cost_s.value for cause in parts)
+        parts_share = sum(cause.share.value for cause in parts)
         return replace(
             self,
             cost_s=self.cost_s.map(lambda seconds: seconds - parts_s),
@@ -181,7 +181,9 @@ def causes_of(probes: Probes, seen: Iterable[FoundCause] = ()) -> list[FoundCaus
     """Return the causes that cost something, reasons first, each in the order of costs; `seen` are more of them."""
     causes = [*(cause for find in _FINDERS for cause in find(probes)), *seen]
     reasons = [cause for cause in causes if cause.is_reason]
-    costs = [cause.without([part for part in reasons if cause.cause.name in part.cause.within]) for cause in causes]
+    costs = [
+        cause.without([reason for reason in reasons if cause.cause.name in reason.cause.within]) for cause in causes
+    ]
     return sorted((cause for cause in costs if not cause.cost_s.value <= 0), key=lambda cause: cause.order)
 
 
