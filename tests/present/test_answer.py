@@ -10,8 +10,7 @@ import pytest
 from page_tables import GPU, around
 
 from answered_study import answered_tables, screen_of
-from dpscale.analyse.answer.answer import Answer, answer_of
-from dpscale.analyse.answer.answer_json import answer_json
+from dpscale.analyse.answer.answer import Answer, answer_json, answer_of
 from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study

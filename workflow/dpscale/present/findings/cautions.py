@@ -7,13 +7,14 @@ from dpscale.analyse.answer.claims import (
     DISTURBED,
     DRIFTED,
     FAILED,
+    INTERVALS_USED,
+    MISSED_OF_100,
     ON_ONE_SERVER,
     SINGLE_RUN,
     SLOW_DEVICE,
     SLOWED,
     Outcome,
 )
-from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.findings.finding import among, largest, where
 from dpscale.present.text.numbers import measured, percent

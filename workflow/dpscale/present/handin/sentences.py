@@ -1,11 +1,20 @@
 """What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, direction, of_configuration
+from dpscale.analyse.answer.claims import (
+    BANDWIDTH_TREND,
+    BELOW_THE_LINKS,
+    COMMUNICATION_TREND,
+    LONGER_THAN_MESSAGES,
+    MAY_BE_NO_LONGER,
+    MAY_BE_NOTHING,
+    SPEEDUP_TREND,
+    Trend,
+)
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.rows import AssignmentRows
@@ -17,6 +26,7 @@ from dpscale.tables.row import OfConfiguration
 from dpscale.tables.timing import SpeedupRow
 
 P = TypeVar("P", bound=OfConfiguration)
+T = TypeVar("T", SpeedupRow, CommunicationRow, BandwidthRow)
 
 Paragraphs = Mapping[str, Sequence[str]]
 """Sentences by what they are about: Formula, Trend, Cause, Note."""
@@ -45,7 +55,7 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
             f"{_value(row.epoch_s, SECONDS)} = {_value(row.speedup, MULTIPLES)}, an efficiency of "
             f"{measured(row.efficiency.value, PERCENT)}.",
         ],
-        "Trend": [*_trend("The speedup", speaking, lambda row: row.speedup, MULTIPLES, terms)],
+        "Trend": [*_trend("The speedup", speaking, SPEEDUP_TREND, MULTIPLES, terms)],
         "Cause": [*_paid_per_step(rows, speaking, row, terms)],
         "Note": [*_loading(weak, row, scope, terms), *_few_steps(in_scope, row, terms)],
     }
@@ -71,7 +81,7 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
             f"{_value(timed.baseline_epoch_s, SECONDS)} / {row.gpus} = {_value(row.communication_s, SECONDS)}, "
             f"{_share(row)} of the epoch.",
         ],
-        "Trend": [*_trend("The communication time", speaking, lambda row: row.communication_s, SECONDS, terms)],
+        "Trend": [*_trend("The communication time", speaking, COMMUNICATION_TREND, SECONDS, terms)],
         "Cause": [*_of_messages(speaking, rows.ladder, row, terms)],
         "Note": [
             "This is inferred by subtraction, so it holds every overhead of the host too.",
@@ -96,7 +106,7 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
             f"{whole(row.steps_per_epoch)} / {_value(row.communication_s, SECONDS)} = "
             f"{_value(row.bandwidth_gb_s, GB_PER_S)}.",
         ],
-        "Trend": [*_trend("The bandwidth", speaking, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
+        "Trend": [*_trend("The bandwidth", speaking, BANDWIDTH_TREND, GB_PER_S, terms)],
         "Cause": [*_below_the_links(row, terms)],
         **notes,
     }
@@ -123,7 +133,7 @@ def _series(rows: Iterable[P], like: OfConfiguration) -> list[P]:
     return sorted(series, key=lambda row: row.batch_per_gpu)
 
 
-def _trend(subject: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
+def _trend(subject: str, rows: Sequence[T], trend: Trend[T], unit: Unit, terms: Terms) -> Iterator[str]:
     """Say how a figure goes from the smallest to the largest batch on the most devices, for every strategy, with the
     batch between where it surely turns.
 
@@ -136,36 +146,24 @@ def _trend(subject: str, rows: Sequence[P], figure: Callable[[P], Figure], unit:
         if first is last:
             continue
 
-        def at(end: P) -> str:
-            return f"{_value(figure(end), unit)} at batch {whole(end.batch_per_gpu)}"
+        def at(end: T) -> str:
+            return f"{_value(getattr(end, trend.figure), unit)} at batch {whole(end.batch_per_gpu)}"
 
-        turn = _turn(series, figure)
+        turn = trend.turn(series)
         if turn is None:
-            way = _WAYS[direction(figure(first), figure(last))].format(at(first), at(last))
+            way = _WAYS[trend.way(first, last)].format(at(first), at(last))
             yield f"{subject} with {terms.group(row)} {way}."
         else:
-            before, after = direction(figure(first), figure(turn)), direction(figure(turn), figure(last))
+            before, after = trend.way(first, turn), trend.way(turn, last)
             way = f"{before} from {at(first)} to {at(turn)}, and {after} to {at(last)}"
             yield f"{subject} with {terms.group(row)} {way}."
-
-
-def _turn(series: Sequence[P], figure: Callable[[P], Figure]) -> P | None:
-    """Return the row between the ends whose figure is surely above both ends, or surely below both; None where there is
-    none."""
-    first, last = figure(series[0]), figure(series[-1])
-    for row in series[1:-1]:
-        between = figure(row)
-        is_peak = between.exceeds(first) and between.exceeds(last)
-        if is_peak or (first.exceeds(between) and last.exceeds(between)):
-            return row
-    return None
 
 
 def _paid_per_step(rows: AssignmentRows, gains: Sequence[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
     """Say why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
     shares = _series(headline(ok(rows.communication)), row)
-    speedups = [speedup_row.speedup for speedup_row in _series(gains, row)]  # its own among them
-    if len(shares) < 2 or row.scope != COMPUTE or not speedups[-1].exceeds(speedups[0]):
+    speedups = _series(gains, row)  # its own among them
+    if len(shares) < 2 or row.scope != COMPUTE or SPEEDUP_TREND.way(speedups[0], speedups[-1]) != "rises":
         return
     first, last = shares[0], shares[-1]
     if not 0 < last.communication_share < first.communication_share:
@@ -218,7 +216,7 @@ def _of_messages(
     elif first.isolated_step_s.is_known and first.communication_step_s.is_known:
         longer = estimate(first.communication_step_s, MILLISECONDS, with_unit=True)
         messages = measured(first.isolated_step_s.value, MILLISECONDS)
-        if first.communication_step_s.holds(0):
+        if MAY_BE_NO_LONGER.surely(first):
             yield (
                 f"With {terms.point(first)}, it is not sure that a step takes longer than on 1 {terms.device}: the "
                 f"difference is {longer}. Its messages alone take {messages}."
