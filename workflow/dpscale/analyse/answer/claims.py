@@ -314,7 +314,7 @@ class Trend(Generic[P]):
         return None
 
 
-def _trend(figure: str, rows: type[P], among: Callable[[P], bool]) -> Trend[P]:
+def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) -> Trend[P]:
     """Return the trend of a column over the rows that are `among` those that speak for their series."""
 
     def pairs(rows: Sequence[P]) -> Iterator[tuple[P, P]]:
@@ -326,9 +326,7 @@ def _trend(figure: str, rows: type[P], among: Callable[[P], bool]) -> Trend[P]:
         def holds_for(pair: tuple[P, P]) -> bool:
             return holds(getattr(pair[0], figure), getattr(pair[1], figure))
 
-        return Claim(
-            f"{figure} {way} with the batch", rows, holds_for, figures=[figure], is_other_unit=True, cases=pairs
-        )
+        return Claim(f"{name} {way} with the batch", kind, holds_for, figures=[figure], is_other_unit=True, cases=pairs)
 
     return Trend(
         figure,
@@ -342,9 +340,9 @@ def _trend(figure: str, rows: type[P], among: Callable[[P], bool]) -> Trend[P]:
     )
 
 
-SPEEDUP_TREND = _trend("speedup", SpeedupRow, _is_weak)
-COMMUNICATION_TREND = _trend("communication_s", CommunicationRow, _has_communication)
-BANDWIDTH_TREND = _trend("bandwidth_gb_s", BandwidthRow, lambda row: bool(row.is_headline))
+SPEEDUP_TREND = _trend("speedup", "speedup", SpeedupRow, _is_weak)
+COMMUNICATION_TREND = _trend("communication time", "communication_s", CommunicationRow, _has_communication)
+BANDWIDTH_TREND = _trend("bandwidth", "bandwidth_gb_s", BandwidthRow, lambda row: bool(row.is_headline))
 
 
 # Other settings: whether they pay, and whether one device is enough with them.

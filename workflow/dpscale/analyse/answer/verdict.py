@@ -94,11 +94,6 @@ class Units:
             return cls(MACHINE if figure.kind == "two machines" else RUN, figure.interval)
         return cls(RUN, (figure.value,) if figure.kind == "one run" else ())
 
-    @property
-    def spread(self) -> float | None:
-        """Standard deviation of the units' logarithms; None of fewer than two."""
-        return float(np.log(self.values).std(ddof=1)) if len(self.values) > 1 else None
-
     def are_above(self, limit: float) -> bool:
         """Whether there are several units, and all are above the limit."""
         return len(self.values) > 1 and min(self.values) > limit
@@ -136,11 +131,11 @@ def more_units(speedup: Figure, units: Units, limit: float) -> int | None:
 
 
 def _spread(speedup: Figure, units: Units) -> float | None:
-    """Return the standard deviation of the logarithms between units; None where it is not known.
+    """Return the standard deviation of the logarithms between units; None of fewer than two.
 
     The interval of two units that borrowed has its ends at exp(+-t(2) * spread / sqrt(2)) times the value: their spread
     is taken from it.
     """
-    if not speedup.borrowed_from:
-        return units.spread
-    return log(speedup.high / speedup.value) * sqrt(2) / float(scipy.special.stdtrit(2, INTERVAL[1]))
+    if speedup.borrowed_from:
+        return log(speedup.high / speedup.value) * sqrt(2) / float(scipy.special.stdtrit(2, INTERVAL[1]))
+    return float(np.log(units.values).std(ddof=1)) if len(units.values) > 1 else None

@@ -157,8 +157,8 @@ def _compared(
         difference = result.difference_from(baseline, "test_accuracy")
         row = replace(row, compared_with=baseline.arm, test_accuracy_difference=difference)
     if plain := _without_remedies(result, arms):
-        gain = result.difference_from(plain, "test_accuracy")
-        row = replace(row, without_remedies=plain.arm, test_accuracy_gain=gain)
+        difference = result.difference_from(plain, "test_accuracy")
+        row = replace(row, without_remedies=plain.arm, test_accuracy_gain=difference)
     return row
 
 
