@@ -9,9 +9,8 @@ from dpscale.plan.study import BASE
 from dpscale.present.charts.picture import Chart
 from dpscale.present.charts.timing import NO_HEADLINE
 from dpscale.present.charts.waterfall import Stage, Waterfall, chart_of_waterfalls
-from dpscale.present.findings.finding import smallest
 from dpscale.present.text.numbers import estimate, measured
-from dpscale.present.text.words import Terms, headline
+from dpscale.present.text.words import Terms, headline, smallest
 from dpscale.present.text.words import scope as scope_in_words
 from dpscale.tables.quantities import EPOCH, FASTER
 from dpscale.tables.row import grouped

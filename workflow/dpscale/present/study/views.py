@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.findings.finding import by_batch
+from dpscale.present.findings.findings import by_batch
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.view import Shown, View, written
 from dpscale.present.text.words import Terms, listed, mark, text

@@ -1,7 +1,8 @@
 """How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states, and the order of rows."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 from dpscale.present.text.numbers import ABSENT
@@ -47,6 +48,7 @@ class _OfRuns(Protocol):
     def other_runs(self) -> bool | None: ...
 
 
+R = TypeVar("R")
 P = TypeVar("P", bound=AtBatch)
 S = TypeVar("S", bound=_WithStatus)
 H = TypeVar("H", bound=_Headline)
@@ -196,6 +198,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def out_of(number: int, total: int, noun: str) -> str:
+    """`8 of 40 comparisons`."""
+    return f"{number:,} of {plural(total, noun)}"
+
+
 def span(counts: Iterable[int | None]) -> str:
     """Whole numbers, of which those that are not known do not count: `3`, or `1 to 4` where they differ. Raises
     ValueError where there is none."""
@@ -257,3 +264,13 @@ def ok(rows: Iterable[S]) -> list[S]:
 def headline(rows: Iterable[H]) -> list[H]:
     """The rows whose epochs have steps enough for findings, headings and verdict to speak of them."""
     return [row for row in rows if row.is_headline]
+
+
+def largest(rows: Iterable[R], key: Callable[[R], float]) -> R:
+    """The row with the largest number, of those that have one; of several the first."""
+    return max((row for row in rows if isfinite(key(row))), key=key)
+
+
+def smallest(rows: Iterable[R], key: Callable[[R], float]) -> R:
+    """The row with the smallest number, of those that have one; of several the first."""
+    return min((row for row in rows if isfinite(key(row))), key=key)
