@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_tables import GPU, around, key
+from page_tables import GPU, WORKER, around, key
 from syrupy.assertion import SnapshotAssertion
 
 from answered_study import answered_tables, screen_of
 from dpscale.analyse.answer import advice as problems
 from dpscale.analyse.answer.answer import Answer, answer_of
 from dpscale.analyse.answer.answer_json import answer_json
-from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study
 from dpscale.present.findings.answer import first_screen, reason, text
 from dpscale.schemas.validation import violations
-from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
-from dpscale.tables.study import MissingRow
+from dpscale.tables.answer import AdviceRow, CausesRow
+from dpscale.tables.study import MissingRow, RejectedRow
 from dpscale.vocabulary.causes import CAUSES
 
 # Sentences by their beginnings, or by words that no other one has.
@@ -55,21 +54,16 @@ CASES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "nothing faster": ({"gains": {2: [0.5, 0.51, 0.49], 4: [0.8, 0.82, 0.78]}}, "use one"),
     "faster, and not worth it": ({"gains": {2: [0.8, 0.82, 0.78], 4: [1.5, 1.55, 1.45]}}, "not worth it"),
     "one outlier run": ({"gains": {2: [1.8, 1.82, 0.6], 4: FOUR}}, "undecided, worth it, decide, never"),
-    "one machine": ({"gains": FAST, "one_server": True}, "worth it, one machine"),
     "one run": ({"gains": {2: [1.9], 4: [3.87]}}, "not confirmed, confirm"),
     "one run that is slower": ({"gains": {2: [0.9]}, **PAIR}, "not confirmed, none faster, confirm"),
     "two machines": ({"gains": {2: [1.54, 1.87]}, **PAIR}, "probably, decide, next machine"),
     "two machines, one on either side": ({"gains": {2: [1.2, 1.87]}, **PAIR}, "undecided, decide, never"),
-    "two runs that are too slow": (
-        {"gains": {2: [1.05, 1.1]}, **PAIR, "one_server": True}, "probably not, decide, one machine",
-    ),
     "nothing faster in two runs": (
         {"gains": {2: [0.6, 0.95]}, **PAIR, "one_server": True}, "probably not, none faster, decide, one machine",
     ),
     "another limit decides": (
         {"gains": {2: [1.45, 1.8, 1.82]}, **PAIR, "answer": {"worth_from": 0.5}}, "worth it",
     ),
-    "the same under the usual limit": ({"gains": {2: [1.45, 1.8, 1.82]}, **PAIR}, "probably, decide, next machine"),
     "huge variance": ({"gains": {2: [0.4, 1.9, 1.2], 4: [1.0, 3.9, 8.0]}}, "undecided, decide, never"),
     "above 100 %": ({"gains": {2: [2.4, 2.42, 2.38], 4: FOUR}}, "worth it, above ideal"),
     "two scopes that disagree": (
@@ -114,6 +108,12 @@ def test_what_the_command_measures_beside_these_runs_is_said(tmp_path: Path) -> 
     assert "missing" not in text(screen_of(replace(data, missing=[replace(row, kind="timing") for row in rows])))
 
 
+def test_records_that_could_not_be_used_are_counted(tmp_path: Path) -> None:
+    data = answered_tables(tmp_path, gains=FAST)
+    assert "1 record could not be used" in text(screen_of(replace(data, rejected=[RejectedRow(path="a.json")])))
+    assert "could not be used" not in text(screen_of(data))
+
+
 @pytest.mark.parametrize(
     ("batches", "fixed", "batch"),
     [
@@ -156,10 +156,10 @@ REASONS: Mapping[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("case", REASONS)
 def test_why_not_more(case: str, snapshot: SnapshotAssertion) -> None:
     row = {"gpus": 4, "scope": "compute", **around("whole_s", 0.02), **REASONS[case]}
-    said = reason(CausesRow.read(row), GPU)
-    assert said == snapshot
-    assert ("with data loading" in said) == (row["scope"] == "end_to_end")
-    assert ("could not find out" in said) == (row["cause"] == "unknown" and "part" not in row)
+    sentences = reason(CausesRow.read(row), GPU)
+    assert sentences == snapshot
+    assert ("with data loading" in sentences) == (row["scope"] == "end_to_end")
+    assert ("could not find out" in sentences) == (row["cause"] == "unknown" and "part" not in row)
 
 
 def test_a_cause_says_what_to_change_after_what_was_measured(tmp_path: Path) -> None:
@@ -170,26 +170,23 @@ def test_a_cause_says_what_to_change_after_what_was_measured(tmp_path: Path) -> 
     assert [advice.text for advice in screen.to_do] == [CAUSES["slow_loader"].change.rstrip(".")]
 
 
-@pytest.mark.parametrize("device", ["GPU", "worker"])
-def test_what_to_change_knows_the_device(device: str) -> None:
-    row = AnswerRow(
-        gpus=2, speedup=Figure.of(1.5, 1.4, 1.6), worth="worth it", limit=1.4, batch_per_gpu=4, asked_batch_per_gpu=4
-    )
+def test_what_to_change_knows_the_device() -> None:
     of_gradients = CausesRow(cause="heavy_gradients", is_reason=True, gpus=2, scope="compute")
-    screen = first_screen(Answer([row], of_gradients, [], 0), replace(GPU, device=device))
-    assert [advice.text for advice in screen.to_do] == [CAUSES["heavy_gradients"].on(device).change.rstrip(".")]
+    screen = first_screen(Answer([], of_gradients, [], 0), WORKER)
+    assert [advice.text for advice in screen.to_do] == [CAUSES["heavy_gradients"].on("worker").change.rstrip(".")]
 
 
-@pytest.mark.parametrize("case", ["worth it", "one run", "4 GPUs without a run", "nothing measured"])
-def test_the_answer_for_machines_has_its_schema(tmp_path: Path, case: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [("worth it", "interval"), ("one run", "one run"), ("two machines", "two machines"), ("nothing measured", None)],
+)
+def test_the_answer_for_machines_has_its_schema(tmp_path: Path, case: str, kind: str | None) -> None:
     answer = answer_of(answered_tables(tmp_path, **CASES[case][0]))
     written = json.loads(answer_json(answer, ["A sentence."]))
     assert not violations("answer", written)
     assert [row["gpus"] for row in written["devices"]] == [row.gpus for row in answer.rows]
-    if case == "worth it":
-        assert written["devices"][1]["speedup"] == pytest.approx(
-            {"value": 1.8, "low": 1.75, "high": 1.85, "kind": "interval", "unit": "1"}, abs=0.005
-        )
+    speedup = written["devices"][1]["speedup"]
+    assert (speedup and speedup["kind"]) == kind
 
 
 def advice_row(problem: str, **more: Any) -> AdviceRow:

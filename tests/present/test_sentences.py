@@ -27,8 +27,8 @@ def sentences(study: Study, tables: Tables) -> Iterator[str]:
     yield f"by chance: {by_chance(tables.counts)}"
     yield from (f"first caution: {caution}" for caution in first_cautions(tables, terms))
     yield from (f"caution: {caution}" for caution in other_cautions(tables, terms))
-    for section, found in findings(tables, terms).items():
-        yield from (f"{section}: {finding}" for finding in found)
+    for section, sentences_there in findings(tables, terms).items():
+        yield from (f"{section}: {finding}" for finding in sentences_there)
     yield f"witnesses: {witnesses(tables.communication, tables.answer, terms)}"
     yield f"public best: {beside_the_public_best(tables.variants, terms)}"
     for grid in report(study.values, tables, terms).grids:

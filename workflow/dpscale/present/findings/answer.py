@@ -201,12 +201,13 @@ def reason(row: CausesRow, terms: Terms) -> str:
         return f"{why.sentence} {capitalised(efficiency)}."
     if why != UNKNOWN:
         return f"{capitalised(why.label)}. {why.sentence} {step}; this costs {_with_unit(row.cost_s, MILLISECONDS)}."
-    alone = f"1 {terms.device} alone{f', with {terms.samples} in memory,' if is_loaded else ''}"
-    rest = "We could not find out what takes the rest."
+    in_memory = f", with {terms.samples} in memory," if is_loaded else ""
+    remainder = "We could not find out what takes the rest."
     if row.part:
-        part = f"{row.part}: {_with_unit(row.part_s, MILLISECONDS)}"
-        rest = f"The largest part of the rest, by intervention, is {part}."
-    return f"{step}. {alone} takes {percent(row.efficiency.value, 2)} of that{by_steps}. {rest}"
+        time = _with_unit(row.part_s, MILLISECONDS)
+        remainder = f"The largest part of the rest, by intervention, is {row.part}: {time}."
+    share = f"{percent(row.efficiency.value, 2)} of that{by_steps}"
+    return f"{step}. 1 {terms.device} alone{in_memory} takes {share}. {remainder}"
 
 
 def _with_unit(figure: Figure, unit: Unit) -> str:
@@ -218,10 +219,10 @@ def _advice(row: AdviceRow, terms: Terms) -> Advice:
     times = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}"
     less_time = f"{times}, {_share(row.saving)} less time"
     fewer_device_s = f"{times}, {_share(row.saving_gpu_s)} fewer {terms.device}-seconds"
-    one, settings = f"1 {terms.device}", f"the settings of the variant {row.better}"
+    settings = f"the settings of the variant {row.better}"
     match row.problem:
         case advice.FEWER:
-            return Advice(f"Use {one}, not {row.gpus:,}", fewer_device_s, "times")
+            return Advice(f"Use 1 {terms.device}, not {row.gpus:,}", fewer_device_s, "times")
         case advice.STRATEGY:
             strategies = f"{row.better}, not {row.used}"
             return Advice(f"Use {strategies}, on {row.gpus:,} {terms.devices}", less_time, "speedup")
@@ -234,7 +235,8 @@ def _advice(row: AdviceRow, terms: Terms) -> Advice:
             on_fewer = f"on {terms.count(row.on_gpus)} {less_time}"
             return Advice(f"Try {settings} on {row.gpus:,} {terms.devices}", on_fewer, "variants")
         case advice.ONE_GPU:
-            return Advice(f"Use {one} with {settings}, not {row.gpus:,} with {row.used}", fewer_device_s, "variants")
+            more = f"{row.gpus:,} with {row.used}"
+            return Advice(f"Use 1 {terms.device} with {settings}, not {more}", fewer_device_s, "variants")
     raise ValueError(f"no words for {row.problem}")
 
 

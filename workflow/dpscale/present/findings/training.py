@@ -74,8 +74,8 @@ def remedies(arms: Arms, terms: Terms) -> str:
         outcome = claim.of(arms)
         names = []
         for row in outcome.holding:
-            gain = f" ({_with_unit(row.test_accuracy_gain, POINTS)})" if claim is REMEDY_LEVEL else ""
-            names.append(f"{row.arm}{terms.environment(row)}{gain}")
+            interval = f" ({_with_unit(row.test_accuracy_gain, POINTS)})" if claim is REMEDY_LEVEL else ""
+            names.append(f"{row.arm}{terms.environment(row)}{interval}")
         if names:
             sentences.append(f"{words} in {out_of(outcome.number, outcome.of, 'arm')}: {listed(names)}.")
     return " ".join(sentences)

@@ -78,11 +78,11 @@ def _verdict(worth: str, side: str, alike: Sequence[AnswerRow], are_all: bool, t
     units = joined(list(dict.fromkeys(row.unit for row in alike)))
     every = f"every {units} gave{', on average over its runs,' if MACHINE in units else ''}"
     if worth == WORTH_IT:
-        those = {0: f"{named} are", 1: "That is", 2: "Both are"}.get(number, "All are")
-        return f"{those} worth it: more than {limit}."
+        subject = {0: f"{named} are", 1: "That is", 2: "Both are"}.get(number, "All are")
+        return f"{subject} worth it: more than {limit}."
     if worth == NOT_WORTH_IT:
-        those = {0: f"{named} are not", 1: "That is not", 2: "Neither is"}.get(number, "None is")
-        return f"{those} worth it: less than {limit}."
+        subject = {0: f"{named} are not", 1: "That is not", 2: "Neither is"}.get(number, "None is")
+        return f"{subject} worth it: less than {limit}."
     if worth == PROBABLY:
         return f"{named} are probably worth it: {every} more than {limit}."
     if worth == PROBABLY_NOT:
@@ -119,11 +119,10 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
 def _more(row: AnswerRow) -> str:
     """`at least 2 more runs (about 4 min)`, `a run on at least 3 more machines (about 4 min each)`: so many decide in
     about half of the cases (`formulas.deciding`)."""
-    machine, each = ("a run on ", " each") if row.unit == MACHINE else ("", "")
-    more = f"{machine}at least {plural(row.more_units or 0, f'more {row.unit}')}"
-    if not isfinite(row.more_s):
-        return more
-    return f"{more} (about {duration(row.more_s)}{each if row.more_units != 1 else ''})"
+    is_machine = row.unit == MACHINE
+    more = f"{'a run on ' if is_machine else ''}at least {plural(row.more_units or 0, f'more {row.unit}')}"
+    per_machine = " each" if is_machine and row.more_units != 1 else ""
+    return f"{more} (about {duration(row.more_s)}{per_machine})" if isfinite(row.more_s) else more
 
 
 def _about(rows: Sequence[AnswerRow], terms: Terms) -> str:
