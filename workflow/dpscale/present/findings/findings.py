@@ -196,17 +196,17 @@ def profiler_left_out(rows: Sequence[CommunicationRow], terms: Terms) -> str:
 def witnesses(rows: Sequence[CommunicationRow], answer: Sequence[AnswerRow], terms: Terms) -> str:
     """Say where the step of the answer on the most devices goes, in a study that changed nothing in the step; where
     nothing is known of that, the last step that something is known of; "" where nothing is known."""
-    witnessed = [row for row in in_order(headline(ok(rows))) if row.communication_step_s.is_known and _has_witness(row)]
+    witnessed = [
+        row
+        for row in in_order(headline(ok(rows)))
+        if row.communication_step_s.is_known
+        and any(figure.is_known for figure in (row.ablation_step_s, row.isolated_step_s, row.logger_exposed_step_s))
+    ]
     if not witnessed:
         return ""
     answered = with_speedup(answer)[-1:]
     of_answer = of_configuration(witnessed, answered[0]) if answered else []
     return " ".join(_by_witness((of_answer or witnessed)[-1], terms))
-
-
-def _has_witness(row: CommunicationRow) -> bool:
-    figures = row.ablation_step_s, row.isolated_step_s, row.logger_exposed_step_s
-    return any(figure.is_known for figure in figures)
 
 
 def _by_witness(row: CommunicationRow, terms: Terms) -> Iterator[str]:

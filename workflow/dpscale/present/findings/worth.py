@@ -73,16 +73,16 @@ def _side(row: AnswerRow) -> str:
 
 
 def _verdict(worth: str, side: str, alike: Sequence[AnswerRow], are_all: bool, terms: Terms) -> str:
-    named, number = who(alike, terms), len(alike) if are_all else 0
+    named = who(alike, terms)
     limit = f"{percent(alike[0].worth_from, 2)} of what {f'the {terms.devices}' if are_all else 'they'} could give"
     units = joined(list(dict.fromkeys(row.unit for row in alike)))
     every = f"every {units} gave{', on average over its runs,' if MACHINE in units else ''}"
     if worth == WORTH_IT:
-        subject = {0: f"{named} are", 1: "That is", 2: "Both are"}.get(number, "All are")
-        return f"{subject} worth it: more than {limit}."
+        are = {1: "That is", 2: "Both are"}.get(len(alike), "All are") if are_all else f"{named} are"
+        return f"{are} worth it: more than {limit}."
     if worth == NOT_WORTH_IT:
-        subject = {0: f"{named} are not", 1: "That is not", 2: "Neither is"}.get(number, "None is")
-        return f"{subject} worth it: less than {limit}."
+        are = {1: "That is not", 2: "Neither is"}.get(len(alike), "None is") if are_all else f"{named} are not"
+        return f"{are} worth it: less than {limit}."
     if worth == PROBABLY:
         return f"{named} are probably worth it: {every} more than {limit}."
     if worth == PROBABLY_NOT:
