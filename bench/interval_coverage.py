@@ -16,10 +16,9 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.formulas import statistics
-from dpscale.formulas.figure import Figure
+from dpscale.formulas import figure
+from dpscale.formulas.figure import Figure, estimate_of_blocks, interval_of_two
 from dpscale.formulas.on_server import OnServer
-from dpscale.formulas.statistics import estimate_of_blocks, interval_of_two
 
 STUDIES = 2000
 SERVERS, RUNS = (3, 4, 6), 2
@@ -173,12 +172,12 @@ class Intervals:
 
 
 def of_two_servers(
-    case: TwoServers, others_as: int = statistics.COUNTS_AS, studies: int = STUDIES, seed: int = 1
+    case: TwoServers, others_as: int = figure.COUNTS_AS, studies: int = STUDIES, seed: int = 1
 ) -> Intervals:
     """The package's intervals of simulated studies; all others together count as so many servers (0: nothing is
     borrowed)."""
     speedups = _speedups(case, studies, np.random.default_rng(seed))
-    with patch.object(statistics, "COUNTS_AS", others_as):
+    with patch.object(figure, "COUNTS_AS", others_as):
         figures = [_with_intervals(study, borrow=others_as > 0) for study in speedups]
     low = np.log([[figure.low for figure in study] for study in figures])
     high = np.log([[figure.high for figure in study] for study in figures])

@@ -29,7 +29,8 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import collect
 from dpscale.records.files import write_text
 from dpscale.schemas.settings import CollectivesSettings
-from dpscale.tables.tables import TABLES, Tables, written
+from dpscale.tables.row import written
+from dpscale.tables.tables import TABLES, Tables
 from shaped_network import ShapedNetwork, missing_requirement
 
 NODES = (1, 2, 4)

@@ -30,8 +30,8 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.multiprocessing.spawn import start_processes
 
+from dpscale.formulas.figure import estimate_of_blocks
 from dpscale.formulas.on_server import OnServer
-from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.resnet import build_network
 from dpscale.measure.worker.captured_step import CapturedStep

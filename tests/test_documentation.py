@@ -214,7 +214,7 @@ def constant(package: Path, dotted: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("analyse.timing.blocks.DRIFT_TOLERANCE", "Above {:.0%} ("),
+        ("analyse.timing.points.DRIFT_TOLERANCE", "Above {:.0%} ("),
         ("measure.worker.communication.ROUNDS", "for {} rounds"),
         ("measure.worker.communication.BLOCK_S", "in blocks of about {} s"),
         ("measure.worker.communication.CPU_BLOCK_S", "({} s on a CPU)"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dpscale.records.kinds import Scope
 from dpscale.tables.tables import Tables
 from recorded import in_documents, recorded_tables
 from rows import one, picked
@@ -83,7 +84,7 @@ def test_the_method_has_what_the_barrier_of_version_1_made_of_a_short_epoch(
     place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 2048, "scope": "compute"}
     row, bandwidth = one(tables.communication, **place), one(tables.bandwidth, **place)
     said = " ".join(method.split())
-    monkeypatch.setattr("dpscale.analyse.timing.blocks.epochs_s", lambda scope: scope.epoch_s)
+    monkeypatch.setattr(Scope, "slowest_rank_epoch_s", property(lambda scope: scope.epoch_s))
     with_barrier = one(recorded_tables.__wrapped__(root, "recorded").communication, **place)
     without_ms, with_ms = (1e3 * of.communication_s.value for of in (row, with_barrier))
     assert (

@@ -13,7 +13,8 @@ from dpscale.cli import main
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
-from dpscale.tables.tables import TABLES, Tables, written
+from dpscale.tables.row import written
+from dpscale.tables.tables import TABLES, Tables
 from record_factory import timing_record, write
 
 VALUES: dict[str, Any] = {

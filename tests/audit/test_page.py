@@ -94,12 +94,8 @@ def test_every_study_is_a_block_with_its_sentences(audits: dict[str, dict[str, A
     assert "Synthetic" not in text and "worker" not in text and "your" not in text.lower()
 
 
-def test_all_studies_have_one_csv_as_a_link_or_where_it_is_too_large_by_its_place() -> None:
-    many = [{**CELL, "batch_per_gpu": n} for n in range(1, 600)]
-    small, large = (rendered(tables(cells)) for cells in ([CELL], many))
-    assert (small.count('download="audit.csv.zip"'), small.count("All studies are in")) == (1, 0)
-    assert "download=" not in large and 'href="None"' not in large
-    assert large.count("All studies are in <code>results/h200/tables/audit.csv</code>") == 1
+def test_the_place_of_all_columns_is_named_where_there_is_a_study() -> None:
+    assert rendered(tables([CELL])).count("All columns are in <code>results/h200/tables/audit.csv</code>") == 1
     assert "No published study was audited." in rendered(Tables())
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dpscale.compare.ratios import Epochs, Group, ratio_of, ratio_over_batches, ratios_of_group
+from dpscale.formulas.figure import estimate_of_blocks
 from dpscale.formulas.on_server import OnServer
-from dpscale.formulas.statistics import estimate_of_blocks, ratio_of_blocks
+from dpscale.formulas.statistics import ratio_of_blocks
 from two_studies import compared, slower
 
 # Epoch seconds of runs 1, 2, ... by batch; None where a run has none.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from blocks import apart
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import best_of, estimate_of_blocks
+from dpscale.formulas.figure import Figure, estimate_of_blocks
+from dpscale.formulas.statistics import best_of
 
 COVERED = 0.93
 STUDIES, EQUAL = 400, 8

@@ -20,8 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks import apart, together
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import UNEVEN, estimate_of_blocks, interval_of_two, is_uneven
+from dpscale.formulas.figure import UNEVEN, Figure, estimate_of_blocks, interval_of_two, is_uneven
 
 FEW_STUDIES = 1000
 COVERED, FALSELY_ABOVE = 0.93, 0.025

@@ -21,7 +21,8 @@ from page_tables import (
 
 from dpscale.audit.page import render_studies
 from dpscale.present.study.page import render
-from dpscale.tables.tables import Tables, with_names
+from dpscale.tables.row import with_names
+from dpscale.tables.tables import Tables
 
 ROOT = Path(__file__).parents[2]
 RTL_OVERRIDE = "\u202e"

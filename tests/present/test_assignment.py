@@ -15,14 +15,14 @@ from page_tables import (
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.assignment import grids, sheets
 from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.handin.sheet import Sheet
+from dpscale.present.text.table import ShownTable
 
 
-def by_id(**data: Any) -> dict[str, Sheet]:
-    return {sheet.id: sheet for sheet in sheets(AssignmentRows.of(tables(**data) if data else h200()), GPU)}
+def by_id(**data: Any) -> dict[str, ShownTable]:
+    return {sheet.name: sheet for sheet in sheets(AssignmentRows.of(tables(**data) if data else h200()), GPU)}
 
 
-def rows_of(sheet: Sheet, group: str) -> dict[str, list[str]]:
+def rows_of(sheet: ShownTable, group: str) -> dict[str, list[str]]:
     """The rows of a group by what stands in their first cell."""
     return {row[0]: list(row[1:]) for row in sheet.groups[group]}
 
@@ -30,8 +30,8 @@ def rows_of(sheet: Sheet, group: str) -> dict[str, list[str]]:
 def test_all_strategies_stand_in_one_table_and_time_and_speedup_side_by_side() -> None:
     found = by_id()
     assert [list(sheet.groups) for sheet in found.values()] == [["dp", "ddp"]] * 3
-    assert found["table-1"].columns == [
-        "Batch per GPU", "1 GPU: time, s", "2 GPUs: time, s", "2 GPUs: speedup, ×", "4 GPUs: time, s",
+    assert [column.heading for column in found["table-1"].columns] == [
+        "Strategy", "Batch per GPU", "1 GPU: time, s", "2 GPUs: time, s", "2 GPUs: speedup, ×", "4 GPUs: time, s",
         "4 GPUs: speedup, ×",
     ]  # fmt: skip
     rows = rows_of(found["table-1"], "ddp")
@@ -49,7 +49,7 @@ def test_a_word_stands_where_there_is_no_number() -> None:
     }  # fmt: skip
     data = h200()
     data = replace(data, bandwidth=[replace(row, **bounded) for row in data.bandwidth])
-    table = next(sheet for sheet in sheets(AssignmentRows.of(data), GPU) if sheet.id == "table-3")
+    table = next(sheet for sheet in sheets(AssignmentRows.of(data), GPU) if sheet.name == "table-3")
     assert rows_of(table, "ddp")["128"][:2] == ["≥ 5.57", "not resolvable"]
 
 
@@ -89,5 +89,5 @@ def test_environments_have_tables_of_their_own() -> None:
     ]
     data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
     found = sheets(AssignmentRows.of(data), SEVERAL)
-    assert [sheet.id for sheet in found] == ["table-1-a", "table-1-b"]
+    assert [sheet.name for sheet in found] == ["table-1-a", "table-1-b"]
     assert found[1].title == "Table 1: time and speedup in environment B"

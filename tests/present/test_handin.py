@@ -10,8 +10,7 @@ from markdown_it import MarkdownIt
 from page_tables import GPU, WORKER, absent_row, h200, study, tables, times_row
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.files import files, latex, markdown
-from dpscale.present.handin.report import Report, report
+from dpscale.present.handin.report import Report, files, latex, markdown, report
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
@@ -50,11 +49,11 @@ def rows_of_latex(text: str) -> list[list[str]]:
 
 def test_only_the_assignments_configurations_are_handed_in() -> None:
     found = made()
-    assert {spot[1:] for grid in found.grids for spot in grid.spots} == {
+    assert {place[1:] for grid in found.grids for place in grid.places} == {
         (gpus, batch) for gpus in (1, 2, 4) for batch in (32, 128, 512)
     }
-    assert [sheet.id for sheet in found.sheets] == ["table-1", "table-2", "table-3"]
-    assert [len(sheet.rows) for sheet in found.sheets] == [15, 12, 12]
+    assert [sheet.name for sheet in found.sheets] == ["table-1", "table-2", "table-3"]
+    assert [len(sheet.cells) for sheet in found.sheets] == [15, 12, 12]
 
 
 def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> None:
@@ -65,7 +64,7 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
     ]
     absent = absent_row("not available", "DataParallel needs CUDA GPUs", strategy="dp", gpus=2, batch=8)
     found = made(tables(times=[*rows, absent]), replace(WORKER, synthetic=True), device="cpu")
-    assert {spot.batch for grid in found.grids for spot in grid.spots} == {8, 16, 24}
+    assert {place.batch for grid in found.grids for place in grid.places} == {8, 16, 24}
     said = " ".join(found.lacking)
     for lacking in (
         "synthetic",
@@ -86,7 +85,9 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
 def test_every_form_has_the_same_cells() -> None:
     found = made()
     texts = files(found)
-    cells = [list(row) for sheet in found.sheets for row in [sheet.headings, *sheet.rows]]
+    cells = [
+        list(row) for sheet in found.sheets for row in [[column.heading for column in sheet.columns], *sheet.cells]
+    ]
     assert Cells(MarkdownIt("commonmark").enable("table").render(texts["report.md"])).rows == cells
     assert rows_of_latex(texts["report.tex"]) == [list(map(latex, row)) for row in cells]
     lines = [line for line in texts["tables.csv"].splitlines() if not line.startswith("#")]
@@ -105,7 +106,7 @@ def test_every_word_in_the_tables_has_its_note() -> None:
     drifted = [replace(row, drifted=1) for row in data.communication]
     ended = [replace(row, status="oom", epoch_s=Figure()) if row.batch_per_gpu == 512 else row for row in data.times]
     found = made(replace(data, speedup=once, communication=drifted, times=ended))
-    words = {word for sheet in found.sheets for row in sheet.rows for word in row[-1].split(", ") if word}
+    words = {word for sheet in found.sheets for row in sheet.cells for word in row[-1].split(", ") if word}
     assert words >= {"OOM", "one run", "drift"}
     noted = {note.partition(":")[0] for sheet in found.sheets for note in sheet.notes}
     assert noted == words

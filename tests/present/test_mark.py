@@ -7,8 +7,7 @@ from page_tables import GPU, h200, study
 
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.present.findings.answer import first_screen
-from dpscale.present.handin.files import files
-from dpscale.present.handin.report import report
+from dpscale.present.handin.report import files, report
 from dpscale.present.study.views import views
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import MARK
@@ -61,8 +60,8 @@ def test_what_is_handed_in_has_the_mark_in_every_form() -> None:
             assert (WORD in row[f"{name} state"]) == is_marked
         assert MARK not in row["Time state"]
     sheets = report(study(), marked(128), GPU).sheets
-    assert {MARK in row[4] for row in sheets[0].rows if row[1:3] == ["4", "128"]} == {True}
-    assert {MARK in row[3] for row in sheets[0].rows} == {False}, "a time is what was measured"
+    assert {MARK in row[4] for row in sheets[0].cells if row[1:3] == ["4", "128"]} == {True}
+    assert {MARK in row[3] for row in sheets[0].cells} == {False}, "a time is what was measured"
 
 
 def test_a_formula_names_the_runs_that_its_numbers_are_of() -> None:

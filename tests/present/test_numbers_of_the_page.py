@@ -17,7 +17,7 @@ import pytest
 from page_tables import audited
 
 from dpscale.analyse.communication import estimators
-from dpscale.analyse.timing import blocks
+from dpscale.analyse.timing import points
 from dpscale.audit.page import render_studies
 from dpscale.formulas import scaling
 from dpscale.plan.study import Study
@@ -47,7 +47,7 @@ LIMITS = [
     PERCENT.of(limit)
     for limit in (
         estimators.DISTORTED_BEYOND,
-        blocks.DRIFT_TOLERANCE,
+        points.DRIFT_TOLERANCE,
         scaling.SLOWER_BY,
     )
 ]

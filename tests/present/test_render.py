@@ -1,12 +1,9 @@
 """The page as a whole: escaping, states, labels, ids, size."""
 
-import base64
-import io
 import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
-from zipfile import ZipFile
 
 import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile_audit_page, hostile_page
@@ -27,8 +24,7 @@ from page_tables import (
 )
 
 from dpscale.present.study.page import render
-from dpscale.tables.communication import BandwidthRow
-from dpscale.tables.tables import with_names
+from dpscale.tables.row import with_names
 from html_reader import assert_sound, read, visible
 
 # Whole pages, again and again.
@@ -74,12 +70,6 @@ def test_missing_cells_are_counted_by_their_reason_and_show_the_end_of_their_log
     assert page.count("End of the log") == 1
     assert "This page is partial" in text
     assert "Cells without a record" not in visible(bare_page()) and "partial" not in visible(bare_page())
-
-
-def test_what_is_handed_in_is_a_link_that_holds_it(page: str) -> None:
-    (link,) = re.findall(r'href="data:application/zip;base64,([^"]*)" download="handin.zip"', page)
-    with ZipFile(io.BytesIO(base64.b64decode(link))) as archive:
-        assert archive.namelist() == ["report.tex", "report.md", "tables.csv"]
 
 
 def test_page_needs_no_other_file_and_has_no_script(page: str) -> None:
@@ -148,14 +138,6 @@ def test_a_study_on_a_cpu_has_the_whole_page_and_says_what_workers_share(page: s
 CPU = tables(
     environments=[{**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}]
 ).environments
-
-
-def test_csv_link_holds_the_table(page: str) -> None:
-    (link,) = re.findall(r'href="data:application/zip;base64,([^"]*)" download="bandwidth.csv.zip"', page)
-    lines = ZipFile(io.BytesIO(base64.b64decode(link))).read("bandwidth.csv").decode().splitlines()
-    assert lines[0].split(",") == list(BandwidthRow.file_columns())
-    assert len(lines) == 1 + len(h200().bandwidth)
-    assert ",44695848," in lines[1]
 
 
 def test_a_study_with_arms_has_a_section_of_them() -> None:

@@ -32,14 +32,14 @@ HEADING = ">One GPU, used well</h2>"
     ],
 )
 def test_from_how_many_epochs_preparation_pays(row: dict[str, Any], text: str) -> None:
-    view = SHOWN["variants"].view(of_variants(row).variants, GPU)
+    view = SHOWN["variants"].of_rows(of_variants(row).variants, GPU)
     column = [column.heading for column in view.columns].index("Preparation pays from, epochs")
     assert view.cells[0][column] == text
 
 
 def test_a_variant_without_a_record_has_its_state_in_the_table() -> None:
     missing = {"variant": "graph", **{name: BASE[name] for name in ("strategy", "gpus", "batch_per_gpu", "scope")}}
-    view = SHOWN["variants"].view(of_variants(BASE, {**missing, "status": "failed", "reason": "x"}).variants, GPU)
+    view = SHOWN["variants"].of_rows(of_variants(BASE, {**missing, "status": "failed", "reason": "x"}).variants, GPU)
     assert [row[4] for row in view.cells] == ["ok", "failed"]
 
 

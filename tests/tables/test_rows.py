@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from blocks import apart, together
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import SpeedupRow
 from recorded import recorded_tables

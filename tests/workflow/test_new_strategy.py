@@ -108,7 +108,8 @@ from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.records.collect import collect
 from dpscale.records.files import write_record
-from dpscale.tables.tables import TABLES, written
+from dpscale.tables.row import written
+from dpscale.tables.tables import TABLES
 from record_factory import collectives_record, communication_record, network_facts, timing_record, write
 
 def shown(strategies, results):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from dpscale.errors import DpscaleError
 from dpscale.options import read_records, read_study
 from dpscale.plan.study import STUDY_FILE, Study
-from dpscale.tables.tables import TABLES, Tables, frame
+from dpscale.tables.row import frame
+from dpscale.tables.tables import TABLES, Tables
 
 if TYPE_CHECKING:
     import pandas as pd

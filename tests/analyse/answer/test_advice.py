@@ -9,8 +9,8 @@ import pytest
 from blocks import apart
 from dpscale.analyse.answer import advice
 from dpscale.analyse.answer.advice import advice_rows
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import best_of, estimate_of_blocks
+from dpscale.formulas.figure import Figure, estimate_of_blocks
+from dpscale.formulas.statistics import best_of
 from dpscale.tables.answer import AdviceRow, AnswerRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from rows import known, read_tables

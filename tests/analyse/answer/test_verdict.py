@@ -12,8 +12,7 @@ from dpscale.analyse.answer.answer import answer_of
 from dpscale.analyse.answer.asked import Asked
 from dpscale.analyse.answer.verdict import Units, more_units, verdict
 from dpscale.analyse.tables import complete
-from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpscale.analyse.tables import build_tables
-from dpscale.formulas.statistics import UNEVEN
+from dpscale.formulas.figure import UNEVEN
 from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study

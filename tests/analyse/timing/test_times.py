@@ -10,8 +10,7 @@ import pytest
 
 from blocks import apart
 from dpscale.analyse.tables import complete
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import estimate_of_blocks
+from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.plan.cells import FitCell, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study

@@ -21,8 +21,9 @@ def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> N
     from dpscale.present.findings.answer import in_words
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
+    from dpscale.tables.row import frame, written
     from dpscale.tables.study import EnvironmentsRow
-    from dpscale.tables.tables import TABLES, frame, written
+    from dpscale.tables.tables import TABLES
 
     study = read_study(study_file)
     study.source = str(source or study_file)

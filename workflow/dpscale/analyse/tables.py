@@ -13,16 +13,15 @@ from dpscale.analyse.communication.collectives import collectives_rows
 from dpscale.analyse.communication.estimators import communication_row
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.communication.steps import completed_steps, steps_rows
-from dpscale.analyse.timing.environments import environment_rows, environments_of
-from dpscale.analyse.timing.points import points_of
+from dpscale.analyse.timing.environments import by_place, environment_rows, environments_of, placed
+from dpscale.analyse.timing.points import block_rows, points_of, speedup_row
 from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
-from dpscale.analyse.timing.runs import block_rows, run_rows
-from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
-from dpscale.analyse.timing.servers import by_place, placed
 from dpscale.analyse.timing.times import (
     compared_points,
     completed_times,
-    speedup_row,
+    run_rows,
+    scopes_rows,
+    strategy_pairs_rows,
     times_row,
     with_best,
     with_headline,

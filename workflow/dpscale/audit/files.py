@@ -20,7 +20,7 @@ from dpscale.audit.tables import rows
 from dpscale.errors import PublishedError
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
-from dpscale.tables.tables import csv_text
+from dpscale.tables.row import csv_text
 
 NOTHING, FAULTS, NOT_READ = 0, 1, 2
 _YAML = (".yaml", ".yml")

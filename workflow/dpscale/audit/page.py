@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
 from dpscale.audit.tables import AuditTables, Record, rows
 from dpscale.audit.verdicts import EXPLAINED
-from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
+from dpscale.present.text.table import Flagged, ShownColumn, ShownTable
 from dpscale.tables.published import AuditRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
@@ -31,21 +31,21 @@ _SAME = 1e-6
 HELP: Mapping[str, str] = own_yaml(__file__, "help.yaml")
 
 
+_CAPTION = (
+    "every cell as printed; behind an arrow what the definitions give for the printed times, where that is another "
+    "number. The word behind it says what is below about it"
+)
+
 Place = tuple[int, int]
 
 
 class AuditedStudy(NamedTuple):
-    """An audited study: its sentence, its table, what does not agree, how it was computed, and notes.
-
-    A column has its heading, and by batch and GPUs its text with the worst severity of what is said about it.
-    """
+    """An audited study: its sentence, its table, what does not agree, how it was computed, and notes."""
 
     id: str
     title: str
     answer: str
-    batch: str
-    places: Sequence[Place]
-    columns: Mapping[str, Mapping[Place, tuple[str, str]]]
+    table: ShownTable
     checks: ByCheck
     findings: Sequence[tuple[str, str, str]]
     notes: Sequence[str]
@@ -61,8 +61,8 @@ def render(records: Sequence[Record]) -> str:
 def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
     """The page of other people's figures. `page` is the file name of the study's own page. Pure, but for reading its
     own template."""
-    title, link = f"Other people's figures: study {study['study']}", csv_link("audit", tables.audit)
-    return _filled(title, studies(tables, "their", {}), study=study, page=page, audit_link=link)
+    title = f"Other people's figures: study {study['study']}"
+    return _filled(title, studies(tables, "their", {}), study=study, page=page)
 
 
 def _filled(title: str, blocks: Iterable[AuditedStudy], **values: Any) -> str:
@@ -79,15 +79,12 @@ def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]
     for name, (short, *more) in grouped(tables.audit_findings, lambda row: row.study).items():
         cells = [row for row in tables.audit if row.study == name]
         warnings = [row for row in tables.audit_warnings if row.study == name]
-        columns = dict(_columns(cells, worst_by_cell(warnings)))
         reasons = dict.fromkeys(f"Some figures are not known: {row.reason}." for row in cells if row.reason)
         yield AuditedStudy(
             name,
             short.title,
             short.sentence.replace("your", whose),
-            batches.get(name, "Batch per GPU"),
-            sorted({place for entries in columns.values() for place in entries}),
-            columns,
+            _table(name, short.title, batches.get(name, "Batch per GPU"), cells, worst_by_cell(warnings)),
             by_check(warnings),
             [
                 (name_of(row.quantity).capitalize(), row.verdict, row.sentence)
@@ -98,9 +95,26 @@ def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]
         )
 
 
+def _table(
+    study: str, title: str, batch: str, cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
+) -> ShownTable:
+    """Return every cell as it was printed and as it is defined here, with the `worst` that is said about it."""
+    columns = dict(_columns(cells, worst))
+    places = sorted({place for entries in columns.values() for place in entries})
+    return ShownTable(
+        name=f"figures-{study}",
+        caption=f"{title}: {_CAPTION}",
+        columns=[ShownColumn(heading) for heading in (batch, "GPUs", *columns)],
+        cells=[
+            [f"{place[0]:,}", str(place[1]), *(entries.get(place, ABSENT) for entries in columns.values())]
+            for place in places
+        ],
+    )
+
+
 def _columns(
     cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
-) -> Iterator[tuple[str, dict[Place, tuple[str, str]]]]:
+) -> Iterator[tuple[str, dict[Place, str]]]:
     """Times, then every printed quantity, and what was computed here alone."""
     of_quantities = grouped(cells, lambda row: row.quantity)
     for name in _ORDER:
@@ -111,7 +125,10 @@ def _columns(
             continue
         shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
         heading = ", ".join(filter(None, [name_of(name).capitalize(), *words]))
-        yield heading, {(row.batch_per_gpu, row.gpus): (shown(row), worst.get(cell_of(row), "")) for row in rows}
+        yield (
+            heading,
+            {(row.batch_per_gpu, row.gpus): Flagged.of(shown(row), worst.get(cell_of(row), "")) for row in rows},
+        )
 
 
 def _published(row: AuditRow) -> str:

@@ -7,11 +7,10 @@ from functools import cached_property
 
 from dpscale.compare.ratios import FASTER, NO_DIFFERENCE, NO_INTERVAL, SLOWER, Measurement, measurements
 from dpscale.compare.studies import ComparedStudy
-from dpscale.present.findings.answer import aligned
 from dpscale.present.findings.cautions import of_records
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import estimate, whole
-from dpscale.present.text.view import ShownColumn, View
+from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.present.text.words import Terms, capitalised, listed, plural, scope
 from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS
 from dpscale.tables.row import grouped
@@ -97,7 +96,7 @@ class ComparedStudies:
         place = f"{self.terms.group(row.group)} {batch} ({scope(row.group.scope)})"
         return f"{row.study}, {place}" if len(self.others) > 1 else place
 
-    def tables(self) -> list[View]:
+    def tables(self) -> list[ShownTable]:
         """Return a table per scope: every configuration that two studies have, and a row for each of these."""
 
         def is_first(row: Measurement) -> bool:
@@ -113,23 +112,17 @@ class ComparedStudies:
             ShownColumn("Speedup, ×", lambda row: estimate(row.speedup, MULTIPLES, mark=row.mark)),
         ]
         return [
-            View(
-                name,
-                name,
-                capitalised(scope(name)),
-                columns,
-                [[column.cell(row) for column in columns] for row in rows],
-                0,
-                None,
+            ShownTable(
+                name, capitalised(scope(name)), columns, [[column.cell(row) for column in columns] for row in rows]
             )
             for name, rows in grouped(self.rows, lambda row: row.group.scope).items()
         ]
 
     def lines(self) -> Iterator[str]:
         """Yield what a terminal shows."""
-        for view in self.tables():
-            yield f"{view.caption}:"
-            yield from aligned([[column.heading for column in view.columns], *view.cells])
+        for table in self.tables():
+            yield f"{table.caption}:"
+            yield from table.lines
             yield ""
         yield from (f"{name}: {description}" for name, description in self.descriptions().items())
         yield from self.verdicts()

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dpscale.compare.studies import ComparedStudy
-from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, units_of
 from dpscale.formulas.on_server import OnServer
-from dpscale.formulas.statistics import best_of, estimate_of_blocks, ratio_of_blocks, units_of
+from dpscale.formulas.statistics import best_of, ratio_of_blocks
 from dpscale.present.text.words import mark, rank
 from dpscale.tables.timing import TimesRow
 

@@ -11,6 +11,7 @@ from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of, run_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole
+from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.records.files import JsonRecord
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
@@ -67,7 +68,7 @@ class DiagnosisWords:
     short: str
     reasons: Sequence[ToldCause]
     smaller: Sequence[ToldCause]
-    parts: Sequence[tuple[str, str]]
+    parts: ShownTable
     facts: Sequence[tuple[str, str]]
     tried: Sequence[str]
     cautions: Sequence[str]
@@ -82,7 +83,7 @@ def told(diagnosis: Diagnosis, record: JsonRecord) -> DiagnosisWords:
         short=_short(diagnosis, device, devices_of(processes)),
         reasons=[told_cause(finding, device) for finding in diagnosis.reasons],
         smaller=[told_cause(finding, device) for finding in diagnosis.smaller],
-        parts=[_part(part, device) for part in diagnosis.parts],
+        parts=_parts(diagnosis.parts, device),
         facts=list(_facts(diagnosis, record)),
         tried=[_saving(remedy, device) for remedy in diagnosis.tried],
         cautions=diagnosis.cautions,
@@ -105,7 +106,7 @@ def text(diagnosis: Diagnosis, record: JsonRecord) -> str:
     if answer.tried:
         lines += ["", "Tried as well, on the whole step:", *(f"   {saving}" for saving in answer.tried)]
     lines += ["", "Where the time of a step goes, one batch per device:"]
-    lines += [f"   {seconds:>28}  {part}" for part, seconds in answer.parts]
+    lines += [f"   {line}" for line in answer.parts.lines]
     lines += ["", *answer.cautions] if answer.cautions else []
     return "\n".join(lines)
 
@@ -215,8 +216,15 @@ def _beyond(remedy: Remedy, finding: FoundCause) -> str:
     return "; it shortens other parts of the step too" if saved > finding.cost_s.value else ""
 
 
-def _part(part: StepPart, device: str) -> tuple[str, str]:
-    return _of(_PARTS[part.probe], device), _seconds(part.seconds)
+def _parts(parts: Sequence[StepPart], device: str) -> ShownTable:
+    """Return the parts of a step, one after the other."""
+    return ShownTable(
+        name="parts",
+        caption="Each row is what the step of that row takes longer than the one before. Medians over rounds, with "
+        "intervals",
+        columns=[ShownColumn("Time"), ShownColumn("Part", is_number=False)],
+        cells=[[_seconds(part.seconds), _of(_PARTS[part.probe], device)] for part in parts],
+    )
 
 
 def _facts(diagnosis: Diagnosis, record: JsonRecord) -> Iterator[tuple[str, str]]:

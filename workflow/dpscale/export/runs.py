@@ -16,7 +16,6 @@ from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.kinds import Record, TimingRecord, TrainingRecord
-from dpscale.records.timed import epochs_s
 from dpscale.schemas.settings import SETTINGS
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import Row
@@ -175,7 +174,7 @@ def _curves(record: Record) -> Iterator[Curve]:
 def _timing_curves(record: TimingRecord) -> Iterator[Curve]:
     """What was timed of every epoch, by scope."""
     for scope, timed in record.scopes.items():
-        seconds = epochs_s(timed)
+        seconds = timed.slowest_rank_epoch_s
         clock_s = [_seconds(record.started_at) + elapsed_s for elapsed_s in accumulate(seconds)]
         yield from _curve(f"{scope}/epoch_s", "epoch", clock_s, seconds)
         for name, column in _OF_TIMED_EPOCHS.items():

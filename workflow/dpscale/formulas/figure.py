@@ -1,17 +1,39 @@
-"""A figure with its uncertainty: the one type of every quantity that has one."""
+"""A figure with its uncertainty: how it is formed in blocks, its interval, and its arithmetic.
+
+The method (docs/method/statistics.md). A block is what shares processes, GPUs and minutes: a run, or a run of several
+GPUs with its one-GPU baseline. Differences and ratios are formed inside blocks, so that what a block shares drops out,
+such as its server. Blocks of one server share that server's effect: they are averaged first, and servers are the units
+of every interval. Three or more units have Student's 95 % interval; two have their values as ends; one has no ends.
+Times and ratios vary in proportion, so they are averaged as logarithms.
+"""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+import scipy  # its parts load when they are first used: an audit needs none of them
 from numpy.typing import NDArray
 
 from dpscale.formulas.on_server import OnServer
 
 Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)
+
+# Times and ratios vary in proportion, differences do not.
+Scale = Literal["log", "linear"]
+_SCALES: Mapping[Scale, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "log": (np.log, np.exp),
+    "linear": (np.asarray, np.asarray),
+}
+
+# Where a speedup rests on two servers (docs/method/statistics.md, "Two servers"): quartiles of a run's steps are uneven
+# that lie further apart than this share of the median; so many other configurations lend their spread, no fewer; and
+# all of them together count as so many servers.
+UNEVEN = 0.02
+LENDERS = 3
+COUNTS_AS = 1
 
 # What `low` and `high` are: a 95 % interval over servers; the same over the runs of one server, which says nothing of
 # another one; the lower and the higher value of two servers, or of two runs of one; or nothing, of one run or for
@@ -97,6 +119,132 @@ class Figure:
 UNKNOWN = Figure()
 
 
+def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> Figure:
+    """Return the mean over servers with Student's 95 % interval over them; of logarithms where the scale is `log`.
+
+    Blocks on one server are averaged first. Where all are on one server, the interval is over its blocks, and of kind
+    `one machine`. Two servers, or two blocks of one, have no interval: their values are the ends. One block has none.
+    Raises ValueError without a block, and, on the scale `log`, for a figure that is not above zero.
+    """
+    values = np.array(list(values_by_block.values()), dtype=float)
+    if not len(values):
+        raise ValueError("no block has a figure")
+    if scale == "log" and not (values > 0).all():
+        raise ValueError(f"a figure that is not above zero has no logarithm: {values}")
+    blocks = dict(values_by_block)
+    units = np.array(units_of(blocks, scale))
+    to_scale, back = _SCALES[scale]
+    scaled = to_scale(units)
+    mean = float(scaled.mean())
+    is_one_server = len({block.server for block in blocks}) == 1
+    if len(units) == 1:
+        return Figure(float(units[0]), kind="one run", blocks=blocks)
+    if len(units) == 2:
+        kind: Kind = "two runs" if is_one_server else "two machines"
+        return Figure(float(back(mean)), float(units.min()), float(units.max()), kind, blocks)
+    error = float(scaled.std(ddof=1)) / math.sqrt(len(units))
+    reach = error * float(scipy.special.stdtrit(len(units) - 1, INTERVAL[1]))
+    kind = "one machine" if is_one_server else "interval"
+    with np.errstate(over="ignore"):
+        return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks)
+
+
+def units_of(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> list[float]:
+    """Return the values that an interval is over: the mean of every server's blocks; of one server alone its blocks."""
+    to_scale, back = _SCALES[scale]
+    of_server: dict[int, list[float]] = {}
+    for block, value in values_by_block.items():
+        of_server.setdefault(block.server, []).append(value)
+    if len(of_server) == 1:
+        return list(values_by_block.values())
+    means = {server: float(back(to_scale(np.array(values)).mean())) for server, values in of_server.items()}
+    return [values[0] if len(values) == 1 else means[server] for server, values in of_server.items()]
+
+
+def estimate_of_runs(timings_by_run: Mapping[OnServer, Sequence[float]], scale: Scale = "log") -> Figure:
+    """Return the mean over servers where every run is a block: its figure is the median of its timings."""
+    return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, scale)
+
+
+def derive_in_blocks(formula: Callable[..., float], *paired_estimates: Figure, scale: Scale = "log") -> Figure:
+    """Return the mean of a formula over the blocks that all the estimates have, with its figure in every block.
+
+    What the estimates of a block share, such as its server, so drops out of a difference or ratio. Raises ValueError
+    where they share no block.
+    """
+    first = paired_estimates[0]
+    shared = [block for block in first.blocks if all(block in estimate.blocks for estimate in paired_estimates)]
+    figures = {block: float(formula(*(estimate.blocks[block] for estimate in paired_estimates))) for block in shared}
+    return estimate_of_blocks(figures, scale)
+
+
+def is_uneven(lower_s: float, upper_s: float, median_s: float) -> bool:
+    """Whether the steps of a run differ in length by more than 2 % of their median, from quartile to quartile.
+
+    Such steps wait for the host, and speedups of them differ between servers by several per cent; those of even steps
+    differ by some tenths of a per cent (recorded studies).
+    """
+    return upper_s - lower_s > UNEVEN * median_s
+
+
+def interval_of_two(speedup: Figure, uneven: bool | None, lent: Sequence[Figure]) -> Figure:
+    """A speedup with the 95 % interval that two servers allow; any other figure is returned as it is.
+
+    Where steps are not `uneven`, it is Student's with one degree of freedom, of the two logarithms alone.
+
+    Where they are, two values say little of how much servers differ, and other configurations stand in for a third
+    server. With s^2 the variance of the two logarithms and s0^2 the pooled variance of the others, the variance is
+    (s^2 + s0^2) / 2 with two degrees of freedom. It is the posterior variance under a scaled inverse chi-square prior
+    (Gelman et al., "Bayesian Data Analysis", 3.2) with s0^2 as its scale. The prior has one degree of freedom however
+    many others there are: they were measured on the same servers, and are not independent of each other. So the
+    interval reaches at least 1.52 times as far as the two values are apart to each side.
+
+    Steps are uneven where those of any of its runs are (`is_uneven`): one server may be even and another not.
+    `lent` are the speedups of the other uneven configurations of the same environment and settings, with ten full
+    steps in an epoch. Those of at least two units lend, over servers where this is of two servers, and over the runs of
+    one server where this is of two runs. With fewer than three, or where it is not known whether steps are uneven
+    (None), there is no interval.
+    """
+    if not speedup.is_of_two:
+        return speedup
+    seen = _Spread.of(speedup)
+    if uneven is False:
+        return _with_interval(speedup, seen, borrowed_from=0)
+    spreads = [_Spread.of(figure) for figure in lent if figure.is_one_machine == speedup.is_one_machine]
+    lenders = [spread for spread in spreads if spread.freedom > 0]
+    if not uneven or len(lenders) < LENDERS:
+        return speedup
+    pooled = sum(spread.variance * spread.freedom for spread in lenders) / sum(spread.freedom for spread in lenders)
+    freedom = seen.freedom + COUNTS_AS
+    variance = (seen.variance * seen.freedom + pooled * COUNTS_AS) / freedom
+    return _with_interval(speedup, _Spread(variance, freedom), borrowed_from=len(lenders))
+
+
+class _Spread(NamedTuple):
+    """A variance of logarithms between the units of a figure, and its degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+    @classmethod
+    def of(cls, figure: Figure) -> Self:
+        """Return the spread of a figure. One unit has none, and no degree of freedom."""
+        logarithms = np.log(units_of(figure.blocks))
+        return cls(float(logarithms.var(ddof=1)), len(logarithms) - 1) if len(logarithms) > 1 else cls(math.nan, 0)
+
+
+def _with_interval(figure: Figure, spread: _Spread, borrowed_from: int) -> Figure:
+    """Return a figure of two units with Student's 95 % interval of logarithms of this spread."""
+    reach = math.sqrt(spread.variance / 2) * float(scipy.special.stdtrit(spread.freedom, INTERVAL[1]))
+    return replace(
+        figure,
+        low=figure.value * exponential(-reach),
+        high=figure.value * exponential(reach),
+        kind="one machine" if figure.is_one_machine else "interval",
+        borrowed_from=borrowed_from,
+    )
+
+
 def less(figure: Figure, subtracted: Figure) -> Figure:
     """Return `figure` minus `subtracted`, of which it is independent, from the intervals alone (Zou and Donner 2008).
 
@@ -115,15 +263,18 @@ def less(figure: Figure, subtracted: Figure) -> Figure:
 def ratio(figure: Figure, divisor: Figure) -> Figure:
     """Return `figure` over `divisor`: the difference of their logarithms. NaN where a figure or limit is not above
     zero."""
-    return less(figure.map(_logarithm), divisor.map(_logarithm)).map(_exponential)
+    return less(figure.map(_logarithm), divisor.map(_logarithm)).map(exponential)
 
 
 def _logarithm(value: float) -> float:
     return float(np.log(value)) if value > 0 else math.nan
 
 
-def _exponential(value: float) -> float:
-    return float(np.exp(value))
+def exponential(exponent: float) -> float:
+    """Return e to a power; infinite where that is too large for a number, as the end of an interval of runs that differ
+    vastly."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(exponent))
 
 
 def plus(figure: Figure, addend: Figure) -> Figure:

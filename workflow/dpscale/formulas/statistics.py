@@ -1,130 +1,19 @@
-"""Figures over blocks with their 95 % intervals, figures derived from them, and what a single process repeats.
-
-A block is what shares processes, GPUs and minutes: a run, or a run and its baseline. Blocks on one server share its
-effect, so servers are the unit of every interval (docs/method/statistics.md).
-"""
+"""Intervals of independent values, of the best of several, and how many units would decide."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 
-from dpscale.formulas.figure import INTERVAL, Figure, Floats, Kind
+from dpscale.formulas.figure import INTERVAL, Figure, Floats, exponential, units_of
 from dpscale.formulas.on_server import OnServer
 
-# Times and ratios vary in proportion, differences do not.
-Scale = Literal["log", "linear"]
-_SCALES: Mapping[Scale, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "log": (np.log, np.exp),
-    "linear": (np.asarray, np.asarray),
-}
-
-# Where a speedup rests on two servers (docs/method/statistics.md, "Two servers"): quartiles of a run's steps are uneven
-# that lie further apart than this share of the median; so many other configurations lend their spread, no fewer; and
-# all of them together count as so many servers.
-UNEVEN = 0.02
-LENDERS = 3
-COUNTS_AS = 1
-
-
-def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> Figure:
-    """The mean over servers with Student's 95 % interval over them; of logarithms where the scale is `log`.
-
-    Blocks on one server are averaged first. Where all are on one server, the interval is over its blocks, and of kind
-    `one machine`. Two servers, or two blocks of one, have no interval: their values are the ends. One block has none.
-    Raises ValueError without a block, and, on the scale `log`, for a figure that is not above zero.
-    """
-    values = np.array(list(values_by_block.values()), dtype=float)
-    if not len(values):
-        raise ValueError("no block has a figure")
-    if scale == "log" and not (values > 0).all():
-        raise ValueError(f"a figure that is not above zero has no logarithm: {values}")
-    blocks = dict(values_by_block)
-    units = np.array(units_of(blocks, scale))
-    to_scale, back = _SCALES[scale]
-    scaled = to_scale(units)
-    mean = float(scaled.mean())
-    is_one_server = len({block.server for block in blocks}) == 1
-    if len(units) == 1:
-        return Figure(float(units[0]), kind="one run", blocks=blocks)
-    if len(units) == 2:
-        kind: Kind = "two runs" if is_one_server else "two machines"
-        return Figure(float(back(mean)), float(units.min()), float(units.max()), kind, blocks)
-    error = float(scaled.std(ddof=1)) / math.sqrt(len(units))
-    reach = error * float(scipy.special.stdtrit(len(units) - 1, INTERVAL[1]))
-    kind = "one machine" if is_one_server else "interval"
-    with np.errstate(over="ignore"):
-        return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks)
-
-
-def is_uneven(lower_s: float, upper_s: float, median_s: float) -> bool:
-    """Whether the steps of a run differ in length by more than 2 % of their median, from quartile to quartile.
-
-    Such steps wait for the host, and speedups of them differ between servers by several per cent; those of even steps
-    differ by some tenths of a per cent (recorded studies).
-    """
-    return upper_s - lower_s > UNEVEN * median_s
-
-
-def interval_of_two(speedup: Figure, uneven: bool | None, lent: Sequence[Figure]) -> Figure:
-    """A speedup with the 95 % interval that two servers allow; any other figure is returned as it is.
-
-    Where steps are not `uneven`, it is Student's with one degree of freedom, of the two logarithms alone.
-
-    Where they are, two values say little of how much servers differ, and other configurations stand in for a third
-    server. With s^2 the variance of the two logarithms and s0^2 the pooled variance of the others, the variance is
-    (s^2 + s0^2) / 2 with two degrees of freedom. It is the posterior variance under a scaled inverse chi-square prior
-    (Gelman et al., "Bayesian Data Analysis", 3.2) with s0^2 as its scale. The prior has one degree of freedom however
-    many others there are: they were measured on the same servers, and are not independent of each other. So the
-    interval reaches at least 1.52 times as far as the two values are apart to each side.
-
-    Steps are uneven where those of any of its runs are (`is_uneven`): one server may be even and another not.
-    `lent` are the speedups of the other uneven configurations of the same environment and settings, with ten full
-    steps in an epoch. Those of at least two units lend, over servers where this is of two servers, and over the runs of
-    one server where this is of two runs. With fewer than three, or where it is not known whether steps are uneven
-    (None), there is no interval.
-    """
-    if not speedup.is_of_two:
-        return speedup
-    seen = _Spread.of(speedup)
-    if uneven is False:
-        return _with_interval(speedup, seen, borrowed_from=0)
-    spreads = [_Spread.of(figure) for figure in lent if figure.is_one_machine == speedup.is_one_machine]
-    lenders = [spread for spread in spreads if spread.freedom > 0]
-    if not uneven or len(lenders) < LENDERS:
-        return speedup
-    pooled = sum(spread.variance * spread.freedom for spread in lenders) / sum(spread.freedom for spread in lenders)
-    freedom = seen.freedom + COUNTS_AS
-    variance = (seen.variance * seen.freedom + pooled * COUNTS_AS) / freedom
-    return _with_interval(speedup, _Spread(variance, freedom), borrowed_from=len(lenders))
-
-
-class _Spread(NamedTuple):
-    """A variance of logarithms between the units of a figure, and its degrees of freedom."""
-
-    variance: float
-    freedom: int
-
-    @classmethod
-    def of(cls, figure: Figure) -> Self:
-        """Return the spread of a figure. One unit has none, and no degree of freedom."""
-        logarithms = np.log(units_of(figure.blocks))
-        return cls(float(logarithms.var(ddof=1)), len(logarithms) - 1) if len(logarithms) > 1 else cls(math.nan, 0)
-
-
-def _with_interval(figure: Figure, spread: _Spread, borrowed_from: int) -> Figure:
-    """Return a figure of two units with Student's 95 % interval of logarithms of this spread."""
-    reach = math.sqrt(spread.variance / 2) * float(scipy.special.stdtrit(spread.freedom, INTERVAL[1]))
-    return replace(
-        figure,
-        low=figure.value * _exp(-reach),
-        high=figure.value * _exp(reach),
-        kind="one machine" if figure.is_one_machine else "interval",
-        borrowed_from=borrowed_from,
-    )
+# Fewer have no interval.
+FEWEST_UNITS = 3
+# More than so many are no advice.
+MOST_UNITS = 20
 
 
 def best_of(chosen: Figure, candidates: int, units: int | None = None) -> Figure:
@@ -142,35 +31,6 @@ def best_of(chosen: Figure, candidates: int, units: int | None = None) -> Figure
     wider = scipy.special.stdtrit(free, (1 + share ** (1 / candidates)) / 2) / scipy.special.stdtrit(free, INTERVAL[1])
     low, high = (float(chosen.value * (end / chosen.value) ** wider) for end in chosen.interval)
     return replace(chosen, low=low, high=high)
-
-
-def units_of(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> list[float]:
-    """Return the values that an interval is over: the mean of every server's blocks; of one server alone its blocks."""
-    to_scale, back = _SCALES[scale]
-    of_server: dict[int, list[float]] = {}
-    for block, value in values_by_block.items():
-        of_server.setdefault(block.server, []).append(value)
-    if len(of_server) == 1:
-        return list(values_by_block.values())
-    means = {server: float(back(to_scale(np.array(values)).mean())) for server, values in of_server.items()}
-    return [values[0] if len(values) == 1 else means[server] for server, values in of_server.items()]
-
-
-def estimate_of_runs(timings_by_run: Mapping[OnServer, Sequence[float]], scale: Scale = "log") -> Figure:
-    """Return the mean over servers where every run is a block: its figure is the median of its timings."""
-    return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, scale)
-
-
-def derive_in_blocks(formula: Callable[..., float], *paired_estimates: Figure, scale: Scale = "log") -> Figure:
-    """Return the mean of a formula over the blocks that all the estimates have, with its figure in every block.
-
-    What the estimates of a block share, such as its server, so drops out of a difference or ratio. Raises ValueError
-    where they share no block.
-    """
-    first = paired_estimates[0]
-    shared = [block for block in first.blocks if all(block in estimate.blocks for estimate in paired_estimates)]
-    figures = {block: float(formula(*(estimate.blocks[block] for estimate in paired_estimates))) for block in shared}
-    return estimate_of_blocks(figures, scale)
 
 
 def repeatability(runs: Sequence[Sequence[float]]) -> float:
@@ -216,14 +76,7 @@ def ratio_of_blocks(values: Sequence[float], divisors: Sequence[float]) -> Figur
     alone has no interval. All values are above zero.
     """
     logarithms = welch_difference(np.log(values).tolist(), np.log(divisors).tolist())
-    return Figure.of(math.exp(logarithms.value), _exp(logarithms.low), _exp(logarithms.high))
-
-
-def _exp(exponent: float) -> float:
-    """Return e to a power: infinite where that is larger than a number can be, as the end of an interval of runs that
-    differ vastly."""
-    with np.errstate(over="ignore"):
-        return float(np.exp(exponent))
+    return Figure.of(math.exp(logarithms.value), exponential(logarithms.low), exponential(logarithms.high))
 
 
 def median_of_blocks(values: Sequence[float]) -> Figure:
@@ -258,3 +111,21 @@ def reach_of_means(groups: Sequence[Floats]) -> float:
         return 0.0
     freedom = total**2 / (variances**2 / np.array([len(group) - 1 for group in groups])).sum()
     return float(scipy.special.stdtrit(freedom, INTERVAL[1]) * math.sqrt(total))
+
+
+def units_to_decide(value: float, limit: float, spread: float, units: int) -> int | None:
+    """How many units in all have a 95 % interval on one side of the limit; None where even `MOST_UNITS` have not.
+
+    Student's interval of n units reaches t(n - 1) * spread / sqrt(n) to either side (Student 1908). `value`, `limit`
+    and `spread`, the standard deviation of one unit, are on one scale: that of logarithms for a ratio. The number is
+    above that of the `units` that there are.
+
+    It assumes that value and spread stay as they were seen. Both were seen in few units, so this many decide in about
+    half of the cases.
+    """
+    enough = range(max(FEWEST_UNITS, units + 1), MOST_UNITS + 1)
+    return next((number for number in enough if _reach(number, spread) < abs(value - limit)), None)
+
+
+def _reach(units: int, spread: float) -> float:
+    return float(scipy.special.stdtrit(units - 1, INTERVAL[1])) * spread / math.sqrt(units)

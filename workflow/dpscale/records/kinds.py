@@ -6,7 +6,8 @@ that only older records have are described as such, and nothing reads them where
 allows unknown keys says so.
 """
 
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -240,6 +241,14 @@ class Watched(_Closed, frozen=True):
 
 
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2.
+class StepQuartiles(NamedTuple):
+    """Lower quartile, median and upper quartile of the full steps of an epoch."""
+
+    lower_s: float
+    median_s: float
+    upper_s: float
+
+
 class Scope(_Closed, frozen=True):
     """Timed epochs in a scope of the clock."""
 
@@ -257,6 +266,25 @@ class Scope(_Closed, frozen=True):
     step_s_quantiles: StepQuantiles | None = None  # Of older records.
     images_per_epoch: Any = None  # Of older records.
     distinct_batches: Any = None  # Of older records.
+
+    @property
+    def slowest_rank_epoch_s(self) -> list[float]:
+        """Every timed epoch by the slowest rank's own clock, which stops when the rank's devices are idle.
+
+        In version 1 `epoch_s` holds the barrier after it too, which is no part of an epoch; later versions have the
+        same in both.
+        """
+        return [max(ranks_s) for ranks_s in self.rank_epoch_s]
+
+    @property
+    def step_quartiles(self) -> Sequence[StepQuartiles]:
+        """Quartiles of full steps: of every timed epoch, or, in older records, of all epochs together. Empty where a
+        record does not have them."""
+        if self.step_s_quartiles is not None:
+            epochs = zip(self.step_s_quartiles, self.step_s_median, strict=True)
+            return [StepQuartiles(lower_s, median_s, upper_s) for (lower_s, upper_s), median_s in epochs]
+        older = self.step_s_quantiles
+        return [StepQuartiles(older.p25, older.median, older.p75)] if older else []
 
 
 class Halves(_Closed, frozen=True):

@@ -15,7 +15,6 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, FAILED, CellState, states_of
 from dpscale.records.cost import Costs, duration, gpu_seconds, seconds_of
 from dpscale.records.kinds import FitRecord, Record, TimingRecord, TrainingRecord
-from dpscale.records.timed import epochs_s
 
 RUNNING, QUEUED = "running", "queued"
 # To estimate the time left may take at most this part of a run's own time: a study may have ten thousand cells.
@@ -178,7 +177,7 @@ def outcome(record: Record) -> str:
 def _figures(record: Record) -> Iterator[str]:
     if isinstance(record, TimingRecord):
         for scope, timed in record.scopes.items():
-            yield f"{median(epochs_s(timed)):.3g} s {_WITH_WHAT[scope]}"
+            yield f"{median(timed.slowest_rank_epoch_s):.3g} s {_WITH_WHAT[scope]}"
     elif isinstance(record, TrainingRecord):
         yield f"{median(epoch.epoch_s for epoch in record.epochs):.3g} s per epoch"
         accuracy = record.epochs[-1].test_accuracy

@@ -51,7 +51,7 @@ class CausesRow(Place, _OfScaling):
 
 
 class AdviceRow(Place):
-    """What to do on the most devices, at the batch of the answer: what is used, what is better, and the part of the
+    """Advice for the most devices, at the batch of the answer: what is used, what is better, and the part of the
     time that it saves. Where the better one was chosen from several, its interval holds for all of them.
     """
 
@@ -109,7 +109,7 @@ class AnswerRow(Place):
 
 
 class CountsRow(Row):
-    """Of how many rows every claim of the page holds, and how many rows were asked."""
+    """For every claim of the page: in how many rows it holds, and how many rows were asked."""
 
     what: str = column("What", "The claim.")
     number: int | None = column("Number", "Rows for which it holds.")

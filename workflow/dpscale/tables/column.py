@@ -17,7 +17,7 @@ class Unit:
     """How one of it is written, where that is not `shown`."""
 
     def of(self, stored: float) -> float:
-        """A table's number in the unit that people read."""
+        """Return a table's number in the unit that people read."""
         return stored * self.scale
 
 
@@ -64,11 +64,11 @@ class Column:
 
     @property
     def shown(self) -> Any:
-        """The same column, shown on the page."""
+        """The column, shown on the page."""
         return self.but(is_shown=True)
 
     def but(self, **changes: Any) -> Any:
-        """The same column with another label, unit or definition."""
+        """Return the column with another label, unit or definition."""
         return replace(self, **changes)
 
     @property
@@ -83,6 +83,6 @@ class Column:
 
 
 def column(label: str, definition: str, unit: Unit = PLAIN, **more: Any) -> Any:
-    """What a field of a row class is set to. Its type says what kind of column it is, and so what is not known: NaN of
-    a `float`, UNKNOWN of a `Figure`, "" of a `str`, None of `int | None` and `bool | None`."""
+    """Return the default of a field of a row class. The field's type says what kind of column it is, and so what is
+    not known: NaN of a `float`, UNKNOWN of a `Figure`, "" of a `str`, None of `int | None` and `bool | None`."""
     return Column(label, definition, unit, **more)

@@ -102,8 +102,9 @@ class BandwidthRow(Place):
 
 
 class LadderRow(EnvironmentPoint):
-    """What every rung from one GPU alone to the whole step adds to the one before it, in seconds, by intervention:
-    unprofiled steps in turns. Steps are t(1,b) of the timing cells, times the rung's ratio to one GPU alone.
+    """The ladder from one GPU alone to the whole step, by intervention: the seconds that every rung adds to the one
+    before it, of unprofiled steps in turns. Steps are t(1,b) of the timing cells, times the rung's ratio to one GPU
+    alone.
     """
 
     rung: str = column("Rung", "What runs, by its name in the records.").shown
@@ -134,7 +135,7 @@ class LadderRow(EnvironmentPoint):
 
 
 class StepsRow(EnvironmentPoint):
-    """Where a profiled step goes, for every GPU: compute, exposed communication, copies and idle time, in seconds."""
+    """A profiled step, for every GPU: compute, exposed communication, copies and idle time, in seconds."""
 
     device: int = column("{device}", "Number of the device.").shown
     profiler: str = PROFILER.shown

@@ -32,7 +32,7 @@ class AuditRow(Row):
 
 
 class AuditFindingsRow(Row):
-    """Which convention gives the figures that a published study printed, and how sure that is."""
+    """The convention that gives the figures that a published study printed, and how sure that is."""
 
     study: str = _STUDY
     title: str = column("Title", "What the study is.")
@@ -47,7 +47,7 @@ class AuditFindingsRow(Row):
 
 
 class AuditWarningsRow(Row):
-    """What is inconsistent in a published study's figures."""
+    """Inconsistencies in a published study's figures."""
 
     study: str = _STUDY
     check: str = column("Check", "What was asked.")

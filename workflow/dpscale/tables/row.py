@@ -1,9 +1,14 @@
-"""Rows: the base of all row classes. A field is a column; reading, writing and describing it follow from its type."""
+"""Rows: the base of all row classes, and their CSV files. A field is a column; reading, writing and describing it
+follow from its type."""
 
+import csv
+import io
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, dataclass_transform
 
 from dpscale.errors import DpscaleError
@@ -11,7 +16,11 @@ from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.tables.column import Column, Kind
 from dpscale.tables.quantities import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 R = TypeVar("R")
+RowKind = TypeVar("RowKind", bound="Row")
 K = TypeVar("K", bound=Hashable)
 
 _KINDS: Mapping[Any, Kind] = {
@@ -19,6 +28,10 @@ _KINDS: Mapping[Any, Kind] = {
 }  # fmt: skip
 _NOT_KNOWN: Mapping[Kind, Any] = {"figure": UNKNOWN, "number": nan, "count": None, "text": "", "flag": None}
 _RESTS_ON = "rests_on"
+# Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
@@ -26,21 +39,21 @@ class Row:
     """A row of a table. What a row does not say is not known."""
 
     def __init_subclass__(cls) -> None:
-        for name, of in cls.__annotations__.items():
-            kind = _KINDS[of]
-            described = cls.__dict__[name].but(name=name, kind=kind)
-            setattr(cls, name, field(default=_NOT_KNOWN[kind], metadata={"column": described}))
+        for name, annotation in cls.__annotations__.items():
+            kind = _KINDS[annotation]
+            column = cls.__dict__[name].but(name=name, kind=kind)
+            setattr(cls, name, field(default=_NOT_KNOWN[kind], metadata={"column": column}))
         dataclass(frozen=True, kw_only=True, eq=False)(cls)
 
     @classmethod
     @cache
     def columns(cls) -> Mapping[str, Column]:
-        """Its columns by name, in the order of the file."""
+        """Return its columns by name, in the order of the file."""
         return {item.name: item.metadata["column"] for item in fields(cls)}  # type: ignore[arg-type]
 
     @classmethod
     def column(cls, name: str) -> Column:
-        """Raises DpscaleError where there is none of this name."""
+        """Return the column of this name. Raises DpscaleError where there is none."""
         if name not in cls.columns():
             raise DpscaleError(f"no column of {cls.__name__} is called {name}")
         return cls.columns()[name]
@@ -48,38 +61,36 @@ class Row:
     @classmethod
     @cache
     def file_columns(cls) -> tuple[str, ...]:
-        """The columns of its file: a figure has three."""
-        return tuple(name for described in cls.columns().values() for name in described.names)
+        """Return the columns of its file: a figure has three."""
+        return tuple(name for column in cls.columns().values() for name in column.names)
 
     @classmethod
     def read(cls, entries: Mapping[str, Any]) -> Self:
-        """The row with these entries of a file: text, or numbers already. A missing entry is empty, None or NaN."""
+        """Return the row with these entries of a file, text or numbers. A missing entry is empty, None or NaN."""
         kinds = _kinds_by_name(entries.get(_RESTS_ON))
-        found = {name: _read(described, entries, kinds) for name, described in cls.columns().items()}
-        return cls(**{name: value for name, value in found.items() if value is not None})
+        values = {name: _read(column, entries, kinds) for name, column in cls.columns().items()}
+        return cls(**{name: value for name, value in values.items() if value is not None})
 
     def flat(self) -> dict[str, Any]:
-        """Its entries in a file, by column: None where there is nothing."""
-        found: dict[str, Any] = {}
-        for name, described in self.columns().items():
-            value = getattr(self, name)
-            if name == _RESTS_ON:
-                value = self._rests_on()
-            ends = (value.value, value.low, value.high) if described.kind == "figure" else (value,)
-            found |= dict(zip(described.names, map(_written, ends), strict=True))
-        return found
+        """Return its entries in a file, by column: None where there is nothing."""
+        entries: dict[str, Any] = {}
+        for name, column in self.columns().items():
+            value: Any = self._rests_on() if name == _RESTS_ON else getattr(self, name)
+            numbers = (value.value, value.low, value.high) if column.kind == "figure" else (value,)
+            entries |= dict(zip(column.names, map(_written, numbers), strict=True))
+        return entries
 
     def _rests_on(self) -> str:
-        """The names of the figures that are less than an interval over servers, by their kind."""
+        """Return the names of the figures that are less than an interval over servers, by their kind."""
         names_by_kind: dict[str, list[str]] = {}
-        for name, described in self.columns().items():
-            if described.kind == "figure" and getattr(self, name).kind not in ("interval", "none"):
+        for name, column in self.columns().items():
+            if column.kind == "figure" and getattr(self, name).kind not in ("interval", "none"):
                 names_by_kind.setdefault(getattr(self, name).kind, []).append(name)
         return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in names_by_kind.items())
 
 
 def _kinds_by_name(rests_on: Any) -> dict[str, Any]:
-    """The kinds of figures that the column says: `one machine: speedup, efficiency; two runs: epoch_s`."""
+    """Return the kinds of figures that the column says: `one machine: speedup, efficiency; two runs: epoch_s`."""
     groups = [] if _is_nothing(rests_on) else str(rests_on).split("; ")
     kinds: dict[str, Any] = {}
     for group in groups:
@@ -92,22 +103,22 @@ def _written(value: Any) -> Any:
     return None if value == "" or (isinstance(value, float) and value != value) else value
 
 
-def _read(described: Column, entries: Mapping[str, Any], kinds: Mapping[str, Any]) -> Any:
-    """The value of a column; None where there is nothing."""
-    if described.kind == "figure":
-        value, low, high = (_number(entries.get(name)) for name in described.names)
+def _read(column: Column, entries: Mapping[str, Any], kinds: Mapping[str, Any]) -> Any:
+    """Return the value of a column; None where there is nothing."""
+    if column.kind == "figure":
+        value, low, high = (_number(entries.get(name)) for name in column.names)
         if value is None:
             return None
         ends = (nan if low is None else low, nan if high is None else high)
         has_both = all(map(isfinite, ends))
-        return Figure(value, *ends, kinds.get(described.name, "interval" if has_both else "none"))
-    entry = entries.get(described.name)
-    if described.kind == "text":
+        return Figure(value, *ends, kinds.get(column.name, "interval" if has_both else "none"))
+    entry = entries.get(column.name)
+    if column.kind == "text":
         return None if _is_nothing(entry) else str(entry)
-    if described.kind == "flag":
+    if column.kind == "flag":
         return None if _is_nothing(entry) else str(entry).lower() == "true"
     number = _number(entry)
-    return number if number is None or described.kind == "number" else int(number)
+    return number if number is None or column.kind == "number" else int(number)
 
 
 def _is_nothing(entry: Any) -> bool:
@@ -118,8 +129,45 @@ def _number(entry: Any) -> float | None:
     return None if _is_nothing(entry) else float(entry)
 
 
+def frame(kind: type[Row], rows: Iterable[Row]) -> "pd.DataFrame":
+    """Return rows as a table of pandas. Whole numbers stay whole beside missing ones."""
+    import pandas as pd
+
+    table = pd.DataFrame([row.flat() for row in rows], columns=list(kind.file_columns()))
+    return table if table.empty else table.convert_dtypes()
+
+
+def written(kind: type[Row], rows: Iterable[Row], **how: Any) -> str:
+    """Return the text of a table's file. `how` are pandas' own options."""
+    # Before Python 3.13 a carriage return alone is not put in quotes, and a reader takes it for the end of the row.
+    return str(frame(kind, rows).replace("\r", "\n", regex=True).to_csv(index=False, **how))
+
+
+def read_rows(kind: type[RowKind], file: Path | io.StringIO) -> list[RowKind]:
+    """Return the rows of a table's file, for people to read.
+
+    Only an empty entry is a missing one: a host may be called `null`, or `007`. Control characters are named, such as
+    `[U+202E]`.
+    """
+    text = file.getvalue() if isinstance(file, io.StringIO) else file.read_bytes().decode()
+    entries = csv.DictReader(io.StringIO(text, newline=""))
+    return [kind.read({name: with_names(entry) for name, entry in row.items()}) for row in entries]
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return the text of a CSV file that is no table of row classes."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def with_names(text: str) -> str:
+    """Return `text` with a name for every control character, which could not be seen or would turn what follows."""
+    return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
+
+
 class PointFields(TypedDict):
-    """What says where a row is, but for its scope."""
+    """The fields that say where a row is, but for its scope."""
 
     strategy: str
     gpus: int
@@ -129,7 +177,7 @@ class PointFields(TypedDict):
 
 
 class PlaceFields(PointFields):
-    """What says where a row is."""
+    """The fields that say where a row is."""
 
     scope: str
 
@@ -156,14 +204,14 @@ class OfConfiguration(Row):
 
 
 class Place(OfConfiguration):
-    """Where in a study: a configuration, in a scope and an environment."""
+    """A place in a study: a configuration, in a scope and an environment."""
 
     scope: str = SCOPE
     environment: str = ENVIRONMENT
 
 
 class EnvironmentPoint(OfConfiguration):
-    """The same, of what has no scope."""
+    """A configuration in an environment, of rows without a scope."""
 
     environment: str = ENVIRONMENT
 
@@ -177,13 +225,13 @@ class ArmPoint(EnvironmentPoint, _OfArm):
 
 
 def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
-    """The rows by what they have in common, in the order of the first of each."""
-    found: dict[K, list[R]] = {}
+    """Return the rows by key, in the order of the first row of each."""
+    groups: dict[K, list[R]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def in_groups(rows: Iterable[R], key: Callable[[R], Any]) -> list[list[R]]:
-    """The rows sorted by what they have in common, a list for each."""
+    """Return the rows sorted by key, a list for each."""
     return list(grouped(sorted(rows, key=key), key).values())

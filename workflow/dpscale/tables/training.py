@@ -55,7 +55,7 @@ class TrainingCurvesRow(ArmPoint):
 
 
 class TrainingSummaryRow(ArmPoint):
-    """What every arm comes to after its last epoch, with intervals over seeds, against the baseline and against the
+    """Results of every arm after its last epoch, with intervals over seeds, against the baseline and against the
     same arm without remedies.
     """
 

@@ -45,8 +45,8 @@ class _Changed(_OfVariant):
 
 
 class VariantsRow(Place, _Changed):
-    """The same GPUs, used otherwise: every variant of the study beside the study's own settings and beside the limit
-    of its GPU.
+    """Variants: the GPUs used otherwise. Every variant of the study beside the study's own settings, and beside the
+    limit of its GPU.
     """
 
     variant: str = VARIANT.shown

@@ -6,9 +6,8 @@ from math import log, sqrt
 import numpy as np
 import scipy
 
-from dpscale.formulas.deciding import FEWEST_UNITS, units_to_decide
-from dpscale.formulas.figure import INTERVAL, Figure
-from dpscale.formulas.statistics import units_of
+from dpscale.formulas.figure import INTERVAL, Figure, units_of
+from dpscale.formulas.statistics import FEWEST_UNITS, units_to_decide
 from dpscale.vocabulary.states import (
     MACHINE,
     NOT_CONFIRMED,

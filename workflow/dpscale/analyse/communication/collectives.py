@@ -6,8 +6,9 @@ from functools import partial
 from itertools import compress
 
 from dpscale.formulas import scaling
+from dpscale.formulas.figure import estimate_of_runs
 from dpscale.formulas.on_server import OnServer
-from dpscale.formulas.statistics import estimate_of_runs, repeatability
+from dpscale.formulas.statistics import repeatability
 from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import Facts, Message

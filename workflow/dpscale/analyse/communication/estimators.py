@@ -12,8 +12,7 @@ from dpscale.analyse.communication.collectives import between
 from dpscale.analyse.communication.isolated import isolated_step_s
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import Scale, estimate_of_runs
+from dpscale.formulas.figure import UNKNOWN, Figure, Scale, estimate_of_runs
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord, ProfiledBlock, ProfiledDevice
 from dpscale.strategies.known import strategy

@@ -3,9 +3,8 @@
 from bisect import bisect
 from collections.abc import Sequence
 
-from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
+from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, multiplied
 from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
-from dpscale.formulas.statistics import derive_in_blocks
 from dpscale.plan.cells import Configuration
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import Facts, Message

@@ -1,14 +1,19 @@
-"""Which records may be pooled and compared: those of one environment.
+"""Where records were measured: in which environment, and on which server.
 
-That is of the same GPU model, CPU model and type of link, the same software that computes and communicates, the same
-variables that steer it, the same images, and, of every kind, one version of the measurement.
+Records of one environment alone are pooled and compared. That is the same GPU model, CPU model and type of link, the
+same software that computes and communicates, the same variables that steer it, the same images, and, of every kind, one
+version of the measurement. Servers are the units of every interval.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import ascii_uppercase
-from typing import Any
+from typing import TypeVar
 
+from msgspec.structs import replace
+
+from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import AnyCell
 from dpscale.records.kinds import GpuLink, Record
 from dpscale.records.versions import VERSIONS
@@ -20,13 +25,17 @@ NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7
 # Variables that change what libraries do, and so numbers: all of NCCL's, and the one that takes TF32 away or forces it.
 _NCCL, _TF32 = "NCCL_", "NVIDIA_TF32_OVERRIDE"
 
+C = TypeVar("C", bound=AnyCell)
+K = TypeVar("K")
+R = TypeVar("R", bound=Record)
+
 Description = tuple[str, ...]
 
 
 def places(record: Record) -> list[str]:
-    """What tells where a record was measured: its GPUs' UUIDs in order; the host where there is none."""
-    uuids = [gpu.uuid for gpu in record.hardware.gpus]
-    return [uuid for uuid in uuids if uuid] or [record.hardware.host]
+    """Return the UUIDs of the GPUs that measured a record, in order; its host where there are none."""
+    uuids = [gpu.uuid for gpu in record.hardware.gpus if gpu.uuid]
+    return uuids or [record.hardware.host]
 
 
 @dataclass
@@ -52,10 +61,10 @@ class _Environment:
         )
 
     def _links_agree(self, gpus: int, links: frozenset[str]) -> bool:
-        """As many GPUs have the same types of link; more GPUs have those of fewer, and perhaps others."""
+        """Whether links agree: as many GPUs have the same types, more GPUs have those of fewer and perhaps others."""
         return not links or all(
-            links == known if number == gpus else links >= known if number < gpus else links <= known
-            for number, known in self.links.items()
+            links == earlier if number == gpus else links >= earlier if number < gpus else links <= earlier
+            for number, earlier in self.links.items()
         )
 
     def add(self, cell: AnyCell, record: Record) -> None:
@@ -82,12 +91,12 @@ def environments_of(records: Mapping[AnyCell, Record]) -> dict[str, list[AnyCell
         version = record.measurement_version
         older = "" if version == newest[record.kind] else str(version)
         description = (*_describe(record, _variables(record, _TF32)).values(), older)
-        alike = [known for known in environments if known.admits(record, description)]
+        alike = [environment for environment in environments if environment.admits(record, description)]
         if not alike:
             alike = [_Environment(description, _images(record), _nccl(record))]
             environments += alike
-        own = set(places(record))
-        next((known for known in alike if known.places & own), alike[0]).add(cell, record)
+        with_its_gpus = (environment for environment in alike if environment.places.intersection(places(record)))
+        next(with_its_gpus, alike[0]).add(cell, record)
 
     def first_measured(environment: _Environment) -> tuple[bool, str]:
         return min((not _images(records[cell]), records[cell].started_at) for cell in environment.cells)
@@ -101,7 +110,7 @@ def _lacks(record: Record) -> tuple[bool, bool, bool]:
 
 
 def _images(record: Record) -> str:
-    """Their checksum; empty of what moves none."""
+    """Return the checksum of its images; empty for a measurement without images."""
     return record.dataset.sha256 if record.dataset else ""
 
 
@@ -140,9 +149,9 @@ def joined(texts: Iterable[str | None]) -> str:
     return "; ".join(sorted({text for text in texts if text}))
 
 
-def _describe(record: Record, variables: Sequence[str]) -> dict[str, Any]:
-    """What records of one environment share, in the columns of the table; but for images and links. Nodes that differ
-    are an environment of their own, which says so."""
+def _describe(record: Record, variables: Sequence[str]) -> dict[str, str]:
+    """Return the columns that records of one environment share, but for images and links. Nodes that differ are an
+    environment of their own, which says so."""
     differences = [f"nodes differ in {difference}" for difference in record.nodes_differ]
     return {
         "device_model": record.hardware.device_model,
@@ -177,8 +186,47 @@ def _letter(number: int) -> str:
 
 def _describe_link(link: GpuLink) -> str:
     if link.kind != "NVLink":
-        return " ".join(str(part) for part in (link.kind or "link unknown", link.topology) if part)
+        return " ".join(filter(None, (link.kind or "link unknown", link.topology)))
     if link.nvlink_version is None:
         return "NVLink (details hidden)"
     through = " through a switch" if link.via_switch else ""
     return f"{link.nvlink_links} links of NVLink {NVLINK_VERSIONS.get(link.nvlink_version, '?')}{through}"
+
+
+def placed(records: Mapping[AnyCell, Record], environments: Mapping[str, Sequence[AnyCell]]) -> dict[AnyCell, Record]:
+    """Return the records with their `environment`, by its letter, and their `block`: the run on its server. The seed of
+    a training is its run."""
+    letters = {cell: letter for letter, cells in environments.items() for cell in cells}
+    servers = servers_of(records.values())
+    return {
+        cell: replace(
+            record,
+            environment=letters[cell],
+            block=OnServer(f"run {record.run}", servers[places(record)[0]]),
+        )
+        for cell, record in records.items()
+    }
+
+
+def by_place(
+    records: Mapping[AnyCell, Record], cell_kind: type[C], record_kind: type[R], coordinate: Callable[[C], K]
+) -> dict[tuple[K, str], list[R]]:
+    """Return the records of a kind of cell by a coordinate of the cell and the environment."""
+    records_by_place: dict[tuple[K, str], list[R]] = defaultdict(list)
+    for cell, record in records.items():
+        if isinstance(cell, cell_kind) and isinstance(record, record_kind):
+            records_by_place[coordinate(cell), record.environment].append(record)
+    return records_by_place
+
+
+def servers_of(records: Iterable[Record]) -> dict[str, int]:
+    """Return the number of the server of every GPU (of every host without GPUs), in the order of first use.
+
+    GPUs that a record used together are of one server. Hosts may all have one name.
+    """
+    places_by_server: dict[str, set[str]] = {}
+    for record in sorted(records, key=lambda record: record.started_at):
+        together = set(places(record)).union(*(places_by_server.get(place, set()) for place in places(record)))
+        places_by_server |= dict.fromkeys(together, together)
+    numbers: dict[int, int] = {}
+    return {place: numbers.setdefault(id(server), len(numbers) + 1) for place, server in places_by_server.items()}

@@ -1,28 +1,45 @@
-"""The points of a study: what its timing records say of every configuration, and what they can be compared with.
+"""Times and speedups of a study's configurations: what timing records say, formed in blocks.
 
-Times are those that runs took. A speedup is formed in blocks: over the blocks of a row, it is the quotient of their
-T(1,b) and T(N,b) (docs/method.md, "Times that fit").
+A block is a run on a server, with all that one GPU and several took there. Servers, GPUs and hours differ by more than
+the effects looked for, so ratios and differences are formed inside blocks alone, and then averaged over servers
+(docs/method/statistics.md, "Blocks"). A `Point` has the times of a configuration, over its runs. A `Comparison` has its
+speedup over one GPU: over its blocks, the quotient of their T(1,b) and T(N,b) ("Times that fit").
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from math import isclose, isnan, nan
+from statistics import geometric_mean, median
+from typing import NamedTuple
 
-from dpscale.analyse.timing.blocks import Block, OneGpu, OneGpuJob, Timed, blocks_of, one_gpu_times
 from dpscale.analyse.timing.records import weightiest
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import estimate_of_blocks, interval_of_two, is_uneven
+from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, interval_of_two, is_uneven
+from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
-from dpscale.records.kinds import Scope, TimingRecord
-from dpscale.records.timed import step_quartiles_s
+from dpscale.records.kinds import Halves, Scope, TimingRecord
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.row import PlaceFields, PointFields, grouped
 from dpscale.tables.study import MissingRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow
+
+# What before and after may differ by, relative to their mean: more is drift, and said.
+DRIFT_TOLERANCE = 0.02
+SAME_RUN, NEAREST_RUN = "same run", "nearest run"
+# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
+HEADLINE_STEPS = 10
+# Means of the same numbers differ by less, in whatever order a computer adds them up.
+_LAST_DIGITS = 1e-9
+
+# Records by their configuration and environment.
+ByConfiguration = Mapping[tuple[Configuration, str], Sequence[TimingRecord]]
+OneGpuKey = tuple[int, str, str]  # batch, scope and environment
+PointKey = tuple[Configuration, str, str]  # configuration, scope and environment
 
 
 def point_fields(configuration: Configuration, environment: str) -> PointFields:
@@ -36,15 +53,144 @@ def point_fields(configuration: Configuration, environment: str) -> PointFields:
     }
 
 
-# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
-HEADLINE_STEPS = 10
-# Means of the same numbers differ by less, in whatever order a computer adds them up.
-_LAST_DIGITS = 1e-9
+@dataclass(frozen=True)
+class Timed:
+    """Seconds of an epoch and of a full step. Those of a job are medians over its timed epochs."""
 
-# Records by their configuration and environment.
-ByConfiguration = Mapping[tuple[Configuration, str], Sequence[TimingRecord]]
-OneGpuKey = tuple[int, str, str]  # batch, scope and environment
-PointKey = tuple[Configuration, str, str]
+    epoch_s: float
+    step_s: float
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Timed":
+        """Return the medians over the timed epochs that a record holds of a scope."""
+        return cls(median(scope.slowest_rank_epoch_s), median(scope.step_s_median))
+
+    @classmethod
+    def around(cls, halves: Halves) -> "Timed":
+        """Return the mean of one GPU before and after the parallel epochs of its job, which takes out a steady
+        drift."""
+        return cls.mean([cls.of(halves.before), cls.of(halves.after)])
+
+    @classmethod
+    def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
+        """Return the geometric means over jobs, each of which counts once, however many epochs it timed."""
+        return cls(geometric_mean(job.epoch_s for job in jobs), geometric_mean(job.step_s for job in jobs))
+
+
+def one_gpu_times(record: TimingRecord, scope: str) -> Iterator[tuple[int, Timed]]:
+    """Yield what a record says of one GPU alone in a scope: the batch and its times."""
+    if record.cell.strategy == BASELINE and scope in record.scopes:
+        yield record.cell.batch_per_gpu, Timed.of(record.scopes[scope])
+    for baseline in record.alone or ():
+        if baseline.status == "ok" and scope in baseline.scopes:
+            yield baseline.batch_per_gpu, Timed.around(baseline.scopes[scope])
+
+
+class Baseline(NamedTuple):
+    """One GPU alone, beside several, and the block that timed it."""
+
+    block: OnServer
+    timed: Timed
+
+
+@dataclass(frozen=True)
+class OneGpu:
+    """One GPU alone at a batch, in a scope and an environment.
+
+    `jobs` are all records that timed it, with their times: those of `single`, and those of several GPUs with their own
+    baseline. T(1,b) and t(1,b) of them are means over servers, in seconds.
+    """
+
+    jobs: Sequence[tuple[TimingRecord, Timed]] = ()
+
+    @cached_property
+    def by_block(self) -> Mapping[OnServer, Timed]:
+        """T(1,b) and t(1,b) of every block."""
+        jobs_by_block = grouped(self.jobs, lambda job: job[0].block)
+        return {block: Timed.mean([timed for _, timed in jobs]) for block, jobs in jobs_by_block.items()}
+
+    @cached_property
+    def epoch(self) -> Figure:
+        return _over_servers({block: timed.epoch_s for block, timed in self.by_block.items()})
+
+    @cached_property
+    def step(self) -> Figure:
+        return _over_servers({block: timed.step_s for block, timed in self.by_block.items()})
+
+    def baseline_of(self, record: TimingRecord) -> Baseline | None:
+        """Return the baseline of the speedups of a record of several GPUs; None where nothing timed one GPU on its
+        server.
+
+        This is the one place that chooses it. It is T(1,b) of the record's own block: all jobs there that timed one GPU
+        count, not the record's own job alone. Where its block has no such job, as in records of version 1, it is T(1,b)
+        of the block on the same server with the job that was nearest in time.
+        """
+        if record.block in self.by_block:
+            return Baseline(record.block, self.by_block[record.block])
+        same_server = [job for job, _ in self.jobs if job.block.server == record.block.server]
+        if not same_server:
+            return None
+        nearest = min(same_server, key=lambda job: _seconds_apart(job, record))
+        return Baseline(nearest.block, self.by_block[nearest.block])
+
+
+def _over_servers(values_by_block: Mapping[OnServer, float]) -> Figure:
+    return estimate_of_blocks(values_by_block) if values_by_block else UNKNOWN
+
+
+def _seconds_apart(first: TimingRecord, second: TimingRecord) -> float:
+    """Return the seconds between the starts of two jobs."""
+    first_start, second_start = (datetime.fromisoformat(job.started_at) for job in (first, second))
+    return abs((first_start - second_start).total_seconds())
+
+
+@dataclass(frozen=True)
+class Block:
+    """N GPUs and one of them alone, at a batch and in a scope.
+
+    `origin` says whether one GPU was timed in the same run, or in another one there, the nearest in time. `drift` is
+    the epoch of one GPU after the parallel ones of its job less the one before, over their mean; NaN without these.
+    """
+
+    key: OnServer
+    origin: str
+    parallel: Timed
+    baseline: Timed
+    drift: float = nan
+
+    @classmethod
+    def of(cls, records: Sequence[TimingRecord], baseline: Baseline, scope: str, batch: int) -> "Block":
+        """Return the block of the runs that share a baseline: they are not independent, so they are one."""
+        runs = sorted(record.cell.run for record in records)
+        name = f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}"
+        is_same_run = all(record.block == baseline.block for record in records)
+        drifts = [drift for record in records for drift in _drifts(record, scope, batch)]
+        return cls(
+            key=OnServer(name, baseline.block.server),
+            origin=SAME_RUN if is_same_run else NEAREST_RUN,
+            parallel=Timed.mean([Timed.of(record.scopes[scope]) for record in records]),
+            baseline=baseline.timed,
+            drift=max(drifts, key=abs, default=nan),
+        )
+
+    @property
+    def name(self) -> str:
+        """`run 3`, or `runs 1, 2` that share a baseline."""
+        return self.key.block
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether before and after differ by more than `DRIFT_TOLERANCE`."""
+        return abs(self.drift) > DRIFT_TOLERANCE
+
+
+def _drifts(record: TimingRecord, scope: str, batch: int) -> Iterator[float]:
+    """Yield the drift of the baseline in the record's own job, relative to its mean, where it has one."""
+    for baseline in record.alone or ():
+        if baseline.batch_per_gpu == batch and baseline.status == "ok" and scope in baseline.scopes:
+            halves = baseline.scopes[scope]
+            before_s, after_s = Timed.of(halves.before).epoch_s, Timed.of(halves.after).epoch_s
+            yield 2 * (after_s - before_s) / (after_s + before_s)
 
 
 @dataclass(frozen=True)
@@ -88,10 +234,10 @@ class Point:
     @property
     def has_uneven_steps(self) -> bool | None:
         """Whether steps differ in length inside any of its runs; None where its records do not say."""
-        quartiles_s = [quartiles for result in self.results for quartiles in step_quartiles_s(result)]
-        if not quartiles_s:
+        quartiles = [of_epoch for result in self.results for of_epoch in result.step_quartiles]
+        if not quartiles:
             return None
-        return any(is_uneven(lower, upper, middle) for lower, middle, upper in quartiles_s)
+        return any(is_uneven(of_epoch.lower_s, of_epoch.upper_s, of_epoch.median_s) for of_epoch in quartiles)
 
     @property
     def place(self) -> PlaceFields:
@@ -118,34 +264,51 @@ class Point:
 
     def over_runs(self, figure: Callable[[TimingRecord], float | None]) -> Figure:
         """Return the mean over the runs that have this figure above zero, of logarithms."""
-        values = {record.block: float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
-        return estimate_of_blocks(values) if values else UNKNOWN
+        return _over_servers(
+            {record.block: float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
+        )
 
     def beside(self, batch: int) -> "Comparison":
         """Return its runs against one GPU at `batch`, in its own scope and environment, block by block.
 
-        No other baseline is borrowed.
+        No other baseline is borrowed. Runs that share a baseline are one block.
         """
         if self.status != "ok":
             return Comparison(self, (), self.status, self.reason)
+        one_gpu = self.one_gpu(batch)
+        runs_by_baseline: dict[Baseline, list[TimingRecord]] = {}
+        left_out = {}
+        for record in self.measured:
+            baseline = one_gpu.baseline_of(record)
+            if baseline is None:
+                left_out[record.block.block] = _why_without_baseline(record, batch)
+            else:
+                runs_by_baseline.setdefault(baseline, []).append(record)
+        blocks = [Block.of(runs, baseline, self.scope, batch) for baseline, runs in runs_by_baseline.items()]
+        if blocks:
+            return Comparison(self, blocks, "ok", self.reason, one_gpu, left_out)
+        return Comparison(self, (), "no baseline", self._why_no_baseline(batch, left_out), left_out=left_out)
+
+    def _why_no_baseline(self, batch: int, left_out: Mapping[str, str]) -> str:
+        """Return why none of its runs has a baseline at `batch`."""
         single = Configuration(BASELINE, 1, batch)
         measured_there = self.all_points.get((single, self.scope, self.environment))
-        baseline = measured_there or self.all_points.get((single, self.scope, ""))
-        one_gpu = self.one_gpu(batch)
-        blocks, without = blocks_of(self.measured, one_gpu, self.scope, batch)
-        if blocks:
-            return Comparison(self, blocks, "ok", self.reason, one_gpu, without)
-        return Comparison(self, (), "no baseline", self._why_alone(baseline, batch, without), without=without)
-
-    def _why_alone(self, baseline: "Point | None", batch: int, without: Mapping[str, str]) -> str:
-        if any(record.alone for record in self.measured) or (baseline and baseline.status == "ok"):
-            return "; ".join(f"{run}: {why}" for run, why in without.items())
-        if baseline is None:
+        one_gpu = measured_there or self.all_points.get((single, self.scope, ""))
+        if any(record.alone for record in self.measured) or (one_gpu and one_gpu.status == "ok"):
+            return "; ".join(f"{run}: {why}" for run, why in left_out.items())
+        if one_gpu is None:
             return f"one device alone at batch {batch} was not measured in environment {self.environment}"
-        return f"one device alone at batch {batch}: {baseline.status} ({baseline.reason})"
+        return f"one device alone at batch {batch}: {one_gpu.status} ({one_gpu.reason})"
 
 
 Points = Mapping[PointKey, Point]
+
+
+def _why_without_baseline(record: TimingRecord, batch: int) -> str:
+    """Return why a record has no baseline at `batch`."""
+    if any(baseline.batch_per_gpu == batch and baseline.status != "ok" for baseline in record.alone or ()):
+        return f"one device alone at batch {batch} ran out of memory in its job"
+    return f"one device alone at batch {batch} was not measured on its server"
 
 
 def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iterable[MissingRow]) -> Points:
@@ -195,12 +358,12 @@ def _state(scope: str, records: Sequence[TimingRecord], missing: Sequence[Missin
 
 def _one_gpu(points: Iterable[Point]) -> dict[OneGpuKey, OneGpu]:
     """Return one GPU at every batch, in every scope and environment, of all jobs that timed it."""
-    jobs: dict[OneGpuKey, list[OneGpuJob]] = defaultdict(list)
+    jobs: dict[OneGpuKey, list[tuple[TimingRecord, Timed]]] = defaultdict(list)
     for point in points:
         for record in point.records:
             for batch, timed in one_gpu_times(record, point.scope):
-                jobs[batch, point.scope, point.environment].append(OneGpuJob(record, timed))
-    return {key: OneGpu(of_batch) for key, of_batch in jobs.items()}
+                jobs[batch, point.scope, point.environment].append((record, timed))
+    return {key: OneGpu(jobs_at_batch) for key, jobs_at_batch in jobs.items()}
 
 
 class ComparedFields(PlaceFields):
@@ -217,7 +380,7 @@ class Comparison:
     """A point beside the plain module on one GPU, block by block; without a block the two cannot be compared.
 
     All of its figures are over its own blocks, so they fit each other: S is T(1,b) over T(N,b). `one_gpu` has T(1,b) as
-    it is printed for one GPU, which other blocks may have timed too. `without` says of the runs that are left out, by
+    it is printed for one GPU, which other blocks may have timed too. `left_out` says of the runs that are left out, by
     name, why they have no baseline.
     """
 
@@ -226,22 +389,22 @@ class Comparison:
     status: str
     reason: str
     one_gpu: OneGpu = field(default_factory=OneGpu)
-    without: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fields(self) -> ComparedFields:
         return {
             **self.point.place,
             "status": self.status,
-            "reason": "; ".join(filter(None, [self.reason, self._left_out, self._drifted])),
+            "reason": "; ".join(filter(None, [self.reason, self._runs_left_out, self._drifted])),
             "full_steps_per_epoch": self.point.full_steps,
             "blocks": len(self.blocks),
         }
 
     @property
-    def _left_out(self) -> str:
+    def _runs_left_out(self) -> str:
         """The runs that are left out beside others that are not, and why."""
-        return "; ".join(f"{run} left out: {why}" for run, why in self.without.items()) if self.blocks else ""
+        return "; ".join(f"{run} left out: {why}" for run, why in self.left_out.items()) if self.blocks else ""
 
     @property
     def _drifted(self) -> str:
@@ -291,14 +454,12 @@ class Comparison:
     @cached_property
     def speedup(self) -> Figure:
         """T(1,b) / T(N,b); in a strong series T(1,B) over the point's T(N,b)."""
-        return self._with_interval(self.own_speedup, [lender.own_speedup for lender in self.lenders])
+        return self._with_interval(lambda comparison: comparison.own_speedup)
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
         """N·t(1,b) / t(N,b)."""
-        return self._with_interval(
-            self.own_speedup_from_steps, [lender.own_speedup_from_steps for lender in self.lenders]
-        )
+        return self._with_interval(lambda comparison: comparison.own_speedup_from_steps)
 
     @cached_property
     def own_speedup(self) -> Figure:
@@ -313,9 +474,12 @@ class Comparison:
             lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s)
         )
 
-    def _with_interval(self, speedup: Figure, lent: Sequence[Figure]) -> Figure:
+    def _with_interval(self, own_figure: Callable[["Comparison"], Figure]) -> Figure:
         """Return a speedup with the interval that two servers have. Most rest on more or fewer, and keep their own."""
-        return interval_of_two(speedup, self.point.has_uneven_steps, lent) if speedup.is_of_two else speedup
+        speedup = own_figure(self)
+        if not speedup.is_of_two:
+            return speedup
+        return interval_of_two(speedup, self.point.has_uneven_steps, [own_figure(lender) for lender in self.lenders])
 
     @cached_property
     def lenders(self) -> Sequence["Comparison"]:
@@ -348,3 +512,63 @@ class Comparison:
         return self.speedup_from_steps.map(
             lambda speedup: scaling.communication_step_s(one_gpu_s, gpus * one_gpu_s / speedup)
         )
+
+
+def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
+    """Speedup and efficiency of a point in a `series`, `weak` or `strong`, over one GPU."""
+    gpus = compared.point.configuration.gpus
+    row = SpeedupRow(
+        **compared.fields,
+        scaling=series,
+        nodes=compared.point.configuration.nodes,
+        drift=compared.drift,
+        drifted=compared.drifted,
+    )
+    if not compared.blocks:
+        return row
+    row = replace(
+        row,
+        servers=len({block.key.server for block in compared.blocks}),
+        epoch_s=compared.epoch,
+        baseline_epoch_s=compared.baseline,
+        other_runs=compared.is_of_other_runs,
+        speedup=compared.speedup,
+        borrowed_from=compared.speedup.borrowed_from,
+        efficiency=compared.speedup.map(lambda speedup: scaling.efficiency(speedup, gpus)),
+    )
+    return row if series == "strong" else replace(row, speedup_from_steps=compared.speedup_from_steps)
+
+
+def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow]:
+    """A row for every block of a series, weak or strong, and one for every run that has no baseline."""
+    for series, comparison in compared:
+        row = BlocksRow(**comparison.point.place, scaling=series)
+        for block in comparison.blocks:
+            yield _block_row(row, block)
+        for run, why in comparison.left_out.items():
+            yield replace(row, block=run, status="no baseline", reason=why)
+
+
+def _block_row(row: BlocksRow, block: Block) -> BlocksRow:
+    one_gpu, parallel = block.baseline, block.parallel
+    speedup = scaling.speedup(one_gpu.epoch_s, parallel.epoch_s)
+    row = replace(
+        row,
+        block=block.name,
+        server=block.key.server,
+        status="ok",
+        baseline=block.origin,
+        epoch_s=parallel.epoch_s,
+        baseline_epoch_s=one_gpu.epoch_s,
+        drift=block.drift,
+        has_drifted=None if isnan(block.drift) else block.has_drifted,
+        speedup=speedup,
+        efficiency=scaling.efficiency(speedup, row.gpus),
+    )
+    if row.scaling == "strong":
+        return row
+    return replace(
+        row,
+        communication_s=scaling.communication_s(one_gpu.epoch_s, parallel.epoch_s, row.gpus),
+        communication_step_s=scaling.communication_step_s(one_gpu.step_s, parallel.step_s),
+    )

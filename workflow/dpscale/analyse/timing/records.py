@@ -38,7 +38,7 @@ def _missing(cell: AnyCell, collected: Collected) -> MissingRow:
 
 
 def weightiest(missing: Iterable[MissingRow]) -> tuple[str, str]:
-    """Of what has no record the status and reason that say most: a failure, before what was never tried."""
+    """Return the status and reason that say most of cells without a record: a failure before what was never tried."""
     row = min(missing, key=lambda row: (STATES_BY_WEIGHT.index(row.status), row.reason == NO_RECORD))
     return row.status, row.reason
 
@@ -47,8 +47,8 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
     """When, where and by which commit it was measured, and what disturbed it."""
     readings = [*record.sensors.before, *(record.sensors.after or [])]
     epochs = list(_watched(record))
-    others = [len(reading.other_processes) for reading in readings if reading.other_processes is not None]
-    others += [epoch.other_processes for epoch in epochs if epoch.other_processes is not None]
+    other_processes = [len(reading.other_processes) for reading in readings if reading.other_processes is not None]
+    other_processes += [epoch.other_processes for epoch in epochs if epoch.other_processes is not None]
     slowed = _slowed(epochs)
     images, provenance = record.dataset, record.provenance
     gpus = [gpu for hardware in record.node_hardware for gpu in hardware.gpus]
@@ -70,7 +70,7 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
         slowed_s=max(slowed.values(), default=nan),
         slowed_by=joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
         stolen_share=_stolen_share(record, epochs),
-        other_processes=max(others, default=None),
+        other_processes=max(other_processes, default=None),
         dataset_source=images.source if images else "",
         synthetic=images.synthetic if images else None,
         dataset_sha256=images.sha256 if images else "",
@@ -78,12 +78,12 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
 
 
 def _watched(record: Record) -> Iterator[Watched]:
-    """What was seen during the record's timed epochs, those of its baseline too. Version 1 has none of it."""
+    """Yield what was watched during the record's timed epochs, those of its baseline too. Version 1 has none of it."""
     if not isinstance(record, TimingRecord):
         return
     scopes = [*record.scopes.values()]
-    for alone in record.alone or ():
-        scopes += [scope for halves in alone.scopes.values() for scope in (halves.before, halves.after)]
+    for baseline in record.alone or ():
+        scopes += [scope for halves in baseline.scopes.values() for scope in (halves.before, halves.after)]
     for scope in scopes:
         yield from scope.watched
 
@@ -127,10 +127,10 @@ def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
 
 
 def absences_rows(times: Iterable[TimesRow]) -> list[AbsencesRow]:
-    """Every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
-    gone = grouped((row for row in times if row.status != "ok"), lambda row: (row.status, row.reason))
-    found = [
+    """Return every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
+    without_number = grouped((row for row in times if row.status != "ok"), lambda row: (row.status, row.reason))
+    absences = [
         AbsencesRow(status=status, reason=reason, configurations=len({tuple(row.point.values()) for row in rows}))
-        for (status, reason), rows in gone.items()
+        for (status, reason), rows in without_number.items()
     ]
-    return sorted(found, key=lambda row: -(row.configurations or 0))
+    return sorted(absences, key=lambda row: -(row.configurations or 0))

@@ -1,23 +1,24 @@
-"""Epoch times, throughput, MFU and speedup of the points of a study."""
+"""Rows of the times of a study: of every configuration and run, with and without loading, and of two strategies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import nan
+from operator import sub, truediv
 from statistics import median
 from typing import TypeVar
 
-from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points
+from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points, Timed
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import Figure, multiplied, ratio
+from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied, ratio
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
-from dpscale.records.timed import epochs_s
-from dpscale.strategies.known import strategy
+from dpscale.strategies.known import BASELINE, STRATEGIES
+from dpscale.strategies.known import strategy as known_strategy
 from dpscale.strategies.strategy import Facts
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import SpeedupRow, TimesRow
+from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.chips import chip_named
 
@@ -45,8 +46,8 @@ def times_row(study: Study, point: Point, network: Facts | None) -> TimesRow:
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
         energy_j=point.over_runs(lambda record: median(record.scopes[point.scope].energy_j or [0])),
-        repeatability=repeatability(list(map(epochs_s, results))),
-        first_timed_epoch_s=median(epochs_s(result)[0] for result in results),
+        repeatability=repeatability([result.slowest_rank_epoch_s for result in results]),
+        first_timed_epoch_s=median(result.slowest_rank_epoch_s[0] for result in results),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0].steps_per_epoch,
         full_steps_per_epoch=point.full_steps,
@@ -64,12 +65,12 @@ def _loader_processes(point: Point) -> int:
     if recorded is not None or point.scope == "compute":
         return recorded or 0
     configuration = point.configuration
-    processes = strategy(configuration.strategy).processes(configuration.gpus)
+    processes = known_strategy(configuration.strategy).processes(configuration.gpus)
     return processes * int(point.measured[0].settings["loader_workers"])
 
 
 def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) -> TimesRow:
-    """With work done over work that the GPUs could do at most, where the peak of the GPU is known."""
+    """Return the row with work done over work that the GPUs could do at most, where the peak of the GPU is known."""
     chip = chip_named(point.records[0].hardware.device_model)
     peak = chip.peak(study["precision"]) if chip else None
     row = replace(row, flop_per_image=flop_per_image, peak_source=chip.source if chip and peak else "unknown")
@@ -91,44 +92,19 @@ def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Compari
             yield "strong", point.beside(point.configuration.global_batch)
 
 
-def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
-    """Speedup and efficiency of a point in a `series`, `weak` or `strong`, over one GPU."""
-    gpus = compared.point.configuration.gpus
-    row = SpeedupRow(
-        **compared.fields,
-        scaling=series,
-        nodes=compared.point.configuration.nodes,
-        drift=compared.drift,
-        drifted=compared.drifted,
-    )
-    if not compared.blocks:
-        return row
-    row = replace(
-        row,
-        servers=len({block.key.server for block in compared.blocks}),
-        epoch_s=compared.epoch,
-        baseline_epoch_s=compared.baseline,
-        other_runs=compared.is_of_other_runs,
-        speedup=compared.speedup,
-        borrowed_from=compared.speedup.borrowed_from,
-        efficiency=compared.speedup.map(lambda speedup: scaling.efficiency(speedup, gpus)),
-    )
-    return row if series == "strong" else replace(row, speedup_from_steps=compared.speedup_from_steps)
-
-
 def with_headline(row: Headlined) -> Headlined:
-    """With whether findings and verdict may speak of this configuration; not known where it was not measured."""
+    """Return the row with whether findings and verdict may speak of it; not known where it was not measured."""
     steps = row.full_steps_per_epoch
     return replace(row, is_headline=None if steps is None else steps >= HEADLINE_STEPS)
 
 
 def completed_times(row: TimesRow) -> TimesRow:
-    """With what follows from its figures."""
+    """Return the row with what follows from its figures."""
     return replace(with_headline(row), gpu_s=multiplied(row.epoch_s, row.gpus))
 
 
 def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
-    """With throughput over that of the best batch on the same devices, which itself has no interval.
+    """Yield the rows with throughput over that of the best batch on the same devices, which itself has no interval.
 
     Epochs with fewer than `HEADLINE_STEPS` full steps are not compared: their ends weigh too much.
     """
@@ -138,7 +114,8 @@ def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
 
     comparable = [row for row in rows if row.is_headline and row.images_per_s.is_known]
     best_on = {
-        place: max(some, key=lambda row: row.images_per_s.value) for place, some in grouped(comparable, devices).items()
+        place: max(batches, key=lambda row: row.images_per_s.value)
+        for place, batches in grouped(comparable, devices).items()
     }
     for row in rows:
         if row not in comparable:
@@ -147,3 +124,83 @@ def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
             yield replace(row, of_best=Figure(1.0))
         else:
             yield replace(row, of_best=ratio(row.images_per_s, best_on[devices(row)].images_per_s))
+
+
+def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
+    """Yield a row for every run of every point, under the study's own settings or those of a variant."""
+    for point in points:
+        for record in point.measured:
+            result = record.scopes[point.scope]
+            timed = Timed.of(result)
+            yield RunsRow(
+                **point.place,
+                variant=variant,
+                run=record.cell.run,
+                server=record.block.server,
+                host=record.hardware.host,
+                started_at=record.started_at,
+                n=len(result.epoch_s),
+                epoch_s=timed.epoch_s,
+                step_s=timed.step_s,
+                repeatability=repeatability([result.slowest_rank_epoch_s]),
+            )
+
+
+def scopes_rows(times: Sequence[TimesRow], speedups: Sequence[SpeedupRow]) -> Iterator[ScopesRow]:
+    """Yield the configurations that were measured with and without the DataLoader in the clock."""
+    speedup_at = {
+        (*row.point.values(), row.scope): row.speedup
+        for row in speedups
+        if row.status == "ok" and row.scaling == "weak"
+    }
+    times_at = {(*row.point.values(), row.scope): row for row in times if row.status == "ok"}
+    for place, row in times_at.items():
+        loaded_place = (*row.point.values(), "end_to_end")
+        if row.scope != "compute" or loaded_place not in times_at:
+            continue
+        loaded = times_at[loaded_place]
+        yield ScopesRow(
+            **row.point,
+            is_headline=row.is_headline,
+            epoch_s=row.epoch_s,
+            end_to_end_epoch_s=loaded.epoch_s,
+            loader_s=_in_blocks(sub, loaded.epoch_s, row.epoch_s, "linear"),
+            loading_ratio=_in_blocks(truediv, loaded.epoch_s, row.epoch_s, "log"),
+            speedup=speedup_at.get(place, UNKNOWN),
+            end_to_end_speedup=speedup_at.get(loaded_place, UNKNOWN),
+        )
+
+
+def _in_blocks(formula: Callable[[float, float], float], loaded: Figure, in_memory: Figure, scale: Scale) -> Figure:
+    """Return the mean of what the formula gives in each run that timed both; unknown where none did."""
+    if not loaded.blocks.keys() & in_memory.blocks.keys():
+        return UNKNOWN
+    return derive_in_blocks(formula, loaded, in_memory, scale=scale)
+
+
+def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:
+    """Yield every two parallel strategies on the same devices at the same batch, the later one of the table first."""
+    order = [name for name in STRATEGIES if name != BASELINE]
+    measured = {
+        (row.strategy, (row.gpus, row.batch_per_gpu, row.scope, row.environment)): row
+        for row in times
+        if row.status == "ok" and row.epoch_s.is_known
+    }
+    for (strategy, place), row in measured.items():
+        for earlier in order[: order.index(strategy)] if strategy in order else ():
+            beside = measured.get((earlier, place))
+            if beside is None:
+                continue
+            yield StrategyPairsRow(
+                **row.point,
+                scope=row.scope,
+                other_strategy=earlier,
+                is_headline=row.is_headline,
+                loader_processes=row.loader_processes,
+                other_loader_processes=beside.loader_processes,
+                epoch_s=row.epoch_s,
+                other_epoch_s=beside.epoch_s,
+                ratio=beside.epoch_s.value / row.epoch_s.value,
+                peak_memory_bytes=row.peak_memory_bytes,
+                other_peak_memory_bytes=beside.peak_memory_bytes,
+            )

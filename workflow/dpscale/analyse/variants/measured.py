@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
-from dpscale.formulas.figure import Figure, ratio
-from dpscale.formulas.statistics import units_of
+from dpscale.formulas.figure import Figure, ratio, units_of
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study

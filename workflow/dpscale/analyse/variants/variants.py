@@ -9,9 +9,8 @@ from statistics import stdev
 from dpscale.analyse.timing.points import Point
 from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.measured import Variant, changed_settings, fastest_of, times_as_fast
-from dpscale.formulas import limits, scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, ratio
-from dpscale.formulas.statistics import derive_in_blocks
+from dpscale.formulas import scaling
+from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, ratio
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
 from dpscale.strategies.known import BASELINE
@@ -81,11 +80,11 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Fact
     if elements is None:
         return row
     batch = row.batch_per_gpu
-    step_bytes = limits.traffic_bytes_per_step(elements, batch, study["precision"], network["parameters"])
+    step_bytes = scaling.traffic_bytes_per_step(elements, batch, study["precision"], network["parameters"])
 
     def together(flop_per_s: float, bytes_per_s: float) -> float:
-        return limits.limit_images_per_s(
-            limits.compute_s_per_image(flop, flop_per_s), limits.memory_s_per_image(step_bytes, batch, bytes_per_s)
+        return scaling.limit_images_per_s(
+            scaling.compute_s_per_image(flop, flop_per_s), scaling.memory_s_per_image(step_bytes, batch, bytes_per_s)
         )
 
     both = limit(together, product, copy)

@@ -14,7 +14,7 @@ from dpscale.analyse.answer.claims import (
     Claim,
 )
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
-from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
+from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, capitalised, joined, largest, listed, out_of, plural, scope, span
 from dpscale.records.versions import OLDER

@@ -7,7 +7,7 @@ from math import isfinite
 
 from dpscale.analyse.answer.answer import Answer, is_none_faster, is_one_enough
 from dpscale.analyse.answer.series import COMPUTE
-from dpscale.formulas.deciding import MOST_UNITS
+from dpscale.formulas.statistics import MOST_UNITS
 from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
 from dpscale.present.text.words import Terms, joined, plural
 from dpscale.records.cost import duration
@@ -118,7 +118,7 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
 
 def _more(row: AnswerRow) -> str:
     """`at least 2 more runs (about 4 min)`, `a run on at least 3 more machines (about 4 min each)`: so many decide in
-    about half of the cases (`formulas.deciding`)."""
+    about half of the cases (`formulas.statistics`)."""
     is_machine = row.unit == MACHINE
     more = f"{'a run on ' if is_machine else ''}at least {plural(row.more_units or 0, f'more {row.unit}')}"
     per_machine = " each" if is_machine and row.more_units != 1 else ""

@@ -1,23 +1,38 @@
-"""What is handed in: the assignment's configurations of a study, their tables, what these say, and what they cannot."""
+"""The report that is handed in: the assignment's tables of a study, what they say and cannot say, in LaTeX, Markdown
+and CSV."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.analyse.timing.points import HEADLINE_STEPS
-from dpscale.present.handin.assignment import grids
-from dpscale.present.handin.grid import Grid
+from dpscale.present.handin.assignment import AssignmentTable, Quantity, grids, state_words
 from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.handin.sheet import Sheet
 from dpscale.present.study.environment_facts import dates, network
-from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, joined, listed, ok, plural
+from dpscale.present.text.html import ENVIRONMENT
+from dpscale.present.text.numbers import ABSENT, MINUS, measured
+from dpscale.present.text.table import ShownTable
+from dpscale.present.text.words import Terms, capitalised, joined, listed, ok, plural
+from dpscale.records.files import write_text
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.column import GB_PER_S
+from dpscale.tables.row import csv_text
 from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
+from dpscale.vocabulary.states import AT_LEAST, MARK
+
+_MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|MB|GB/s|\\%)(?!\w))")
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", ABSENT: "--", MINUS: "$-$", "×": r"$\times$",
+    "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$", MARK: r"$\dagger$",
+}  # fmt: skip
 
 BATCHES = (32, 128, 512)
 GPUS = (1, 2, 4)
@@ -29,12 +44,12 @@ class Report:
 
     facts: Mapping[str, str]
     lacking: Sequence[str]
-    grids: Sequence[Grid]
+    grids: Sequence[AssignmentTable]
     to_say: Sequence[str]
     terms: Terms
 
     @property
-    def sheets(self) -> list[Sheet]:
+    def sheets(self) -> list[ShownTable]:
         """The tables as they are handed in; none where nothing was measured on several devices."""
         return [grid.by_configuration(self.terms) for grid in self.grids]
 
@@ -92,7 +107,7 @@ def _facts(
     return {name: value for name, value in facts.items() if value}
 
 
-def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[Grid], terms: Terms) -> Iterator[str]:
+def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable], terms: Terms) -> Iterator[str]:
     """Yield a sentence for everything of the assignment that the tables do not hold."""
     if terms.synthetic:
         yield f"The {terms.samples} are synthetic: times are real, accuracy means nothing."
@@ -116,7 +131,7 @@ def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[Grid], terms: Te
 
 
 def _to_say(
-    study: Mapping[str, Any], rows: AssignmentRows, printed_grids: Sequence[Grid], terms: Terms
+    study: Mapping[str, Any], rows: AssignmentRows, printed_grids: Sequence[AssignmentTable], terms: Terms
 ) -> Iterator[str]:
     """Yield the questions that no table can answer."""
     strategies = sorted({row.strategy for row in ok(rows.times) if row.gpus > 1})
@@ -131,3 +146,64 @@ def _to_say(
         yield f"Why you trust what was measured once: {plural(once, 'speedup')}. Or measure again."
     if study["training"]["arms"]:
         yield "What large batches do to accuracy: the page of the study has it."
+
+
+def files(report: Report) -> Mapping[str, str]:
+    """Return the texts of a report by the names of their files."""
+    return {
+        "report.tex": _filled("report.tex.j2", report, latex),
+        "report.md": _filled("report.md.j2", report, markdown),
+        "tables.csv": table(report),
+    }
+
+
+def write(report: Report, folder: Path) -> None:
+    """Write the files of a report into a folder."""
+    for name, text in files(report).items():
+        write_text(folder.joinpath(name), text)
+
+
+def _filled(template: str, report: Report, escape: Any) -> str:
+    """Return what a template makes of a report; every text that it shows is escaped."""
+    environment = ENVIRONMENT.overlay(
+        autoescape=False,
+        finalize=escape,
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+    )
+    return environment.get_template(template).render(report=report, capitalised=capitalised)
+
+
+def table(report: Report) -> str:
+    """Return one row per configuration: every figure, its low and high end and its state, each in its column."""
+    headings = [heading for grid in report.grids for quantity in grid.quantities for heading in _headings(quantity)]
+    places = dict.fromkeys(place for grid in report.grids for place in grid.places)
+    rows: list[list[Any]] = [["Strategy", report.terms.heading, f"Batch per {report.terms.device}", *headings]]
+    for place in places:
+        cells = [cell for grid in report.grids for cell in grid.row(place)]
+        rows.append([*place, *(entry for cell in cells for entry in (*cell.plain, state_words(cell.states)))])
+    facts = [f"{name}: {value}" for name, value in report.facts.items()]
+    notes = dict.fromkeys(note for sheet in report.sheets for note in sheet.notes)
+    return "".join(f"# {line}\n" for line in (*facts, *notes)) + csv_text(rows)
+
+
+def _headings(quantity: Quantity) -> list[str]:
+    name, unit = capitalised(quantity.name), quantity.unit.shown
+    return [f"{name} ({unit})", f"{name} low ({unit})", f"{name} high ({unit})", f"{name} state"]
+
+
+def markdown(text: object) -> str:
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", _one_line(text))
+
+
+def latex(text: object) -> str:
+    """A unit stays beside its number. Characters that LaTeX has no letter for without a package become a question
+    mark."""
+    known = (_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
+    return _BEFORE_UNIT.sub("~", "".join(known))
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -8,9 +8,8 @@ from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES,
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, direction, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.cells import cell
 from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.text.numbers import estimate, measured, whole
+from dpscale.present.text.numbers import estimate, measured, recomputable, whole
 from dpscale.present.text.words import Terms, headline, joined, largest, ok, rank, state
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
@@ -106,7 +105,7 @@ def _series(rows: Iterable[P], like: OfConfiguration) -> list[P]:
 
 def _value(figure: Figure, unit: Unit) -> str:
     """`0.5898 s`, as the table prints it."""
-    return f"{cell(figure, unit).value} {'' if unit is MULTIPLES else unit.shown}".rstrip()
+    return f"{recomputable(figure, unit).value} {'' if unit is MULTIPLES else unit.shown}".rstrip()
 
 
 def _in_which_runs(row: SpeedupRow) -> str:
@@ -170,7 +169,7 @@ def _loading(weak: Iterable[SpeedupRow], row: SpeedupRow, terms: Terms) -> Itera
         return
     yield "Loading is not in these times."
     for loaded in of_configuration((loaded for loaded in weak if loaded.scope == END_TO_END), row):
-        speedup = cell(loaded.speedup, MULTIPLES).text
+        speedup = recomputable(loaded.speedup, MULTIPLES).text
         yield f"With the DataLoader in the clock, the speedup of {terms.point(row)} is {speedup}."
 
 

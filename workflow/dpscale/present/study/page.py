@@ -9,14 +9,11 @@ from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
 from dpscale.present.handin.assignment import sheets
-from dpscale.present.handin.files import files
-from dpscale.present.handin.report import report
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.study import not_run
 from dpscale.present.study.charts import charts_of
 from dpscale.present.study.environment_facts import set_up
 from dpscale.present.study.views import views
-from dpscale.present.text.downloads import zip_link
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms
@@ -44,7 +41,6 @@ def render(
     answer = answer_of(tables, per_gpu_hour)
     described = set_up(study, tables.records, tables.environments, tables.times, tables.runs, tables.bandwidth, terms)
     rows = AssignmentRows.of(tables)
-    handin = report(study, tables, terms)
     return fill(
         "page.html.j2",
         study=study,
@@ -66,6 +62,5 @@ def render(
         audit_page=audit_page,
         recorded_page=recorded_page,
         sheets=sheets(rows, terms),
-        handin_link=zip_link(files(handin)) if handin.sheets else "",
         **(charts or charts_of(study, tables, terms)),
     )

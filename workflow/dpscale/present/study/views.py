@@ -6,11 +6,10 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dpscale.formulas.figure import Figure
 from dpscale.present.findings.findings import by_batch
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
-from dpscale.present.text.view import Shown, View, written
-from dpscale.present.text.words import Terms, listed, mark, text
+from dpscale.present.text.table import ShownTable, TableOfRows, written
+from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import GB_PER_S, PERCENT, Column
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
@@ -30,17 +29,6 @@ from dpscale.vocabulary.states import NEVER, UNDECIDED
 def mfu(row: TimesRow | VariantsRow) -> str:
     """Work was counted, but the GPU's peak is not in the table: unknown, which is not the same as not counted."""
     return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
-
-
-def _marked(column: Column) -> Callable[[Any], str]:
-    """A figure with its mark where the printed times are of other runs."""
-
-    def cell(row: Any) -> str:
-        value = getattr(row, column.name)
-        figure = value if isinstance(value, Figure) else Figure(value)
-        return estimate(figure, column.unit, mark=mark(row))
-
-    return cell
 
 
 def _plain(columns: Iterable[Column], digits: int) -> dict[str, Callable[[Any], str]]:
@@ -74,46 +62,44 @@ def _use(row: CollectivesRow) -> str:
 
 
 _SEEDS = "brackets are 95 % t intervals over seeds"
-_TABLES: Sequence[Shown[Any]] = (
-    Shown(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
-    Shown(
+_TABLES: Sequence[TableOfRows[Any]] = (
+    TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
+    TableOfRows(
         TimesRow,
         "batches",
         "Memory and throughput of every batch, without loading",
         ("where", "strategy", "gpus", "batch_per_gpu", "images_per_s", "of_best", "peak_memory_bytes"),
         rows=lambda rows: [row for series in by_batch(rows) for row in series],
-        links=False,
         further=True,
     ),
-    Shown(
+    TableOfRows(
         SpeedupRow,
         "speedup",
         "Speedup over 1 {device}",
         ("scaling", "point", "state"),
-        {"speedup": _marked(SpeedupRow.column("speedup"))},
+        marked="speedup",
     ),
     # The reasons of every configuration, and what is said of those without one.
-    Shown(
+    TableOfRows(
         CausesRow,
         "causes",
         "Why {devices} are not faster: the reasons at every configuration",
         cells={"cause": lambda row: cause(row.cause).label},
         rows=lambda rows: [row for row in rows if row.scaling == "weak" and (row.order == 0 or row.is_reason)],
     ),
-    Shown(
+    TableOfRows(
         ScopesRow,
         "scopes",
         "With and without the DataLoader in the clock. Longer by: the mean of what each run took longer",
-        links=False,
     ),
-    Shown(
+    TableOfRows(
         CommunicationRow,
         "communication",
         "Communication time, inferred by subtraction (E1)",
         ("point", "state"),
-        {"epoch_s": _marked(CommunicationRow.column("epoch_s"))},
+        marked="epoch_s",
     ),
-    Shown(
+    TableOfRows(
         CommunicationRow,
         "estimates",
         "Communication of one step, in ms, as it was estimated",
@@ -121,38 +107,37 @@ _TABLES: Sequence[Shown[Any]] = (
         _plain(map(CommunicationRow.column, ("training_step_s", "profiled_step_s")), digits=4),
         lambda rows: list(filter(_is_estimated, rows)),
         units=False,
-        links=False,
         further=True,
     ),
-    Shown(
+    TableOfRows(
         BandwidthRow,
         "bandwidth",
         "Bandwidth, inferred from the communication time, and measured",
         ("point", "state", "allreduce_bytes_per_step", "root_link_bytes_per_step"),
         {"bandwidth_gb_s": _bandwidth},
     ),
-    Shown(
+    TableOfRows(
         CollectivesRow,
         "collectives",
         "Collectives with nothing else running: by size, of the messages of a training step, and copies",
         ("operation", "gpus", "where", "message_bytes", "use", "runs", "servers"),
         {"operation": lambda row: row.operation.replace("_", " "), "use": _use},
     ),
-    Shown(
+    TableOfRows(
         LadderRow,
         "ladder",
         "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler, as "
         "multiples of the step of one {device} in the same job, times t(1,b) of the timing jobs",
         cells={"adds": lambda row: row.adds or "one alone"},
     ),
-    Shown(
+    TableOfRows(
         StepsRow,
         "steps",
         "Where a step goes, for every {device}, in ms: of several profiled blocks the one with the median step",
         rows=lambda rows: [row for row in rows if row.profiler == "ok"],
         units=False,
     ),
-    Shown(
+    TableOfRows(
         TrainingSummaryRow,
         "training_summary",
         f"What every arm comes to after its last epoch; {_SEEDS}",
@@ -177,21 +162,22 @@ _TABLES: Sequence[Shown[Any]] = (
             "test_loss",
         ),
     ),
-    Shown(
+    TableOfRows(
         TrainingCurvesRow,
         "training",
         "Every arm after every epoch: mean over seeds, brackets hold all seeds",
         ("arm", "point"),
-        whole="training",
+        source="training",
     ),
-    Shown(
+    TableOfRows(
         VariantsRow,
         "variants",
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
-        {"mfu": mfu, "speedup": _marked(VariantsRow.column("speedup")), "pays_from_epochs": _pays},
+        {"mfu": mfu, "pays_from_epochs": _pays},
+        marked="speedup",
     ),
-    Shown(
+    TableOfRows(
         VariantsRow,
         "variant_limits",
         "Every variant beside the limit of its {device}, without communication",
@@ -205,16 +191,15 @@ _TABLES: Sequence[Shown[Any]] = (
             "limit_share",
         ),
         rows=lambda rows: [row for row in rows if row.limit_images_per_s.is_known],
-        links=False,
         further=True,
     ),
-    Shown(
+    TableOfRows(
         OneGpuRow,
         "one_gpu",
         "The fastest variant on 1 {device} beside every variant on more, at the same batch per {device}",
         ("variant", "point", "other_variant"),
     ),
-    Shown(
+    TableOfRows(
         EnvironmentsRow,
         "environments",
         "Environments: a letter is a combination of hardware, software and images",
@@ -222,7 +207,7 @@ _TABLES: Sequence[Shown[Any]] = (
         {"dataset_sha256": lambda row: text(row.dataset_sha256)[:12]},
     ),
     # How many records there are of a kind, by what measured them; each of them is in the table on disk.
-    Shown(
+    TableOfRows(
         OriginsRow,
         "records",
         "Records used, by what measured them",
@@ -231,14 +216,14 @@ _TABLES: Sequence[Shown[Any]] = (
             "git_commit": lambda row: f"{text(row.git_commit)[:12]}{' (dirty)' if row.git_dirty else ''}",
             "jobs": lambda row: text(listed(row.jobs.split("; "), 3)),
         },
-        whole="records",
+        source="records",
     ),
-    Shown(RejectedRow, "rejected", "Records found and not used", ()),
+    TableOfRows(RejectedRow, "rejected", "Records found and not used", ()),
 )
 
-SHOWN: Mapping[str, Shown[Any]] = {table.name: table for table in _TABLES}
+SHOWN: Mapping[str, TableOfRows[Any]] = {table.name: table for table in _TABLES}
 
 
-def views(tables: Tables, terms: Terms) -> dict[str, View]:
+def views(tables: Tables, terms: Terms) -> dict[str, ShownTable]:
     """Every table of the page, by its name."""
     return {name: table.of(tables, terms) for name, table in SHOWN.items()}

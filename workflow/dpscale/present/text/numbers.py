@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
+from typing import Self
 
-from dpscale.formulas.figure import Figure
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.tables.column import MULTIPLES, PERCENT, PLAIN, Unit
-from dpscale.vocabulary.states import STATES
+from dpscale.vocabulary.states import AT_LEAST, MARK, OTHER_RUNS, STATES
 
 ABSENT = "–"
 MINUS = "−"
@@ -54,7 +56,7 @@ def binary(number: int) -> str:
 def measured(value: float | None, unit: Unit, digits: int = 3) -> str:
     """`26.3 ms`, `0.39×`; a dash where there is none."""
     shown = in_unit(value, unit, digits)
-    return shown if shown == ABSENT else f"{shown}{_symbol(unit, shown)}"
+    return shown if shown == ABSENT else _with_unit(shown, unit)
 
 
 def percent(value: float, digits: int = 3) -> str:
@@ -62,57 +64,101 @@ def percent(value: float, digits: int = 3) -> str:
     return measured(abs(value), PERCENT, digits)
 
 
-def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4, mark: str = "") -> str:
-    """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval; `1.45 (1.31 to 1.60, 2 runs)`: and
-    the values of two servers or runs, which are no interval. Otherwise the value alone.
+@dataclass(frozen=True)
+class Printed:
+    """A figure as it is printed: value and ends with the same decimals, in its unit, and the states that explain it.
 
-    With the decimals that two significant digits of the width between the ends have, at most `digits` of the value, and
-    with the `mark` behind it.
+    "" where there is none. A lower bound has `low` alone. States are statuses and kinds of figures.
     """
+
+    value: str = ""
+    low: str = ""
+    high: str = ""
+    figure: Figure = UNKNOWN
+    states: tuple[str, ...] = ()
+
+    @classmethod
+    def with_decimals(cls, figure: Figure, unit: Unit, digits: int, decimals: int, states: Sequence[str] = ()) -> Self:
+        """Return a figure with so many decimals, if it has both ends; without them, its value with so many digits."""
+        if not figure.is_known:
+            return cls(states=tuple(states))
+        if not (math.isfinite(figure.low) and math.isfinite(figure.high)):
+            return cls(in_unit(figure.value, unit, digits), figure=figure, states=tuple(states))
+        value, low, high = (fixed(unit.of(number), decimals) for number in (figure.value, figure.low, figure.high))
+        return cls(value, low, high, figure, tuple(states))
+
+    @property
+    def text(self) -> str:
+        """`3.86 [3.71, 4.02]`, `1.45 (1.31 to 1.60, 2 runs)`, `≥ 13.2`, or a dash."""
+        return self.beside(self.value)
+
+    @property
+    def brief(self) -> str:
+        """Its text without the number of machines or runs, which caption or state has: `1.45 (1.31 to 1.60)`."""
+        return self.beside(self.value, is_counted=False)
+
+    @property
+    def plain(self) -> list[str]:
+        """Value, low and high for a program to read."""
+        return [number.replace(",", "").replace(MINUS, "-") for number in (self.value, self.low, self.high)]
+
+    def beside(self, value: str, is_counted: bool = True) -> str:
+        """Return a value, perhaps with its unit or a mark, and the two ends behind it, if any, in the brackets that say
+        what they are; the values of two servers or runs with that number, unless it stands elsewhere."""
+        mark = MARK if OTHER_RUNS in self.states else ""
+        if not self.value:
+            return f"{AT_LEAST} {self.low}{mark}" if self.low else ABSENT
+        if not self.low:
+            return f"{value}{mark}"
+        if not self.figure.is_of_two:
+            return f"{value}{mark} [{self.low}, {self.high}]"
+        count = f", {STATES[self.figure.kind][0]}" if is_counted else ""
+        return f"{value}{mark} ({self.low} to {self.high}{count})"
+
+
+def printed(figure: Figure, unit: Unit = PLAIN, digits: int = 4, states: Sequence[str] = ()) -> Printed:
+    """Return a figure with the decimals that two significant digits of the width between its ends have, at most
+    `digits` of the value."""
+    has_ends = math.isfinite(figure.low) and math.isfinite(figure.high)
+    decimals = decimals_of(figure, unit, digits) if figure.is_known and has_ends else 0
+    return Printed.with_decimals(figure, unit, digits, decimals, states)
+
+
+def recomputable(figure: Figure, unit: Unit, *states: str) -> Printed:
+    """Return a figure with as many digits as divisions and differences need that are done again with what is printed.
+    Its kind is one of its states."""
     if not figure.is_known:
-        return ABSENT
-    return beside(f"{value_of(figure, unit, with_unit, digits)}{mark}", _parts(figure, unit, digits)[1:], figure)
+        return Printed(states=states)
+    digits = 4
+    decimals = decimals_at(unit.of(figure.value), digits) if unit.decimals is None else decimals_of(figure, unit)
+    kinds = [figure.kind] if figure.kind in STATES else []
+    return Printed.with_decimals(figure, unit, digits, decimals, (*kinds, *states))
+
+
+def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4, mark: str = "") -> str:
+    """Return a figure with what its ends are: `2.871 [2.866, 2.874]`, a 95 % interval; `1.45 (1.31 to 1.60, 2 runs)`,
+    the values of two servers or runs; otherwise the value alone. The `mark` stands behind the value."""
+    shown = printed(figure, unit, digits)
+    return shown.beside(f"{_with_unit(shown.value, unit) if with_unit else shown.value}{mark}")
 
 
 def brief(figure: Figure, unit: Unit = PLAIN, digits: int = 4, mark: str = "") -> str:
     """Return a figure as `estimate` does, without the number of servers or runs, which stands elsewhere: `1.45 (1.31 to
     1.60)`."""
-    if not figure.is_known:
-        return ABSENT
-    value, *ends = _parts(figure, unit, digits)
-    return beside(f"{value}{mark}", ends, figure, is_counted=False)
-
-
-def beside(value: str, ends: Sequence[str], figure: Figure, is_counted: bool = True) -> str:
-    """Return a value with the two ends of its figure behind it, if any, in the brackets that say what they are; the
-    values of two servers or runs with that number, unless it stands elsewhere."""
-    if not ends:
-        return value
-    low, high = ends
-    if not figure.is_of_two:
-        return f"{value} [{low}, {high}]"
-    count = f", {STATES[figure.kind][0]}" if is_counted else ""
-    return f"{value} ({low} to {high}{count})"
+    shown = printed(figure, unit, digits)
+    return shown.beside(f"{shown.value}{mark}", is_counted=False)
 
 
 def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
     """Return the value of a figure alone, with the decimals of its interval: `2.871`."""
-    value = _parts(figure, unit, digits)[0]
-    return f"{value}{_symbol(unit, value)}" if with_unit else value
+    value = printed(figure, unit, digits).value or ABSENT
+    return _with_unit(value, unit) if with_unit else value
 
 
 def ends_of(figure: Figure, unit: Unit = PLAIN, digits: int = 4) -> str:
     """Return the ends of a 95 % interval: `2.866, 2.874`; "" where there is none."""
-    return "" if figure.is_of_two else ", ".join(_parts(figure, unit, digits)[1:])
-
-
-def _parts(figure: Figure, unit: Unit, digits: int) -> list[str]:
-    """Return the value; and its two ends, where they are known."""
-    numbers = (figure.value, figure.low, figure.high)
-    if not all(map(math.isfinite, numbers)):
-        return [in_unit(figure.value, unit, digits)]
-    decimals = decimals_of(figure, unit, digits)
-    return [fixed(unit.of(number), decimals) for number in numbers]
+    shown = printed(figure, unit, digits)
+    return f"{shown.low}, {shown.high}" if shown.low and not figure.is_of_two else ""
 
 
 def decimals_of(figure: Figure, unit: Unit, digits: int = 4) -> int:
@@ -138,12 +184,12 @@ def _beside_one(figure: Figure) -> int:
     return min(4, max(2, decimals_at(nearest, 1)))
 
 
-def _symbol(unit: Unit, number: str) -> str:
-    """The unit as it follows a number: `×` at once, others after a space."""
+def _with_unit(number: str, unit: Unit) -> str:
+    """Return a printed number with its unit behind it: `×` at once, others after a space."""
     if unit.shown in ("", "×"):
-        return unit.shown
+        return f"{number}{unit.shown}"
     is_one = number.removeprefix(MINUS) == "1"
-    return f" {unit.singular if is_one and unit.singular else unit.shown}"
+    return f"{number} {unit.singular if is_one and unit.singular else unit.shown}"
 
 
 def decimals_at(value: float, digits: int) -> int:
