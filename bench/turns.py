@@ -146,8 +146,7 @@ def _batches(batch: int, pinned: bool) -> list[Batch]:
 def _stretch(timed: tuple[EpochTimer, Step, list[Batch]], steps: int) -> float:
     """The seconds of a stretch of steps, of the slowest rank."""
     timer, step, batches = timed
-    seconds: float = timer.time(step, steps_of(batches, steps), steps)["epoch_s"]
-    return seconds
+    return timer.time(step, steps_of(batches, steps), steps).epoch_s
 
 
 def table(machines: Sequence[Sequence[Job]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpscale.diagnosis.launcher import FOLDER
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch.job import require_given
+from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import Configuration
 from dpscale.plan.workload_file import of_its_file

@@ -139,18 +139,18 @@ def job_options(command: Command) -> Command:
         timeout_s: float,
         end_with_parent: bool,
         out: Path,
-        **others: Any,
+        **options: Any,
     ) -> None:
-        from dpscale.measure.launch.job import Run
+        from dpscale.measure.launch.cells import Run
         from dpscale.measure.launch.nodes import NodePlace
 
         place = NodePlace.of(nodes, node_rank, rendezvous, os.environ)
-        command(job=Run(timeout_s, end_with_parent, out, place), **others)
+        command(job=Run(timeout_s, end_with_parent, out, place), **options)
 
     return _job_options(with_job)
 
 
 def settings_of_workload(workload: str) -> dict[str, Any]:
-    """Those that name a network that comes with dpscale, with made-up images, or a user's file."""
+    """Return the settings of a workload: a network that comes with dpscale, with made-up images, or a user's file."""
     built_in = workload in BUILT_IN_NETWORKS
     return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}

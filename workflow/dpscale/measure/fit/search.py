@@ -10,7 +10,7 @@ from typing import Any
 
 from dpscale.errors import MeasurementError
 from dpscale.formulas.scaling import AS_FAST
-from dpscale.measure.launch.job import now, provenance, require_given
+from dpscale.measure.launch.cells import now, provenance, require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import Configuration, FitCell, contradiction

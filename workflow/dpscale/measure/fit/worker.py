@@ -48,7 +48,7 @@ class FitWorker(StepWorker):
         if self.settings.compile != "none":
             torch.compiler.set_stance("eager_on_recompile")  # as in a timing cell
         step(self.made_up_batch(self.batch // 2 or 1))  # an epoch's last step leaves fragments of another size
-        self.step_s = timer.time(step, [batch] * STEPS, STEPS)["epoch_s"] / STEPS
+        self.step_s = timer.time(step, [batch] * STEPS, STEPS).epoch_s / STEPS
         self.peak_bytes = max(gather(max(map(torch.cuda.max_memory_allocated, self.devices)), self.workers))
 
     def _limit(self, device: torch.device) -> float:
