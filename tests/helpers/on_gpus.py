@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from dpscale.measure.data.arrays import read_manifest
-
 from command_line import run_apart
+from dpscale.measure.workload.arrays import read_manifest
 from dpscale.records.files import JsonRecord, read_json
 
 KINDS = {"time": "timing", "communication": "communication", "train": "training"}
