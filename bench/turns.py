@@ -32,7 +32,7 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from dpscale.measure.model.resnet import build_network
+from dpscale.measure.model.networks import build_network
 from dpscale.measure.ranks import meet
 from dpscale.measure.worker.communication import steps_of
 from dpscale.measure.worker.epoch_timer import EpochTimer, training_step

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from command_line import run_apart
-from dpscale.analyse.communication.collectives import collectives_rows
+from dpscale.analyse.communication.collectives import collectives_rows, isolated_step_s
 from dpscale.analyse.communication.estimators import from_steps
-from dpscale.analyse.communication.isolated import isolated_step_s
 from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import read_json

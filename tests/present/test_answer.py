@@ -12,8 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from answered_study import answered_tables, screen_of
 from dpscale.analyse.answer import advice as problems
-from dpscale.analyse.answer.answer import Answer, answer_of
-from dpscale.analyse.answer.answer_json import answer_json
+from dpscale.analyse.answer.answer import Answer, answer_json, answer_of
 from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study
 from dpscale.present.findings.answer import first_screen, reason, text

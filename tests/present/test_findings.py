@@ -18,8 +18,7 @@ from dpscale.present.findings.findings import beside_the_public_best, findings, 
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.vocabulary.chips import chip_named
-from dpscale.vocabulary.networks import network_of
-from dpscale.vocabulary.public_best import public_best
+from dpscale.vocabulary.networks import network_of, public_best
 from rows import changed, picked
 
 DATA = h200()

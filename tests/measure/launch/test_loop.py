@@ -58,7 +58,7 @@ def loss(network, batch):
     [
         (BROKEN, 1, "in loss: ValueError: no loss today. Its traceback is in the log above"),
         ("def network():\n    return nn.ReLU()\n", 1, "network() has no parameters to train"),
-        (HALF_USED, 1, "2 parameters of network() (unused.weight, unused.bias) take no part in the loss"),
+        (HALF_USED, 1, "parameters of network() (unused.weight, unused.bias) take no part in the loss"),
         ("", SAMPLES, f"the dataset has {SAMPLES} samples, and a step of all devices takes {2 * SAMPLES}"),
     ],
 )

@@ -13,11 +13,11 @@ import torch
 
 from command_line import dpscale, must
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.augmentation import DeviceImages
-from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.worker.checkpoint import Trained
 from dpscale.measure.worker.training import LOSS_DIGITS, TrainingWorker
+from dpscale.measure.workload.dataset import checksum, split_images
+from dpscale.measure.workload.images import DeviceImages
 from dpscale.plan.study import Study
 from dpscale.records.files import read_json
 from signals import signals_as_they_were

@@ -86,7 +86,7 @@ def _images_of(settings: TimingSettings) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="dpscale-images-") as name:
         folder = Path(name)
         if settings.workload == BUILT_IN:
-            from dpscale.measure.data.dataset import make_dataset
+            from dpscale.measure.workload.dataset import make_dataset
 
             make_dataset(settings.dataset_source, folder, False, IMAGES, folder)
         yield folder

@@ -63,7 +63,7 @@ SOURCES = [source for source in schema_node("dataset", "source")["enum"] if sour
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the arrays and manifest.json to.")
 def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> None:
     """Decode a dataset once, and write it and one augmented epoch as arrays that cells map into memory."""
-    from dpscale.measure.data.dataset import make_dataset
+    from dpscale.measure.workload.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
     counted = f"{manifest['images']} training and {manifest['test_images']} test images"
@@ -243,8 +243,8 @@ def fit(
 ) -> None:
     """Find the largest batch per GPU that fits, and the smallest one that is as fast.
 
-    Every batch is tried in new processes, and none that is larger than an epoch. In a study, max in batch_per_gpu does
-    this.
+    Every batch is tried in new processes, and none that is larger than an epoch. To measure a study at the batch that
+    this prints, write it into the study's batch_per_gpu.
     """
     from dpscale.measure.fit.search import find_largest_batch
     from dpscale.records.files import write_record

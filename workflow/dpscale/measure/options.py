@@ -62,18 +62,6 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return add
 
 
-class _Batch(click.IntRange):
-    """A number, or the record that says the largest."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from dpscale.records.files import read_record
-        from dpscale.records.kinds import FitRecord
-
-        return super().convert(
-            read_record(FitRecord, Path(value)).largest if str(value).endswith(".json") else value, param, ctx
-        )
-
-
 def configuration_options(*strategies: str) -> Callable[[Command], Command]:
     """The options that name a cell that trains, and the images it trains on."""
     return _with(
@@ -81,9 +69,9 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
         gpus_option,
         click.option(
             "--batch-per-gpu",
-            type=_Batch(min=1),
+            type=click.IntRange(min=1),
             required=True,
-            help="Images (samples of a workload's file) per GPU and step; or the record of `dpscale fit` that says it.",
+            help="Images (samples of a workload's file) per GPU and step.",
         ),
         run_option,
         dataset_option,

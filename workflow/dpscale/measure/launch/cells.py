@@ -17,10 +17,10 @@ from typing import Any
 
 from dpscale import __version__
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
+from dpscale.measure.workload.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
 from dpscale.plan.cells import (
     AnyCell,
     CollectivesCell,
@@ -29,8 +29,8 @@ from dpscale.plan.cells import (
     TimingCell,
     TrainingCell,
     VariantCell,
-    contradiction,
 )
+from dpscale.plan.contradictions import contradiction
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import JsonRecord, read_json, write_record
 from dpscale.records.versions import VERSIONS

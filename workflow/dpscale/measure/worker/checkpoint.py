@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.batches import ImageBatch
+from dpscale.measure.workload.images import ImageBatch
 from dpscale.records.files import write_bytes
 
 # A batch's forward pass, backward pass and update of the weights; returns the logits and the loss of every image.

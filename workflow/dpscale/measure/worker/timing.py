@@ -14,7 +14,6 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from dpscale.measure.data.batches import images_per_rank
 from dpscale.measure.ranks import gather, gather_lists
 from dpscale.measure.watch.hardware import chip_rates
 from dpscale.measure.watch.sensors import Observation, Watcher, sum_of_known
@@ -22,7 +21,7 @@ from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Batch, Step, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
-from dpscale.measure.workload.workload import Share
+from dpscale.measure.workload.workload import Share, samples_per_rank
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy
 
@@ -271,7 +270,7 @@ class TimingWorker(StepWorker):
             watched += [observation] if observation else []
             self.report(f"{self.phase} of {count}: {epoch.epoch_s:.3f} s")
         loads = scope == "end_to_end" and self.settings.images_on == "host"
-        full = images_per_rank(self.settings.epoch_images, team.workers) // team.batch
+        full = samples_per_rank(self.settings.epoch_images, team.workers) // team.batch
         medians, quartiles = full_steps([epoch.step_s[:full] for epoch in epochs], team.workers)
         return TimedScope(
             epoch_s=[epoch.epoch_s for epoch in epochs],

@@ -16,12 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
-from dpscale.measure.data.augmentation import Crops, DeviceImages, normalised, order_of_epoch, random_seed
-from dpscale.measure.data.batches import ImageBatch, images_per_rank
-from dpscale.measure.data.validation_split import checksum, split_images
-from dpscale.measure.model.optimisers import build_optimiser
-from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
+from dpscale.measure.model.recipe import batch_growth, build_optimiser, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather, gather_lists
 from dpscale.measure.watch.evidence import (
     Statistics,
@@ -35,7 +30,11 @@ from dpscale.measure.watch.sensors import sum_of_known, used_j
 from dpscale.measure.worker.checkpoint import Checkpoint, Trained, Update
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
+from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
 from dpscale.measure.workload.batches import Step
+from dpscale.measure.workload.dataset import checksum, split_images
+from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
+from dpscale.measure.workload.workload import order_of_epoch, samples_per_rank
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
 
@@ -217,7 +216,7 @@ class TrainingWorker(StepWorker):
         return self.batch * batch_growth(self.settings, epoch)
 
     def _steps_of(self, epoch: int) -> int:
-        return -(-images_per_rank(self.settings.training_images, self.workers) // self._batch_of(epoch))
+        return -(-samples_per_rank(self.settings.training_images, self.workers) // self._batch_of(epoch))
 
     def _train_epoch(self, timer: EpochTimer, trained: Trained, images: Mapping[str, DeviceImages], epoch: int) -> None:
         """Train one epoch, counted from 0, test after it, and store the results."""

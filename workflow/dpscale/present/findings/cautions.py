@@ -7,13 +7,14 @@ from dpscale.analyse.answer.claims import (
     DISTURBED,
     DRIFTED,
     FAILED,
+    INTERVALS_USED,
+    MISSED_OF_100,
     ON_ONE_SERVER,
     SINGLE_RUN,
     SLOW_DEVICE,
     SLOWED,
     Claim,
 )
-from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, capitalised, joined, largest, listed, out_of, plural, scope, span

@@ -49,7 +49,7 @@ from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.variants import VariantsRow
-from dpscale.vocabulary.public_best import public_best
+from dpscale.vocabulary.networks import public_best
 
 
 def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:

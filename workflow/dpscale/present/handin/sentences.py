@@ -1,11 +1,20 @@
 """What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, direction, of_configuration
+from dpscale.analyse.answer.claims import (
+    BANDWIDTH_TREND,
+    BELOW_THE_LINKS,
+    COMMUNICATION_TREND,
+    LONGER_THAN_MESSAGES,
+    MAY_BE_NO_LONGER,
+    MAY_BE_NOTHING,
+    SPEEDUP_TREND,
+    Trend,
+)
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.rows import AssignmentRows
@@ -17,6 +26,7 @@ from dpscale.tables.row import OfConfiguration
 from dpscale.tables.timing import SpeedupRow
 
 P = TypeVar("P", bound=OfConfiguration)
+T = TypeVar("T", SpeedupRow, CommunicationRow, BandwidthRow)
 
 Paragraphs = Mapping[str, Sequence[str]]
 """Sentences by what they are about: Formula, Trend, Cause, Note."""
@@ -38,7 +48,7 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
             f"{_value(row.epoch_s, SECONDS)} = {_value(row.speedup, MULTIPLES)}, an efficiency of "
             f"{measured(row.efficiency.value, PERCENT)}.",
         ],
-        "Trend": [*_trends("The speedup", speaking, lambda row: row.speedup, MULTIPLES, terms)],
+        "Trend": [*_trends("The speedup", speaking, SPEEDUP_TREND, MULTIPLES, terms)],
         "Cause": [*_paid_per_step(rows, _series(speaking, row), terms)] if scope == COMPUTE else [],
         "Note": [*_loading(weak, row, terms), *_few_steps(in_scope, row, terms)],
     }
@@ -61,7 +71,7 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
             f"{_value(timed.baseline_epoch_s, SECONDS)} / {row.gpus} = {_value(row.communication_s, SECONDS)}, "
             f"{measured(row.communication_share, PERCENT)} of the epoch.",
         ],
-        "Trend": [*_trends("The communication time", speaking, lambda row: row.communication_s, SECONDS, terms)],
+        "Trend": [*_trends("The communication time", speaking, COMMUNICATION_TREND, SECONDS, terms)],
         "Cause": [*_where_the_time_goes(_series(speaking, row)[0], rows.ladder, terms)],
         "Note": [
             "This is inferred by subtraction, so it holds every overhead of the host too.",
@@ -86,7 +96,7 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
             f"{whole(row.steps_per_epoch)} / {_value(row.communication_s, SECONDS)} = "
             f"{_value(row.bandwidth_gb_s, GB_PER_S)}.",
         ],
-        "Trend": [*_trends("The bandwidth", speaking, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
+        "Trend": [*_trends("The bandwidth", speaking, BANDWIDTH_TREND, GB_PER_S, terms)],
         "Cause": [*_below_the_links(row, terms)],
         **notes,
     }
@@ -113,40 +123,39 @@ def _in_which_runs(row: SpeedupRow) -> str:
     return ", in the runs that timed both," if row.other_runs else ""
 
 
-def _trends(subject: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
-    """Say for every strategy how a figure goes from the smallest to the largest batch on the most devices.
+def _trends(subject: str, rows: Sequence[T], trend: Trend[T], unit: Unit, terms: Terms) -> Iterator[str]:
+    """Say for every strategy how a figure goes from the smallest to the largest batch on the most devices, with the
+    batch between where it surely turns.
 
     `The speedup with ddp on 4 GPUs rises from 1.90 at batch 32 to 3.80 at batch 512.`
     """
+
+    def at(row: T) -> str:
+        return f"{_value(getattr(row, trend.figure), unit)} at batch {whole(row.batch_per_gpu)}"
+
     most = max(row.gpus for row in rows)
-    for row in {row.strategy: row for row in rows if row.gpus == most}.values():
-        series = _series(rows, row)
-        if len(series) > 1:
-            printed = [f"{_value(figure(end), unit)} at batch {whole(end.batch_per_gpu)}" for end in series]
-            yield f"{subject} with {terms.group(row)} {_trend([figure(end) for end in series], printed)}."
-
-
-def _trend(figures: Sequence[Figure], printed: Sequence[str]) -> str:
-    """Say how figures go from the first to the last, with the one between where they surely turn: it lies above both
-    ends, or below both."""
-    first, last = figures[0], figures[-1]
-    for turn, printed_turn in zip(figures[1:-1], printed[1:-1], strict=True):
-        is_peak = turn.exceeds(first) and turn.exceeds(last)
-        if is_peak or (first.exceeds(turn) and last.exceeds(turn)):
-            before, after = direction(first, turn), direction(turn, last)
-            return f"{before} from {printed[0]} to {printed_turn}, and {after} to {printed[-1]}"
-    way = direction(first, last)
-    if way == "level":
-        return f"is {printed[0]} and {printed[-1]}: the two intervals overlap, so no change is shown"
-    if way == "untold":
-        return f"is {printed[0]} and {printed[-1]}: too few runs to confirm a change"
-    return f"{way} from {printed[0]} to {printed[-1]}"
+    for last in {row.strategy: row for row in rows if row.gpus == most}.values():
+        series = _series(rows, last)
+        first, last = series[0], series[-1]
+        if first is last:
+            continue
+        way, turn = trend.way(first, last), trend.turn(series)
+        if turn:
+            before, after = trend.way(first, turn), trend.way(turn, last)
+            words = f"{before} from {at(first)} to {at(turn)}, and {after} to {at(last)}"
+        elif way == "level":
+            words = f"is {at(first)} and {at(last)}: the two intervals overlap, so no change is shown"
+        elif way == "untold":
+            words = f"is {at(first)} and {at(last)}: too few runs to confirm a change"
+        else:
+            words = f"{way} from {at(first)} to {at(last)}"
+        yield f"{subject} with {terms.group(last)} {words}."
 
 
 def _paid_per_step(rows: AssignmentRows, speedups: Sequence[SpeedupRow], terms: Terms) -> Iterator[str]:
     """Say why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
     shares = _series(headline(ok(rows.communication)), speedups[0])
-    if not shares or not speedups[-1].speedup.exceeds(speedups[0].speedup):
+    if not shares or SPEEDUP_TREND.way(speedups[0], speedups[-1]) != "rises":
         return
     first, last = shares[0], shares[-1]
     if 0 < last.communication_share < first.communication_share:
@@ -187,23 +196,22 @@ def _where_the_time_goes(row: CommunicationRow, ladder: Iterable[LadderRow], ter
     """Say where the communication time goes: by intervention where that was measured, otherwise against messages."""
     point, than_one = f"With {terms.point(row)}", f"longer than on 1 {terms.device}"
     rungs = [rung for rung in of_configuration(ladder, row) if rung.order > 0 and rung.difference_s.is_known]
-    longer_s = row.communication_step_s
-    longer, messages = (
-        estimate(longer_s, MILLISECONDS, with_unit=True),
-        measured(row.isolated_step_s.value, MILLISECONDS),
-    )
     if rungs:
         most = largest(rungs, lambda rung: rung.difference_s.value)
         per_step = f"{_value(most.difference_s, MILLISECONDS)} per step"
         yield f"{point}, the largest part of what makes a step {than_one} is {most.adds}, {per_step}."
-    elif row.isolated_step_s.is_known and longer_s.is_known and longer_s.holds(0):
+    if rungs or not (row.isolated_step_s.is_known and row.communication_step_s.is_known):
+        return
+    longer = estimate(row.communication_step_s, MILLISECONDS, with_unit=True)
+    messages = measured(row.isolated_step_s.value, MILLISECONDS)
+    if MAY_BE_NO_LONGER.surely(row):
         difference = f"the difference is {longer}. Its messages alone take {messages}"
         yield f"{point}, it is not sure that a step takes {than_one}: {difference}."
-    elif row.isolated_step_s.is_known and longer_s.is_known:
-        yield f"{point}, a step takes {longer} {than_one}, and its messages alone take {messages}."
-        if LONGER_THAN_MESSAGES.surely(row):
-            waiting = f"{terms.devices} that wait, or transfers that take longer beside compute"
-            yield f"The rest is overhead of the host, {waiting}."
+        return
+    yield f"{point}, a step takes {longer} {than_one}, and its messages alone take {messages}."
+    if LONGER_THAN_MESSAGES.surely(row):
+        waiting = f"{terms.devices} that wait, or transfers that take longer beside compute"
+        yield f"The rest is overhead of the host, {waiting}."
 
 
 def _without_bandwidth(rows: Sequence[BandwidthRow]) -> Iterator[str]:

@@ -70,12 +70,9 @@ def _job(row: MissingRow, terms: Terms) -> str:
     """Return the name of a job. Timing needs no name: it is what a study is about."""
     if row.kind == "training":
         return f"training of arm {row.arm}, seed {row.seed}"
-    if row.kind == "fit":
-        return f"largest batch of {terms.group(row)}"
     run = f"run {row.run}"
     if row.kind == "collectives":
         return f"collectives on {terms.count(row.gpus)}, {run}"
     kind = "communication of " if row.kind == "communication" else ""
     variant = f"variant {row.variant} of " if row.variant else ""
-    place = terms.point(row) if row.batch_per_gpu else f"{terms.group(row)} at the largest batch"
-    return f"{kind}{variant}{place}, {run}"
+    return f"{kind}{variant}{terms.point(row)}, {run}"

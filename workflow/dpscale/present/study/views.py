@@ -17,10 +17,7 @@ from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
-from dpscale.tables.training import (
-    TrainingCurvesRow,
-    TrainingSummaryRow,
-)
+from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, UNDECIDED

@@ -8,6 +8,9 @@ from typing import Any
 from dpscale.errors import DatasetError, RecordError
 from dpscale.records.files import read_json
 
+# Images of IMAGE_SIZE x IMAGE_SIZE pixels, each in one of CLASSES classes.
+IMAGE_SIZE, CLASSES = 32, 10
+
 MANIFEST = "manifest.json"
 EPOCH_ARRAYS = ("epoch_images.npy", "epoch_labels.npy")
 TRAIN_ARRAYS = ("train_images.npy", "train_labels.npy")
@@ -16,7 +19,7 @@ ARRAYS = (*TRAIN_ARRAYS, *TEST_ARRAYS, *EPOCH_ARRAYS)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of the dataset in `folder`. Raises DatasetError where there is none."""
+    """Return the manifest of the dataset in `folder`. Raises DatasetError where there is none."""
     try:
         return read_json("dataset", folder / MANIFEST)
     except RecordError as error:
@@ -37,5 +40,6 @@ def verify_dataset(folder: Path, manifest: dict[str, Any], arrays: Iterable[str]
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
+    """Return the size and the checksum of a file, as the manifest has them."""
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
