@@ -22,12 +22,7 @@ from dpscale.records.kinds import Record
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import grouped
 from dpscale.vocabulary import states
-from dpscale.vocabulary.states import (
-    MACHINE,
-    NOT_WORTH_IT,
-    RUN,
-    WORTH_IT,
-)
+from dpscale.vocabulary.states import MACHINE, NOT_WORTH_IT, RUN, WORTH_IT
 
 DECIDED = (WORTH_IT, NOT_WORTH_IT)
 
