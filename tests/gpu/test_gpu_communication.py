@@ -13,8 +13,8 @@ from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.communication.isolated import isolated_step_s
 from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import Configuration
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
+from json_records import read_json
 from record_factory import typed
 
 pytestmark = pytest.mark.gpu(2)

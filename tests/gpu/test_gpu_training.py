@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from command_line import run_apart
-from dpscale.records.files import read_json
+from json_records import read_json
 
 pytestmark = pytest.mark.gpu
 

@@ -13,7 +13,7 @@ from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Conf
 from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s, written
-from record_factory import collected_of, network_facts
+from record_factory import collected_of, network_facts, typed_facts
 from rows import one
 
 STUDY = h200_study.study()
@@ -30,7 +30,7 @@ def tables() -> Tables:
 
 
 def without_facts(**changes: Any) -> Collected:
-    return replace(collected(STUDY), network={**network_facts(STUDY.settings), **changes})
+    return replace(collected(STUDY), network=typed_facts(STUDY.settings, **changes))
 
 
 @pytest.mark.parametrize(("strategy", "gpus", "batch"), [("ddp", 4, 512), ("dp", 2, 32)])

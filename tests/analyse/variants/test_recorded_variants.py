@@ -7,8 +7,8 @@ from statistics import median
 
 import pytest
 
-from dpscale.records.files import read_json
 from dpscale.tables.variants import VariantsRow
+from json_records import read_json
 from recorded import in_documents, recorded_tables
 
 BATCHES = (32, 128, 512, 2048)

@@ -10,7 +10,9 @@ from command_line import dpscale, must
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
 from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, TimedCall
-from dpscale.records.files import read_json
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import read_record
+from json_records import read_json
 from warm_workers import outcome_of_two, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
@@ -26,8 +28,8 @@ def network_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def facts(network_facts: Path) -> dict[str, Any]:
-    return read_json("network", network_facts)
+def facts(network_facts: Path) -> NetworkRecord:
+    return read_record(NetworkRecord, network_facts)
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +46,12 @@ def cell(network_facts: Path) -> list[object]:
 
 
 @pytest.mark.processes
-def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: dict[str, Any]) -> None:
+def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: NetworkRecord) -> None:
     found = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
     for operation in OPERATIONS:
         assert set(SIZES) <= {size for name, size in found if name == operation}
-    assert ("allreduce", facts["gradient_bytes"]) in found
-    assert {("broadcast", size) for size in facts["dp_broadcast_bytes"]} <= found
+    assert ("allreduce", facts.gradient_bytes) in found
+    assert {("broadcast", size) for size in facts.dp_broadcast_bytes} <= found
     assert all(3 <= len(result["seconds"]) <= 10 for result in collectives["collectives"])
     assert collectives["peer_copies"] == []
 
@@ -57,18 +59,18 @@ def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any]
 @pytest.mark.parametrize(("device", "largest"), [("cpu", 4 * 2**20), ("cuda", 2**30)])
 @pytest.mark.parametrize("strategies", [["single", "ddp"], ["dp", "fsdp"]])
 def test_a_study_times_every_collective_from_4_kib_on_in_steps_of_four(
-    facts: dict[str, Any], device: str, largest: int, strategies: list[str]
+    facts: NetworkRecord, device: str, largest: int, strategies: list[str]
 ) -> None:
     """And at no size more than its own strategies send."""
     series = {4 * 2**10 * 4**power for power in range(10)}
     series = {size for size in series if size <= largest}
     assert max(series) * 4 > largest
     found = cells.messages(facts, device, strategies)
-    own = {facts["gradient_bytes"]}
+    own = {facts.gradient_bytes}
     if "ddp" in strategies:
-        own |= {bucket["bytes"] for bucket in facts["ddp_buckets"]} | {*facts["ddp_broadcast_bytes"]}
+        own |= {bucket.bytes for bucket in facts.ddp_buckets} | {*(facts.ddp_broadcast_bytes or ())}
     else:
-        own |= {*facts["dp_broadcast_bytes"], *facts["fsdp_unit_bytes"]}
+        own |= {*facts.dp_broadcast_bytes, *facts.fsdp_unit_bytes}
     for operation in OPERATIONS:
         sizes = {size for name, size in found if name == operation}
         assert series <= sizes <= series | own

@@ -25,7 +25,7 @@ from dpscale.measure.launch import cells
 from dpscale.measure.worker import timing
 from dpscale.measure.worker.timing import TimingWorker
 from dpscale.plan.study import Study
-from dpscale.records.files import read_json
+from json_records import read_json
 from processes import alive, started_by
 from project import wait_for
 

@@ -19,7 +19,7 @@ from dpscale.measure.launch.workers import Workers
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.training import LOSS_DIGITS, Trained, TrainingWorker
 from dpscale.plan.study import Study
-from dpscale.records.files import read_json
+from json_records import read_json
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 from warm_workers import warm_workers

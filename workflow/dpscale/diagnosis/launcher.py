@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import dpscale
-from dpscale.errors import MeasurementError
-from dpscale.records.files import JsonRecord
+from dpscale.errors import MeasurementError, RecordError
+from dpscale.records.files import JsonRecord, decoded
+from dpscale.records.script import ScriptRecord
 from dpscale.records.versions import VERSIONS
-from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import PROBES
 
 HOOKS = Path(dpscale.__file__).parent / "measure/attach/site"
@@ -86,8 +86,10 @@ def diagnose_script(
         "one_unknown": unknown,
         "runs": runs.done,
     }
-    if problems := violations("script", record):
-        raise MeasurementError(f"the hooks wrote what is no record: {problems[0]}")
+    try:
+        decoded(ScriptRecord, json.dumps(record).encode())
+    except RecordError as error:
+        raise MeasurementError(f"the hooks wrote no record: it {error}") from error
     return record
 
 

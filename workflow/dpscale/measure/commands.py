@@ -66,7 +66,7 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
     from dpscale.measure.data.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
-    counted = f"{manifest['images']} training and {manifest['test_images']} test images"
+    counted = f"{manifest.images} training and {manifest.test_images} test images"
     click.echo(f"{DATASET_MADE}{out}, {counted} from {source}")
 
 
@@ -122,9 +122,9 @@ def network(out: Path, **settings: Any) -> None:
     from dpscale.measure.model.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
-    flop, unit = facts["flop_per_image"], f"FLOP per {sample_of(settings['workload'])}"
-    work = f"{flop['forward_backward']:,} {unit}, forward and backward" if flop else f"unknown {unit}"
-    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {work}")
+    flop, unit = facts.flop_per_image, f"FLOP per {sample_of(settings['workload'])}"
+    work = f"{flop.forward_backward:,} {unit}, forward and backward" if flop else f"unknown {unit}"
+    click.echo(f"network: {out}, {facts.parameters:,} parameters, {work}")
 
 
 @click.command()

@@ -10,12 +10,12 @@ from msgspec.structs import asdict
 from dpscale.errors import RecordError
 from dpscale.plan.cells import AnyCell, FitCell, Found
 from dpscale.plan.study import NETWORK_FACTS
+from dpscale.records.facts import NetworkRecord
 from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
-from dpscale.records.files import read_json, read_record
+from dpscale.records.files import read_record
 from dpscale.records.kinds import RECORDS, FitRecord, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import SETTINGS, NetworkSettings, TimingSettings
-from dpscale.strategies.strategy import Facts
 
 # States of a cell. All but the first are measured by the next run.
 DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
@@ -116,7 +116,7 @@ class Collected:
     records: dict[AnyCell, Record]
     rejected: dict[AnyCell, str]
     failures: dict[AnyCell, Failure]
-    network: Facts | None = None
+    network: NetworkRecord | None = None
 
     @property
     def largest(self) -> Found:
@@ -145,10 +145,10 @@ def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> C
     )
 
 
-def read_network_facts(results: Path, settings: NetworkSettings) -> Facts | None:
+def read_network_facts(results: Path, settings: NetworkSettings) -> NetworkRecord | None:
     """The facts of the study's network; None where they are not there yet, or are those of another network."""
     try:
-        facts = read_json("network", results / NETWORK_FACTS)
+        facts = read_record(NetworkRecord, results / NETWORK_FACTS)
     except RecordError:
         return None
-    return facts if settings.same_network(facts["settings"]) else None
+    return facts if settings.same_network(facts.settings) else None

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from msgspec import Meta, Struct
 
 from dpscale.formulas.on_server import NO_BLOCK, OnServer
+from dpscale.strategies.facts import NetworkSize
 from dpscale.strategies.known import STRATEGIES
 
 T = TypeVar("T")
@@ -128,13 +129,6 @@ class SensorReadings(_Closed, frozen=True):
 
     before: list[Sensor]
     after: list[Sensor] | None
-
-
-class NetworkSize(_Closed, frozen=True):
-    """How large the network is."""
-
-    parameters: int  # Trainable parameters, K.
-    gradient_bytes: int  # Bytes of all their gradients, K*s.
 
 
 class OutOfMemory(_Closed, frozen=True):

@@ -13,7 +13,8 @@ from dpscale.errors import RecordError, StudyError
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.records.collect import examine, read_network_facts
-from dpscale.records.files import read_json, set_aside
+from dpscale.records.facts import DatasetManifest
+from dpscale.records.files import read_record, set_aside
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,11 @@ def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
     if not path.exists():
         return
     try:
-        manifest = read_json("dataset", path)
+        manifest = read_record(DatasetManifest, path)
     except RecordError:
         yield path
         return
     wanted = study["dataset"]
-    elsewhere = not manifest["synthetic"] and Path(manifest["root"]) != Path(wanted["root"])
-    if elsewhere or any(manifest[key] != wanted[key] for key in ("source", "images")):
+    is_elsewhere = not manifest.synthetic and Path(manifest.root) != Path(wanted["root"])
+    if is_elsewhere or (manifest.source, manifest.images) != (wanted["source"], wanted["images"]):
         yield path

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dpscale.errors import StrategyError
+from dpscale.strategies.facts import NetworkFacts, NetworkSize
 
-# Facts of a network, as `dpscale network` wrote them.
-Facts = Mapping[str, Any]
 # A collective of a step: its operation, and its size in bytes.
 Message = tuple[str, int]
 
@@ -34,11 +32,11 @@ class Strategy:
     """Whether every GPU sends as much: one that communicates longer than another then waits for it."""
     is_sharded: bool = False
     """Whether every GPU keeps but its share of the weights: memory is then what it is for."""
-    messages_of_step: Callable[[Facts], list[Message]]
+    messages_of_step: Callable[[NetworkFacts], list[Message]]
     """The collectives of one step, by the network's facts."""
     message_names: Mapping[str, str] = field(default_factory=dict)
     """By operation: what one of its messages is called, with whose it is."""
-    bytes_sent: Callable[[int, Facts], float] | None = None
+    bytes_sent: Callable[[int, NetworkSize], float] | None = None
     """What a GPU sends per step, of the number of GPUs and the network's facts; None where that is not known."""
     adds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """What a rung adds to the one before it. A rung is a variant of the step, by its name in records."""
@@ -60,7 +58,7 @@ class Strategy:
         """For error messages: `1`, or `more than 1`."""
         return "more than 1" if self.is_parallel else "1"
 
-    def sent_bytes(self, gpus: int, network: Facts) -> float:
+    def sent_bytes(self, gpus: int, network: NetworkSize) -> float:
         """Bytes that each of the GPUs sends per step: what its bandwidth is of. Raises StrategyError where it is not
         known what it sends."""
         if self.bytes_sent is None:

@@ -10,8 +10,9 @@ from dpscale.formulas.figure import estimate_of_runs
 from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import repeatability
 from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import STRATEGIES
-from dpscale.strategies.strategy import Facts, Message
+from dpscale.strategies.strategy import Message
 from dpscale.tables.communication import CollectivesRow
 
 # What the allreduce of all gradients at once is for: it is timed, and utilisation is over it.
@@ -22,7 +23,7 @@ Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and o
 
 
 def collectives_rows(
-    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]], network: Facts | None
+    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]], network: NetworkFacts | None
 ) -> Iterator[CollectivesRow]:
     """A row for every collective and size, and for every pair of GPUs: medians over repeats. Records were `swept` by
     their number of GPUs and environment."""
@@ -70,12 +71,12 @@ def _counted_s(result: Timings) -> list[float]:
     return list(compress(result.seconds, held)) or result.seconds
 
 
-def _uses(network: Facts | None) -> dict[Message, str]:
+def _uses(network: NetworkFacts | None) -> dict[Message, str]:
     """Return the uses that the network has for messages, by operation and size."""
     if network is None:
         return {}
     uses: dict[Message, list[str]] = defaultdict(list)
-    uses["allreduce", network["gradient_bytes"]].append(WHOLE_GRADIENT)
+    uses["allreduce", network.gradient_bytes].append(WHOLE_GRADIENT)
     for row in STRATEGIES.values():
         numbers: dict[str, int] = defaultdict(int)
         for operation, size in row.messages_of_step(network):

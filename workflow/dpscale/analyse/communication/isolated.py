@@ -4,14 +4,14 @@ from bisect import bisect
 from collections.abc import Sequence
 
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, multiplied
-from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
 from dpscale.plan.cells import Configuration
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import strategy
-from dpscale.strategies.strategy import Facts, Message
+from dpscale.strategies.strategy import Message
 from dpscale.tables.communication import CollectivesRow
 
 
-def isolated_step_s(configuration: Configuration, network: Facts, timed: Sequence[CollectivesRow]) -> Figure:
+def isolated_step_s(configuration: Configuration, network: NetworkFacts, timed: Sequence[CollectivesRow]) -> Figure:
     """In s, from the rows that were `timed` between as many GPUs.
 
     Not known where a message was not timed, nor a smaller and a larger one of its operation, between which it is
@@ -23,7 +23,7 @@ def isolated_step_s(configuration: Configuration, network: Facts, timed: Sequenc
     row = strategy(configuration.strategy)
     parts = [message_s(message, timed) for message in row.messages_of_step(network)]
     if row.sends_inputs:
-        sent, returned = (configuration.batch_per_gpu * size for size in bytes_per_image(network))
+        sent, returned = (configuration.batch_per_gpu * size for size in network.bytes_per_image)
         for gpu in range(1, configuration.gpus):
             parts += [_copy_s(0, gpu, sent, timed), _copy_s(gpu, 0, returned, timed)]
     if not parts or not all(seconds.is_known for seconds in parts):
@@ -53,8 +53,3 @@ def _copy_s(source: int, target: int, size: int, timed: Sequence[CollectivesRow]
     """A copy at the bandwidth that was measured with a large one."""
     copies = (row for row in timed if (row.source, row.target) == (source, target))
     return next((multiplied(row.time_s, size / row.message_bytes) for row in copies), UNKNOWN)
-
-
-def bytes_per_image(network: Facts) -> tuple[int, int]:
-    """Return the bytes of a network's input and output per image; older facts are of the built-in one."""
-    return network.get("input_bytes_per_image", IMAGE_BYTES), network.get("output_bytes_per_image", LOGITS_BYTES)

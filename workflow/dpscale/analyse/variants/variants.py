@@ -13,13 +13,13 @@ from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, ratio
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import BASELINE
-from dpscale.strategies.strategy import Facts
 from dpscale.tables.variants import VariantsRow
 from dpscale.vocabulary.states import NEVER, PAYS, UNDECIDED
 
 
-def variant_rows(variants: Sequence[Variant], network: Facts | None) -> Iterator[VariantsRow]:
+def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> Iterator[VariantsRow]:
     """A row per point of every variant."""
     fastest = fastest_of(variants)
     for variant in variants:
@@ -45,7 +45,7 @@ def _changes(variant: Variant, base: Variant) -> str:
     return "; ".join(f"{name}={getattr(variant.study.settings, name)}" for name in changed)
 
 
-def _measured(row: VariantsRow, variant: Variant, point: Point, network: Facts | None) -> VariantsRow:
+def _measured(row: VariantsRow, variant: Variant, point: Point, network: NetworkFacts | None) -> VariantsRow:
     """With what a point's own records say, and its speedup over one GPU of the same variant."""
     own_runs = point.epoch.blocks
     row = replace(
@@ -58,16 +58,16 @@ def _measured(row: VariantsRow, variant: Variant, point: Point, network: Facts |
     return _beside_the_chip(row, variant.study, point, network)
 
 
-def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Facts | None) -> VariantsRow:
+def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: NetworkFacts | None) -> VariantsRow:
     """With rates of the GPU, MFU against its matrix product, and the limits in images/s of all the point's GPUs with
     the share of each that is reached. Only what the records hold; no limit knows of communication."""
     product, copy = _rate(point, "matrix_flop_per_s"), _rate(point, "copy_bytes_per_s")
     if network is None or not (product.is_known and copy.is_known):
         return row
     row = replace(row, matrix_flop_per_s=product, copy_bytes_per_s=copy)
-    if network["flop_per_image"] is None:
+    if network.flop_per_image is None:
         return row
-    gpus, flop = row.gpus, network["flop_per_image"]["forward_backward"]
+    gpus, flop = row.gpus, network.flop_per_image.forward_backward
     images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
 
     def limit(of_one_gpu: Callable[..., float], *rates: Figure) -> Figure:
@@ -76,11 +76,11 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Fact
 
     by_product = limit(lambda flop_per_s: flop_per_s / flop, product)
     row = replace(row, mfu_measured=_reached(images_per_s, by_product))
-    elements = network.get("traffic_elements_per_image")
+    elements = network.traffic_elements_per_image
     if elements is None:
         return row
     batch = row.batch_per_gpu
-    step_bytes = scaling.traffic_bytes_per_step(elements, batch, study["precision"], network["parameters"])
+    step_bytes = scaling.traffic_bytes_per_step(elements, batch, study["precision"], network.parameters)
 
     def together(flop_per_s: float, bytes_per_s: float) -> float:
         return scaling.limit_images_per_s(

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from dpscale.errors import DatasetError
 from dpscale.measure.data.arrays import ARRAYS, MANIFEST, fingerprint
+from dpscale.records.facts import DatasetManifest
 from dpscale.records.files import write_bytes, write_record
 
 IMAGE_SIZE = 32
@@ -25,7 +27,7 @@ Images = NDArray[np.uint8]  # (images, 32, 32, 3), as torchvision's CIFAR10 hold
 Labels = NDArray[np.int64]  # (images,)
 
 
-def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> dict[str, Any]:
+def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> DatasetManifest:
     """Decode `images` training images and all test images of a source into `folder`; return the manifest.
 
     Raises DatasetError where the source is missing, damaged, too small, or not 10 classes of 32x32 images, and
@@ -39,18 +41,18 @@ def make_dataset(source: str, root: Path, download: bool, images: int, folder: P
         np.save(buffer, array)
         write_bytes(folder / name, buffer.getvalue())
     files = {name: fingerprint(folder / name) for name in ARRAYS}
-    manifest = {
-        "kind": "dataset",
-        "source": source,
-        "root": str(root),
-        "synthetic": source == "synthetic",
-        "images": len(train),
-        "test_images": len(test),
-        "classes": classes,
-        "sha256": hashlib.sha256("".join(files[name]["sha256"] for name in ARRAYS).encode()).hexdigest(),
-        "files": files,
-    }
-    write_record("dataset", folder / MANIFEST, manifest)
+    manifest = DatasetManifest(
+        kind="dataset",
+        source=source,
+        root=str(root),
+        synthetic=source == "synthetic",
+        images=len(train),
+        test_images=len(test),
+        classes=classes,
+        sha256=hashlib.sha256("".join(files[name].sha256 for name in ARRAYS).encode()).hexdigest(),
+        files=files,
+    )
+    write_record("dataset", folder / MANIFEST, to_builtins(manifest))
     return manifest
 
 

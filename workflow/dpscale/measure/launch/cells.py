@@ -3,17 +3,18 @@
 Each returns the cell's record; an empty one on all nodes but node 0, which writes it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.launch.job import Run, measure, measure_steps
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import JsonRecord, read_json
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import JsonRecord, read_record
 from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import strategy
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
@@ -65,14 +66,14 @@ def measure_collectives(
     if cell.gpus < 2:
         raise MeasurementError("a collective needs at least 2 GPUs (workers)")
     settings = of_its_file(settings)
-    facts = read_json("network", network_facts)
-    if not settings.same_network(facts["settings"]):
+    facts = read_record(NetworkRecord, network_facts)
+    if not settings.same_network(facts.settings):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
     job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device, strategies)}
     return measure("dpscale.measure.worker.collectives", cell, settings, job, cell.gpus, cell.gpus, run)
 
 
-def messages(network: Mapping[str, Any], device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
+def messages(network: NetworkFacts, device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
     """Which collectives to time, at how many bytes: a series of sizes for all of them, and the network's own.
 
     The network's are those of `strategies`, and its whole gradient as one message.
@@ -81,7 +82,7 @@ def messages(network: Mapping[str, Any], device: str, strategies: Iterable[str])
     while sizes[-1] * FACTOR <= LARGEST_BYTES[device]:
         sizes.append(sizes[-1] * FACTOR)
     wanted = {(operation, size) for operation in OPERATIONS for size in sizes}
-    wanted.add(("allreduce", network["gradient_bytes"]))
+    wanted.add(("allreduce", network.gradient_bytes))
     for name in strategies:
         wanted |= set(strategy(name).messages_of_step(network))
     return sorted(wanted)

@@ -65,9 +65,9 @@ class Samples:
             raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
         manifest = read_manifest(folder)
         for key, value in {"source": settings.dataset_source, "images": settings.epoch_images}.items():
-            if manifest[key] != value:
-                raise MeasurementError(f"{folder}: its {key} is {manifest[key]}, the cell asks for {value}")
-        return cls({key: manifest[key] for key in NAMED}, partial(verify_dataset, folder, manifest, arrays))
+            if getattr(manifest, key) != value:
+                raise MeasurementError(f"{folder}: its {key} is {getattr(manifest, key)}, the cell asks for {value}")
+        return cls({key: getattr(manifest, key) for key in NAMED}, partial(verify_dataset, folder, manifest, arrays))
 
 
 def measure_steps(

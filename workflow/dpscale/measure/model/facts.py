@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from msgspec import to_builtins
 from torch import nn
 from torch._utils import _take_tensors
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -24,8 +25,9 @@ from dpscale.measure.workload.faults import fault_of
 from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import JsonRecord, write_record
+from dpscale.records.files import write_record
 from dpscale.schemas.settings import NetworkSettings
+from dpscale.strategies.facts import Bucket, FlopPerImage, NetworkFacts
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 
 # DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
@@ -35,7 +37,7 @@ COUNTED_LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
 UNCOUNTED = (nn.RNNBase,)
 
 
-def describe_network(settings: NetworkSettings, out: Path) -> JsonRecord:
+def describe_network(settings: NetworkSettings, out: Path) -> NetworkFacts:
     """Write the facts of the network that need no measurement: parameters, FLOPs per image, and the bytes of every
     message of DataParallel, DDP and FSDP. Raises WorkloadError where the workload's file cannot be used as it is, and
     RecordError where the facts cannot be written."""
@@ -49,13 +51,15 @@ def describe_network(settings: NetworkSettings, out: Path) -> JsonRecord:
             raise
         traceback.print_exc()
         raise fault from error
-    facts = {"kind": "network", "settings": settings.to_json(), **facts}
-    write_record("network", out, facts)
+    record = {"kind": "network", "settings": settings.to_json(), **to_builtins(facts)}
+    if facts.traffic_elements_per_image is None:
+        del record["traffic_elements_per_image"]
+    write_record("network", out, record)
     return facts
 
 
-def facts_of(workload: Workload) -> dict[str, Any]:
-    """What is known of a workload's network without a clock."""
+def facts_of(workload: Workload) -> NetworkFacts:
+    """Return the facts of a workload's network."""
     torch.manual_seed(0)
     network = workload.network()
     # Made up, or the first samples of the workload's dataset.
@@ -67,19 +71,23 @@ def facts_of(workload: Workload) -> dict[str, Any]:
     step = ExampleStep(network, workload.loss, batch)
     # What an optimiser of the workload's own moves is not known.
     traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
-    return {
-        **network_size(network),
-        "tensors": sum(1 for _ in network.parameters()),
-        "buffer_bytes": sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
-        "flop_per_image": flop_per_image(step),
-        **bytes_per_image(step),
-        **({} if traffic is None else {"traffic_elements_per_image": traffic}),
-        "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
-        "dp_reduce_bytes": _chunks(list(network.parameters())),
-        "ddp_broadcast_bytes": _of_types(list(network.buffers())),
-        "ddp_buckets": ddp_buckets(step),
-        "fsdp_unit_bytes": unit_bytes(network),
-    }
+    size = network_size(network)
+    input_bytes, output_bytes = bytes_per_image(step)
+    return NetworkFacts(
+        parameters=size["parameters"],
+        gradient_bytes=size["gradient_bytes"],
+        tensors=sum(1 for _ in network.parameters()),
+        buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
+        flop_per_image=flop_per_image(step),
+        input_bytes_per_image=input_bytes,
+        output_bytes_per_image=output_bytes,
+        traffic_elements_per_image=traffic,
+        dp_broadcast_bytes=[*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
+        dp_reduce_bytes=_chunks(list(network.parameters())),
+        ddp_broadcast_bytes=_of_types(list(network.buffers())),
+        ddp_buckets=ddp_buckets(step),
+        fsdp_unit_bytes=unit_bytes(network),
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ class ExampleStep:
         return self.loss(self.network if network is None else network, self.batch)
 
 
-def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
+def flop_per_image(step: ExampleStep) -> FlopPerImage | None:
     """Floating point operations of one sample, forward, and forward and backward, by torch's counter. None where it
     cannot count them.
 
@@ -113,10 +121,10 @@ def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
                 loss.backward()
         counts.append(counter.get_total_flops() // step.samples)
     step.network.zero_grad()
-    return {"forward": counts[0], "forward_backward": counts[1]} if counts[0] else None
+    return FlopPerImage(*counts) if counts[0] else None
 
 
-def bytes_per_image(step: ExampleStep) -> dict[str, int]:
+def bytes_per_image(step: ExampleStep) -> tuple[int, int]:
     """Bytes of what the network is called with and of what it returns, per sample: what DataParallel moves."""
     moved = {"input": 0, "output": 0}
 
@@ -127,7 +135,7 @@ def bytes_per_image(step: ExampleStep) -> dict[str, int]:
     hook = step.network.register_forward_hook(count, with_kwargs=True)
     step.forward()
     hook.remove()
-    return {f"{what}_bytes_per_image": moved_bytes // step.samples for what, moved_bytes in moved.items()}
+    return moved["input"] // step.samples, moved["output"] // step.samples
 
 
 def traffic_elements_per_image(step: ExampleStep) -> int | None:
@@ -162,7 +170,7 @@ def traffic_elements_per_image(step: ExampleStep) -> int | None:
     return elements // step.samples
 
 
-def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
+def ddp_buckets(step: ExampleStep) -> list[Bucket]:
     """DDP's buckets in the order in which they are reduced: bytes, and the share of the backward pass's work that is
     done when the last gradient of each is there.
 
@@ -187,7 +195,7 @@ def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
     buckets = []
     for size, indices in zip(sizes, members, strict=True):
         done += sum(work[index] for index in indices)
-        buckets.append({"bytes": size, "ready_share": done / total})
+        buckets.append(Bucket(size, done / total))
     return buckets
 
 
