@@ -16,7 +16,6 @@ from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.kinds import Record, TimingRecord, TrainingRecord
-from dpscale.schemas.settings import SETTINGS
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import RecordsRow
@@ -138,9 +137,8 @@ def _of_study(
 
 def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[str, Scalar]:
     """What the cell is, its settings, hardware and software. No host, no user, no path of this machine."""
-    settings = SETTINGS[cell.kind].from_json(record.settings).to_json()
     return {
-        **_flat(settings),
+        **_flat(record.settings.to_json()),
         **{name: value for name, value in labels.items() if name != "path"},
         "kind": record.kind,
         "status": record.status,

@@ -15,7 +15,7 @@ from dpscale.records.failures import Failure, find_dataset_failure, find_failure
 from dpscale.records.files import read_record
 from dpscale.records.kinds import RECORDS, FitRecord, Record
 from dpscale.records.versions import VERSIONS
-from dpscale.schemas.settings import SETTINGS, NetworkSettings, TimingSettings
+from dpscale.schemas.settings import NetworkSettings, TimingSettings
 
 # States of a cell. All but the first are measured by the next run.
 DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
@@ -26,20 +26,16 @@ DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
 def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_too: bool = False) -> list[str]:
     """What keeps a valid record from being the result of `cell` in a study with these settings; empty when it is.
 
-    A setting that the record does not name has its default. With `older_too`, records of older versions of the
-    measurement pass where tables can still read them. Such records may name settings that no longer exist.
+    With `older_too`, records of older versions of the measurement pass where tables can still read them.
     """
     version, measured = VERSIONS[cell.kind], record.measurement_version
     is_older = older_too and measured != version.current and version.reads(measured)
     problems = _unequal(asdict(record.cell), cell.coordinates)
-    settings, wanted = SETTINGS[cell.kind].from_json(record.settings), cell.settings_under(study)
-    if settings != wanted:
-        problems += _unequal(settings.to_json(), wanted.to_json())
+    wanted = cell.settings_under(study)
+    if record.settings != wanted:
+        problems += _unequal(record.settings.to_json(), wanted.to_json())
     if measured != version.current and not is_older:
         problems.insert(0, f"measurement_version is {measured}, this dpscale measures {version.current}")
-    if not is_older:
-        unknown = sorted(record.settings.keys() - SETTINGS[cell.kind].names())
-        problems += [f"{key} is a setting that this dpscale does not know" for key in unknown]
     return problems
 
 

@@ -160,11 +160,11 @@ def _jobs(records: Iterable[Record]) -> dict[Job, Took]:
     for record in records:
         if record.status == "oom" or record.measurement_version != VERSIONS[record.kind].current:
             continue
-        labels = {**record.settings, **asdict(record.cell)}
-        job = Job.of(record.kind, labels, record.settings)
+        settings = record.settings.to_json()
+        job = Job.of(record.kind, {**settings, **asdict(record.cell)}, settings)
         whole_s = seconds_of(record)
         inside_s = _inside_epochs_s(record)
-        jobs[job].append((whole_s - inside_s, inside_s / _epochs(record.settings, job.strategy, job.gpus)))
+        jobs[job].append((whole_s - inside_s, inside_s / _epochs(settings, job.strategy, job.gpus)))
     return jobs
 
 

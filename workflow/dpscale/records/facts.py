@@ -1,9 +1,10 @@
 """Records that no clock made: the facts of a study's network, and the manifest of its dataset."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from dpscale.schemas.settings import NetworkSettings
 from dpscale.strategies.facts import NetworkFacts
 
 
@@ -11,7 +12,7 @@ class NetworkRecord(NetworkFacts, frozen=True, kw_only=True):
     """The facts of a network, and the settings that they depend on."""
 
     kind: Literal["network"]
-    settings: dict[str, Any]
+    settings: NetworkSettings
 
 
 class ArrayFile(Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,6 +14,7 @@ from dpscale.records.audit import AuditRecord
 from dpscale.records.facts import DatasetManifest, NetworkRecord
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.script import ScriptRecord
+from dpscale.records.versions import VERSIONS
 from dpscale.schemas.validation import settings_violations
 
 JsonRecord = dict[str, Any]
@@ -89,8 +90,18 @@ def decoded(kind: type[R], content: bytes) -> R:
         raise RecordError(f"is not a {name} record: environment and block are not measured")
     if isinstance(record, Record | NetworkRecord) and (problems := settings_violations(name, record.settings)):
         more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
-        raise RecordError(f"is not a {name} record: {problems[0]}{more}")
+        raise RecordError(f"is not a {name} record: settings.{problems[0]}{more}")
+    if isinstance(record, Record) and record.measurement_version == VERSIONS[name].current:
+        named = msgspec.json.decode(content, type=_Named).settings
+        if unknown := sorted(named.keys() - record.settings.names()):
+            raise RecordError(f"names settings that this dpscale does not know: {', '.join(unknown)}")
     return record
+
+
+class _Named(msgspec.Struct):
+    """Settings as a record names them. One of another version may name others than this dpscale has."""
+
+    settings: dict[str, Any]
 
 
 def set_aside(path: Path) -> Path:

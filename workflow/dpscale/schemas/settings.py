@@ -146,10 +146,9 @@ class NetworkSettings:
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
-    def same_network(self, record_settings: Mapping[str, Any]) -> bool:
-        """Whether the settings of a record are of the same network."""
-        of_record = NetworkSettings.from_json(record_settings)
-        return all(getattr(self, name) == getattr(of_record, name) for name in NetworkSettings.names())
+    def same_network(self, network: "NetworkSettings") -> bool:
+        """Whether these settings, which may be more than the network's, are of a network."""
+        return all(getattr(self, name) == getattr(network, name) for name in NetworkSettings.names())
 
     def options(self) -> str:
         """The settings as options of the commands of `dpscale`."""

@@ -10,7 +10,13 @@ import jsonschema_rs
 import yaml
 
 from dpscale.errors import DpscaleError
-from dpscale.schemas.settings import ARM, SETTINGS, record_settings_schema, required_of_arm, study_settings_schemas
+from dpscale.schemas.settings import (
+    ARM,
+    NetworkSettings,
+    record_settings_schema,
+    required_of_arm,
+    study_settings_schemas,
+)
 from dpscale.strategies.known import STRATEGIES
 from dpscale.vocabulary.own_yaml import own_yaml
 
@@ -21,8 +27,6 @@ def load_schema(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = _load(f"{name}.schema.yaml")
     definitions = dict(schema.get("$defs", {}))
     definitions["strategy"] = {"enum": list(STRATEGIES)}
-    if name in SETTINGS:
-        definitions["settings"] = record_settings_schema(name)
     if name == "study":
         _add_settings(schema)
     return {**schema, "$defs": definitions}
@@ -64,9 +68,10 @@ def _settings_validator(kind: str) -> Any:
     return jsonschema_rs.validator_for(record_settings_schema(kind))
 
 
-def settings_violations(kind: str, settings: Mapping[str, Any]) -> list[str]:
+def settings_violations(kind: str, settings: NetworkSettings) -> list[str]:
     """One line for each way in which these are not settings of a `kind` of record; empty when they are."""
-    return [_describe(kind, error, settings) for error in _settings_validator(kind).iter_errors(settings)]
+    values = settings.to_json()
+    return [_describe(kind, error, values) for error in _settings_validator(kind).iter_errors(values)]
 
 
 def violations(name: str, instance: Any) -> list[str]:

@@ -66,7 +66,7 @@ def _loader_processes(point: Point) -> int:
         return recorded or 0
     configuration = point.configuration
     processes = known_strategy(configuration.strategy).processes(configuration.gpus)
-    return processes * int(point.measured[0].settings["loader_workers"])
+    return processes * point.measured[0].settings.loader_workers
 
 
 def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) -> TimesRow:
