@@ -59,7 +59,7 @@ def render(records: Sequence[AuditRecord]) -> str:
     return _filled(records[0].title, studies(rows(records), "your", batches), study=None)
 
 
-def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
+def render_studies(study: Mapping[str, object], tables: Tables, page: str) -> str:
     """The page of other people's figures. `page` is the file name of the study's own page. Pure, but for reading its
     own template."""
     title = f"Other people's figures: study {study['study']}"

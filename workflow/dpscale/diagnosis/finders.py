@@ -12,7 +12,7 @@ from math import inf, nan
 from dpscale.analyse.answer.causes import BUSY_SHARE, Evidence, FoundCause, Remedy, count, exact, found, times
 from dpscale.analyse.answer.probes import ProbeCost, Probes, in_rounds, minus
 from dpscale.formulas.figure import Figure
-from dpscale.records.script import Event, Events, Line, LineTime, Pause, Process
+from dpscale.records.script import Event, Line, LineTime, Pause, Process, ProcessEvents
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
 from dpscale.vocabulary.causes import CAUSES
 from dpscale.vocabulary.chips import chip_named
@@ -30,7 +30,7 @@ SWITCHED: Sequence[tuple[str, str, Callable[[Process], Sequence[LineTime]]]] = (
     ("allocator_emptied", "no_emptying", lambda rank: rank.emptyings),
 )
 # Causes that happen now and then: the cause, its events, and a probe without it.
-EVENTS: Sequence[tuple[str, Callable[[Events], Event], str]] = (
+EVENTS: Sequence[tuple[str, Callable[[ProcessEvents], Event], str]] = (
     ("garbage_collection", lambda events: events.gc, "gc_off"),
     ("compile_per_length", lambda events: events.compile, ""),
     ("workers_restarted", lambda events: events.worker_start, ""),

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import asdict
 
@@ -39,7 +38,7 @@ def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_t
     return problems
 
 
-def _unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _unequal(found: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
     return [
         f"{key} is {found.get(key, 'not there')}, the study says {wanted[key]}"
         for key in wanted

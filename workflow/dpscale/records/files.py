@@ -17,7 +17,7 @@ from dpscale.records.script import ScriptRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.validation import settings_violations
 
-JsonRecord = dict[str, Any]
+JsonRecord = dict[str, Any]  # A record, or a part of one, as JSON holds it.
 R = TypeVar("R", bound=msgspec.Struct)
 # The class of every kind of record.
 KINDS: dict[str, type[msgspec.Struct]] = {
@@ -101,7 +101,7 @@ def decoded(kind: type[R], content: bytes) -> R:
 class _Named(msgspec.Struct):
     """Settings as a record names them. One of another version may name others than this dpscale has."""
 
-    settings: dict[str, Any]
+    settings: JsonRecord
 
 
 def set_aside(path: Path) -> Path:

@@ -12,18 +12,18 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 
 
-class _Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ScriptPart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Has no other keys."""
 
 
-class Optimiser(_Closed, frozen=True, rename={"name": "class"}):
+class Optimiser(_ScriptPart, frozen=True, rename={"name": "class"}):
     """The first optimiser of a process, and how many it has."""
 
     name: str = ""
     count: int = 1
 
 
-class Loader(_Closed, frozen=True):
+class Loader(_ScriptPart, frozen=True):
     """The DataLoader that most steps took a batch of."""
 
     workers: int = 0
@@ -34,7 +34,7 @@ class Loader(_Closed, frozen=True):
     hashes: list[str] = []  # The smallest of those of samples in the first epoch.
 
 
-class ProbeBlock(_Closed, frozen=True):
+class ProbeBlock(_ScriptPart, frozen=True):
     """A block of steps with one intervention (`dpscale.vocabulary.causes.PROBES`)."""
 
     round: Count
@@ -45,7 +45,7 @@ class ProbeBlock(_Closed, frozen=True):
     step_s: list[float]  # Of every one of the steps.
 
 
-class Line(_Closed, frozen=True, kw_only=True):
+class Line(_ScriptPart, frozen=True, kw_only=True):
     """A line of the script. A call from elsewhere has none."""
 
     file: str = ""
@@ -71,7 +71,7 @@ class Pause(Line, frozen=True, kw_only=True):
     inside: str = ""  # The innermost function.
 
 
-class Event(_Closed, frozen=True):
+class Event(_ScriptPart, frozen=True):
     """All events of a kind since the warm-up."""
 
     count: int = 0
@@ -79,7 +79,7 @@ class Event(_Closed, frozen=True):
     longest_s: float | None = None
 
 
-class Events(_Closed, frozen=True):
+class ProcessEvents(_ScriptPart, frozen=True):
     """Events since the warm-up, by their kind."""
 
     gc: Event = Event()
@@ -88,7 +88,7 @@ class Events(_Closed, frozen=True):
     cudnn_search: Event = Event()
 
 
-class Switches(_Closed, frozen=True):
+class Switches(_ScriptPart, frozen=True):
     """Switches of torch and of Python as they were at the end, or were seen to be on."""
 
     autocast: bool = False
@@ -98,7 +98,7 @@ class Switches(_Closed, frozen=True):
     tf32: bool | None = None
 
 
-class Machine(_Closed, frozen=True):
+class Machine(_ScriptPart, frozen=True):
     """The cores of the machine, and their use."""
 
     cores: int | None = None
@@ -108,14 +108,14 @@ class Machine(_Closed, frozen=True):
     same_command: int = 0  # Other processes of the same command.
 
 
-class Profile(_Closed, frozen=True):
+class KernelProfile(_ScriptPart, frozen=True):
     """Kernels of a few steps on the GPU."""
 
     busy_share: float
     kernels_per_step: float
 
 
-class Process(_Closed, frozen=True):
+class Process(_ScriptPart, frozen=True):
     """A process of the script that made an optimiser step."""
 
     host: str
@@ -153,14 +153,14 @@ class Process(_Closed, frozen=True):
     emptyings: list[LineTime] = []
     lines: list[LineTime] = []
     gaps: list[Pause] = []
-    events: Events = Events()
+    events: ProcessEvents = ProcessEvents()
     switches: Switches = Switches()
     machine: Machine = Machine()
     flops_per_step: float | None = None
-    profile: Profile | None = None
+    profile: KernelProfile | None = None
 
 
-class ScriptRun(_Closed, frozen=True):
+class ScriptRun(_ScriptPart, frozen=True):
     """A run of the script."""
 
     what: Literal["diagnosed", "paced", "one"]  # With interventions; with a clock of steps alone; on one device.
@@ -172,7 +172,7 @@ class ScriptRun(_Closed, frozen=True):
     processes: list[Process]
 
 
-class ScriptRecord(_Closed, frozen=True):
+class ScriptRecord(_ScriptPart, frozen=True):
     """A script that was run as it is."""
 
     kind: Literal["script"]

@@ -62,11 +62,11 @@ class Cluster:
         """Whether the cells of a study are jobs that hold GPUs."""
         return settings.device == "cuda" or bool(self.values["rehearsal"])
 
-    def cell_options(self, settings: TimingSettings) -> dict[str, Any]:
+    def cell_options(self, settings: TimingSettings) -> dict[str, str | int]:
         """Options of the jobs of all cells of a study, by the names of Snakemake's executor for Slurm."""
         return self._options("gpu_jobs" if self.holds_gpus(settings) else "cpu_jobs")
 
-    def cpu_options(self) -> dict[str, Any]:
+    def cpu_options(self) -> dict[str, str | int]:
         """Options of the jobs that never hold a GPU."""
         return self._options("cpu_jobs")
 
@@ -84,7 +84,7 @@ class Cluster:
         gpu_type = self.values["gpu_jobs"]["gpu_type"]
         return ":".join(["gpu", *([gpu_type] if gpu_type else []), str(gpus)])
 
-    def _options(self, kind: str) -> dict[str, Any]:
+    def _options(self, kind: str) -> dict[str, str | int]:
         jobs = self.values[kind]
         reservation = self.values["reservation"]
         extra = ["--exclusive"] * bool(jobs.get("exclusive"))

@@ -25,6 +25,9 @@ BUILT_IN = "built-in"
 OF_FILE = "workload"
 NO_CHECKSUM = "none"
 
+# A JSON Schema, or a node of one.
+JsonSchema = dict[str, Any]
+
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -109,7 +112,7 @@ class NetworkSettings:
 
     @classmethod
     @cache
-    def types(cls) -> Mapping[str, Any]:
+    def types(cls) -> Mapping[str, type]:
         """The type of every setting. Python works them out anew each time that it is asked."""
         return get_type_hints(cls)
 
@@ -120,11 +123,11 @@ class NetworkSettings:
         return (*path, name) if path == ARM else path
 
     @classmethod
-    def schema_of(cls, name: str) -> dict[str, Any]:
+    def schema_of(cls, name: str) -> JsonSchema:
         """The JSON Schema of the setting `name`."""
         stated, annotation = _field(cls, name), cls.types()[name]
         limits = dict(stated.metadata["limits"])
-        schema: dict[str, Any] = {"type": _JSON_TYPES.get(annotation, "array")}
+        schema: JsonSchema = {"type": _JSON_TYPES.get(annotation, "array")}
         if get_origin(annotation) is tuple:
             items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}
             schema |= {"uniqueItems": True, "items": items}
@@ -138,7 +141,7 @@ class NetworkSettings:
         return _field(cls, name).default
 
     @classmethod
-    def defaults(cls) -> dict[str, Any]:
+    def defaults(cls) -> dict[str, object]:
         """The defaults of all settings that have one, as JSON holds them."""
         schemas = {name: cls.schema_of(name) for name in cls.names()}
         return {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
@@ -428,7 +431,7 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
 )
 
 
-def record_settings_schema(kind: str) -> dict[str, Any]:
+def record_settings_schema(kind: str) -> JsonSchema:
     """The JSON Schema of the `settings` of a record.
 
     None is required: a setting that is younger than the record is not in it. Others are allowed: an older version of
@@ -439,7 +442,7 @@ def record_settings_schema(kind: str) -> dict[str, Any]:
     return {"type": "object", "properties": described}
 
 
-def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
+def study_settings_schemas() -> dict[tuple[str, ...], JsonSchema]:
     """The JSON Schema of every setting by its path in the study file, those of an arm included."""
     of_study = {
         settings.path_of(name): settings.schema_of(name) for settings in SETTINGS.values() for name in settings.names()
@@ -456,7 +459,7 @@ def variant_settings() -> list[str]:
     return [name for name in TimingSettings.names() if _field(TimingSettings, name).metadata["variant_may_set"]]
 
 
-def arm_schemas() -> dict[str, dict[str, Any]]:
+def arm_schemas() -> dict[str, JsonSchema]:
     """The JSON Schema of every setting that an arm can have; one without a default is the study's if it lacks it."""
     found = {}
     for name in TrainingSettings.names():
@@ -468,7 +471,7 @@ def arm_schemas() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
+def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> JsonSchema:
     """The schema of a setting that stands in place of the study's."""
     schema = settings.schema_of(name)
     instead = f"{schema['description']} Without it {'.'.join(settings.path_of(name))}."
@@ -484,7 +487,7 @@ def _field(settings: type[NetworkSettings], name: str) -> Field[Any]:
     return settings.__dataclass_fields__[name]
 
 
-def _without_default(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _without_default(schema: JsonSchema) -> JsonSchema:
     return {key: value for key, value in schema.items() if key != "default"}
 
 

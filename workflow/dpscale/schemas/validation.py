@@ -1,7 +1,7 @@
 """The JSON Schemas of this folder: loading, validating, and filling in defaults."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import yaml
 from dpscale.errors import DpscaleError
 from dpscale.schemas.settings import (
     ARM,
+    JsonSchema,
     NetworkSettings,
     record_settings_schema,
     required_of_arm,
@@ -22,9 +23,9 @@ from dpscale.vocabulary.own_yaml import own_yaml
 
 
 @cache
-def load_schema(name: str) -> dict[str, Any]:
+def load_schema(name: str) -> JsonSchema:
     """Return the schema `<name>.schema.yaml`, with the names of strategies and with the settings."""
-    schema: dict[str, Any] = _load(f"{name}.schema.yaml")
+    schema: JsonSchema = _load(f"{name}.schema.yaml")
     definitions = dict(schema.get("$defs", {}))
     definitions["strategy"] = {"enum": list(STRATEGIES)}
     if name == "study":
@@ -32,7 +33,7 @@ def load_schema(name: str) -> dict[str, Any]:
     return {**schema, "$defs": definitions}
 
 
-def _add_settings(study: dict[str, Any]) -> None:
+def _add_settings(study: JsonSchema) -> None:
     """Put every setting into the study's schema, which holds the objects that they stand in."""
     for path, described in study_settings_schemas().items():
         node = study
@@ -85,7 +86,7 @@ def violations(name: str, instance: Any) -> list[str]:
         return [f"holds what JSON cannot: {error}. Put names and dates into quotes"]
 
 
-def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(schema: JsonSchema, values: Mapping[str, Any]) -> dict[str, Any]:
     """`values` with every key that `schema` gives a default for, at every depth of nested objects, named by the user
     or by the schema.
 
@@ -98,13 +99,13 @@ def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
         if key in filled:
             filled[key] = _with_integers(node, filled[key])
     named_by_user = schema.get("additionalProperties")
-    if isinstance(named_by_user, Mapping):
+    if isinstance(named_by_user, dict):
         for key in filled.keys() - schema.get("properties", {}).keys():
             filled[key] = _with_integers(named_by_user, filled[key])
     return filled
 
 
-def _with_integers(node: Mapping[str, Any], value: Any) -> Any:
+def _with_integers(node: JsonSchema, value: Any) -> Any:
     if isinstance(value, Mapping):
         return with_defaults(node, value)
     if isinstance(value, list):
@@ -134,7 +135,7 @@ def _hint(name: str, error: Any, value: Any) -> str:
     return ""
 
 
-def _did_you_mean(unknown: set[str], known: Mapping[str, Any]) -> str:
+def _did_you_mean(unknown: set[str], known: Iterable[str]) -> str:
     guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, known, n=1)]
     return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(known)})"
 

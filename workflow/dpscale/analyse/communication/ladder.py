@@ -13,7 +13,6 @@ from dataclasses import replace
 from itertools import pairwise
 from operator import truediv
 from statistics import median
-from typing import Any
 
 from dpscale.analyse.communication.estimators import StepsByConfiguration
 from dpscale.analyse.timing.points import Points, point_fields
@@ -83,13 +82,14 @@ def ladder_rows(
                 beyond_alone_s=mean(_less(ratios[rung], ratios[ALONE])),
             )
         if rung == APART[0]:
-            row = replace(row, **_uneven(complete))
+            uneven_s, slowest = _uneven(complete)
+            row = replace(row, uneven_s=uneven_s, slowest=slowest)
         yield row
 
 
-def _uneven(records: Sequence[CommunicationRecord]) -> dict[str, Any]:
-    """The slowest rank of steps in which none waits for another, by its name, and what it takes longer than the
-    fastest one: round by round, of all records. Means of steps where a record has them: medians do not see a rank that
+def _uneven(records: Sequence[CommunicationRecord]) -> tuple[Figure, str]:
+    """What the slowest rank takes longer than the fastest one in steps in which none waits for another, and its name:
+    round by round, of all records. Means of steps where a record has them: medians do not see a rank that
     is stopped now and then."""
     differences, names = [], []
     for record in records:
@@ -105,7 +105,7 @@ def _uneven(records: Sequence[CommunicationRecord]) -> dict[str, Any]:
         nodes = record.nodes or []
         host = f" on {nodes[slow * len(nodes) // len(steps)].hardware.host}" if nodes else ""
         names.append(f"rank {slow}{host}")
-    return {"uneven_s": median_of_blocks(differences), "slowest": "; ".join(sorted(set(names)))}
+    return median_of_blocks(differences), "; ".join(sorted(set(names)))
 
 
 def _ratios(
