@@ -4,7 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
+# A float32 image of 3 x 32 x 32, and its 10 logits.
+IMAGE_BYTES = 3 * 32 * 32 * 4
+LOGITS_BYTES = 10 * 4
 
 Bytes = Annotated[int, Meta(ge=1)]
 Messages = Annotated[list[Bytes], Meta(min_length=1)]
