@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.records.redaction import HOME, USER, redacted
+from dpscale.records.failures import HOME, USER, redacted
 
 GITHUB = "ghp_" + "a1B2" * 9
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{2,15}", fullmatch=True)

@@ -203,7 +203,7 @@ def speedup_of(record: ScriptRecord) -> Figure:
     """Different samples per second of all ranks over those of one, before and after (A B A): with the ends of both
     intervals that are farther out. Unknown where it was not run on one device."""
     several = _rate(record.ranks("diagnosed"))
-    ratios = [ratio(several, _rate(run.processes)) for run in record.runs if run.what == "one" and run.processes]
+    ratios = [ratio(several, _rate(run.processes)) for run in record.runs if run.purpose == "one" and run.processes]
     if not ratios or not several.is_known:
         return UNKNOWN
     low, high = min(speedup.low for speedup in ratios), max(speedup.high for speedup in ratios)

@@ -132,14 +132,14 @@ def _pauses(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
     """Return the cause of a pause; None where the rank waited in it for something else, or it is counted as an
     event."""
-    if pause.what in ("gc", "compile"):
+    if pause.event in ("gc", "compile"):
         return None
-    if pause.what == "loader start":
+    if pause.event == "loader start":
         loader = rank.loader
         is_short = loader and 0 < (loader.batches or 0) <= BATCHES_PER_WORKER * loader.workers
         return "few_batches" if is_short else None
-    if "checkpoint" in (pause.what, pause.border) or pause.border == "evaluation":
-        return "validation" if pause.border == "evaluation" and pause.what != "checkpoint" else "checkpoint"
+    if "checkpoint" in (pause.event, pause.border) or pause.border == "evaluation":
+        return "validation" if pause.border == "evaluation" and pause.event != "checkpoint" else "checkpoint"
     code = pause.code.strip()
     is_of_training = _OF_TRAINING.search(code) or pause.inside.startswith("torch.")
     kind = next((name for name, words in KINDS.items() if words.search(f"{pause.inside} {code}")), None)

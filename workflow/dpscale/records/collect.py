@@ -23,7 +23,7 @@ DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
 
 
 def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_too: bool = False) -> list[str]:
-    """What keeps a valid record from being the result of `cell` in a study with these settings; empty when it is.
+    """Return the reasons why a valid record is not the result of `cell` in a study with these settings.
 
     With `older_too`, records of older versions of the measurement pass where tables can still read them.
     """
@@ -38,11 +38,11 @@ def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_t
     return problems
 
 
-def _unequal(found: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
+def _unequal(measured: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
     return [
-        f"{key} is {found.get(key, 'not there')}, the study says {wanted[key]}"
+        f"{key} is {measured.get(key, 'not there')}, the study says {wanted[key]}"
         for key in wanted
-        if key not in found or found[key] != wanted[key]
+        if key not in measured or measured[key] != wanted[key]
     ]
 
 

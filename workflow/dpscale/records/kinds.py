@@ -50,7 +50,7 @@ class Images(_Closed, frozen=True):
 
 
 class Provenance(_Closed, frozen=True):
-    """By which code and command it was measured, and in which job."""
+    """The code, the command and the job that measured a record."""
 
     dpscale_version: str
     git_commit: str | None
@@ -140,7 +140,7 @@ class SensorReadings(_Closed, frozen=True):
 
 
 class OutOfMemory(_Closed, frozen=True):
-    """Where memory ran out first."""
+    """The rank and the phase where memory ran out first."""
 
     rank: int
     phase: str

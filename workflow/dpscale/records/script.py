@@ -61,12 +61,12 @@ class LineTime(Line, frozen=True, kw_only=True):
     share: float = 0.0
 
 
-class Pause(Line, frozen=True, kw_only=True):
+class Pause(Line, frozen=True, kw_only=True, rename={"event": "what"}):
     """A pause, with the line of the script that was most often seen in it."""
 
     seconds: float
     after_step: int
-    what: Literal["gc", "loader start", "checkpoint", "compile", "script"]  # It took at least half of the pause.
+    event: Literal["gc", "loader start", "checkpoint", "compile", "script"]  # It took at least half of the pause.
     border: Literal["epoch", "evaluation", "checkpoint"] | None = None
     inside: str = ""  # The innermost function.
 
@@ -160,10 +160,11 @@ class Process(_ScriptPart, frozen=True):
     profile: KernelProfile | None = None
 
 
-class ScriptRun(_ScriptPart, frozen=True):
+class ScriptRun(_ScriptPart, frozen=True, rename={"purpose": "what"}):
     """A run of the script."""
 
-    what: Literal["diagnosed", "paced", "one"]  # With interventions; with a clock of steps alone; on one device.
+    # With interventions; with a clock of steps alone; or on one device.
+    purpose: Literal["diagnosed", "paced", "one"]
     code: int | None  # Of the command; None where it was ended from outside.
     to_first_step_s: NotNegative
     wall_s: NotNegative
@@ -188,9 +189,9 @@ class ScriptRecord(_ScriptPart, frozen=True):
     @property
     def diagnosed(self) -> ScriptRun:
         """The run with interventions."""
-        return next(run for run in self.runs if run.what == "diagnosed")
+        return next(run for run in self.runs if run.purpose == "diagnosed")
 
-    def ranks(self, what: str) -> list[Process]:
-        """Return the processes that trained in runs of a kind, without those that made few steps beside others."""
-        processes = [process for run in self.runs if run.what == what for process in run.processes]
+    def ranks(self, purpose: str) -> list[Process]:
+        """Return the processes that trained in runs of a purpose, without those that made few steps beside others."""
+        processes = [process for run in self.runs if run.purpose == purpose for process in run.processes]
         return [process for process in processes if process.status != "few steps"] or processes

@@ -71,7 +71,7 @@ def sample_of(workload: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """What the network's own facts depend on. Every further kind of measurement depends on more of the study."""
+    """Settings that the facts of the network depend on. Every kind of measurement depends on more of the study."""
 
     network: str = setting(
         "network.name",
@@ -118,7 +118,7 @@ class NetworkSettings:
 
     @classmethod
     def path_of(cls, name: str) -> tuple[str, ...]:
-        """Where the setting `name` stands in the study file."""
+        """Return the place of the setting `name` in the study file."""
         path: tuple[str, ...] = _field(cls, name).metadata["path"]
         return (*path, name) if path == ARM else path
 
@@ -157,15 +157,14 @@ class NetworkSettings:
         """The settings as options of the commands of `dpscale`."""
         return " ".join(
             f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
-            for name in self.names()
-            for found in [getattr(self, name)]
-            for value in (found if isinstance(found, tuple) else [found])
+            for name, values in self.to_json().items()
+            for value in (values if isinstance(values, list) else [values])
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectivesSettings(NetworkSettings):
-    """What collectives depend on: the messages are as large as the network makes them."""
+    """Settings that collectives depend on: the messages are as large as the network makes them."""
 
     device: str = setting(
         "device",
@@ -177,7 +176,7 @@ class CollectivesSettings(NetworkSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings(CollectivesSettings):
-    """What a training step depends on, beside strategy, GPUs and batch."""
+    """Settings that a training step depends on, beside strategy, GPUs and batch."""
 
     precision: str = step_setting(
         "precision",
@@ -251,7 +250,7 @@ class StepSettings(CollectivesSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class WholeStepSettings(StepSettings):
-    """What a step depends on that is not taken apart."""
+    """Settings that a step depends on that is not taken apart."""
 
     ddp_gradient_dtype: str = step_setting(
         "ddp.gradient_dtype",
@@ -263,7 +262,7 @@ class WholeStepSettings(StepSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSettings(WholeStepSettings):
-    """What a timing cell depends on, beside its coordinates."""
+    """Settings that a timing cell depends on, beside its coordinates."""
 
     ddp_reducer: str = setting(
         "ddp.reducer",
@@ -325,7 +324,7 @@ class TimingSettings(WholeStepSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(WholeStepSettings):
-    """What an arm of the training depends on, beside its seed: a step's settings and the arm's own."""
+    """Settings that an arm of the training depends on, beside its seed: a step's settings and the arm's own."""
 
     strategy: str = arm_setting("How it trains.", enum=list(STRATEGIES))
     gpus: int = arm_setting("GPUs (on cpu: worker processes).", minimum=1)
@@ -407,7 +406,7 @@ class TrainingSettings(WholeStepSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings(StepSettings):
-    """What the largest batch depends on."""
+    """Settings that a search for the largest batch depends on."""
 
     round_to: str = setting(
         "round_max_to",
@@ -461,14 +460,14 @@ def variant_settings() -> list[str]:
 
 def arm_schemas() -> dict[str, JsonSchema]:
     """The JSON Schema of every setting that an arm can have; one without a default is the study's if it lacks it."""
-    found = {}
+    schemas = {}
     for name in TrainingSettings.names():
         path, schema = TrainingSettings.path_of(name), TrainingSettings.schema_of(name)
         if path[:-1] == ARM:
-            found[name] = schema
+            schemas[name] = schema
         elif _field(TrainingSettings, name).metadata["arm_may_set"]:
-            found[name] = _instead_of_the_studys(TrainingSettings, name)
-    return found
+            schemas[name] = _instead_of_the_studys(TrainingSettings, name)
+    return schemas
 
 
 def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> JsonSchema:

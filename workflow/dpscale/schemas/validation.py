@@ -49,7 +49,7 @@ def _load(file: str) -> Any:
 
 
 def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """What a YAML file holds; an empty one is an empty mapping. Raises `fault` where it cannot be read."""
+    """Return the content of a YAML file; an empty one is an empty mapping. Raises `fault` where it cannot be read."""
     try:
         values = yaml.load(path.read_text(), loader)
     except OSError as error:
@@ -115,10 +115,10 @@ def _with_integers(node: JsonSchema, value: Any) -> Any:
 
 def _describe(name: str, error: Any, instance: Any) -> str:
     path, value = "", instance
-    for part in error.instance_path:
+    for key in error.instance_path:
         # The validator gives a key that is a number as a number, like a place in a list.
-        path += f"[{part}]" if isinstance(value, list) else f".{part}"
-        value = value[part] if isinstance(value, list) else value[str(part)]
+        path += f"[{key}]" if isinstance(value, list) else f".{key}"
+        value = value[key] if isinstance(value, list) else value[str(key)]
     where = path.lstrip(".") or "top level"
     return f"{where}: {error.message}{_hint(name, error, value)}"
 
@@ -126,8 +126,8 @@ def _describe(name: str, error: Any, instance: Any) -> str:
 def _hint(name: str, error: Any, value: Any) -> str:
     if error.kind.name == "additionalProperties":
         node = load_schema(name)
-        for part in list(error.schema_path)[:-1]:
-            node = node[part]
+        for key in list(error.schema_path)[:-1]:
+            node = node[key]
         return _did_you_mean(set(value) - set(node["properties"]), node["properties"])
     if error.kind.name in ("type", "pattern") and isinstance(value, str) and _is_number(value):
         number = float(value)
@@ -135,9 +135,9 @@ def _hint(name: str, error: Any, value: Any) -> str:
     return ""
 
 
-def _did_you_mean(unknown: set[str], known: Iterable[str]) -> str:
-    guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, known, n=1)]
-    return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(known)})"
+def _did_you_mean(unknown: set[str], allowed: Iterable[str]) -> str:
+    guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, allowed, n=1)]
+    return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(allowed)})"
 
 
 def _is_number(text: str) -> bool:
