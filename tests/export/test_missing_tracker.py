@@ -35,12 +35,8 @@ def test_a_tracker_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.delattr(dpscale.export, f"to_{tracker}", raising=False)
     monkeypatch.setattr(sys, "meta_path", [NotInstalled(tracker), *sys.meta_path])
     done = call("export", "study.json", "--to", tracker, "--out", tmp_path, folder=measured.folder)
-    extra = f"dpscale[{tracker}]"
-    expected = (
-        f"Error: this command needs {tracker}, which the extra {extra} brings: pip install '{extra}', or in a clone: "
-    )
-    expected += "make trackers\n"
-    assert (done.returncode, done.stderr) == (1, expected)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: this command needs {tracker}, which the extra dpscale[{tracker}] brings:")
 
 
 def test_an_address_goes_with_mlflow_alone(measured: Measured) -> None:

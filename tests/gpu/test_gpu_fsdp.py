@@ -8,7 +8,7 @@ import torch
 from test_gpu_cells import dataset, time_cell
 
 from dpscale.measure.launch.workers import Workers
-from dpscale.measure.model.resnet import build_network
+from dpscale.measure.model.networks import build_network
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes

@@ -9,10 +9,9 @@ import torch
 from test_gpu_cells import dataset, time_cell
 from torch import Tensor, nn
 
-from dpscale.measure.model.precision import in_precision
-from dpscale.measure.model.resnet import build_network
-from dpscale.measure.worker.captured_step import STEPS_BEFORE, CapturedStep
+from dpscale.measure.model.networks import build_network, in_precision
 from dpscale.measure.worker.epoch_timer import training_step
+from dpscale.measure.worker.step_worker import STEPS_BEFORE, CapturedStep
 from dpscale.measure.workload.batches import Step
 from dpscale.measure.workload.images import classification_loss
 

@@ -13,8 +13,7 @@ from variant_tables import (
 from dpscale.present.findings.variants import beside_the_public_best
 from dpscale.present.text.words import Terms
 from dpscale.vocabulary.chips import chip_named
-from dpscale.vocabulary.networks import network_of
-from dpscale.vocabulary.public_best import public_best
+from dpscale.vocabulary.networks import network_of, public_best
 
 
 def best(*rows: dict[str, Any], terms: Terms = GPU) -> str:

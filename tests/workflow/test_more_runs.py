@@ -14,7 +14,7 @@ OWN = {"fast": {"precision": "bfloat16", "runs": 1}, "slow": {"memory_format": "
 
 
 def run(project: Project, runs: str) -> subprocess.CompletedProcess[str]:
-    """As the Makefile does."""
+    """Run `make report`'s command."""
     words = ["-m", "dpscale.run", "study.yaml", "study.yaml", runs, "summary"]
     return warm.python(words, project.folder, project.environment)
 

@@ -27,7 +27,6 @@ rule collectives:
 rule communication:
     input:
         only_with_images(COMMUNICATION_RECORD),
-        fit_of,
     output:
         COMMUNICATION_RECORD,
     log:
@@ -39,11 +38,10 @@ rule communication:
     params:
         **CELL_PARAMS,
         settings=StepSettings.of(STUDY.values).options(),
-        batch=batch_of,
         images=IMAGES,
         traces="--keep-traces" if STUDY["communication"]["keep_traces"] else "",
         measurement_version=VERSIONS["communication"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale communication{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {params.batch} --run {wildcards.run} {params.images} {params.settings}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.settings}"
         " {params.traces} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dpscale.measure.model.resnet import build_network
+from dpscale.measure.model.networks import build_network
 from dpscale.measure.watch.evidence import (
     Statistics,
     compare_statistics,

@@ -57,7 +57,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
     swept = by_place(records, CollectivesCell, CollectivesRecord, lambda cell: cell.gpus)
     trained = results_of(study, by_place(records, TrainingCell, TrainingRecord, lambda cell: cell.arm))
 
-    planned = plan(study, collected.largest)
+    planned = plan(study)
     missing = missing_rows(planned.all_cells, collected)
     own_points = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
     points, with_other_settings = with_further_scopes(study, own_points, variants_of(study, varied, missing))

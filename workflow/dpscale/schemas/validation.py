@@ -25,7 +25,7 @@ from dpscale.vocabulary.own_yaml import own_yaml
 @cache
 def load_schema(name: str) -> JsonSchema:
     """Return the schema `<name>.schema.yaml`, with the names of strategies and with the settings."""
-    schema: JsonSchema = _load(f"{name}.schema.yaml")
+    schema: JsonSchema = own_yaml(__file__, f"{name}.schema.yaml")
     definitions = dict(schema.get("$defs", {}))
     definitions["strategy"] = {"enum": list(STRATEGIES)}
     if name == "study":
@@ -35,17 +35,13 @@ def load_schema(name: str) -> JsonSchema:
 
 def _add_settings(study: JsonSchema) -> None:
     """Put every setting into the study's schema, which holds the objects that they stand in."""
-    for path, described in study_settings_schemas().items():
+    for path, schema in study_settings_schemas().items():
         node = study
         for key in path[:-1]:
             node = node["properties"][key] if key in node.get("properties", {}) else node["additionalProperties"]
-        node.setdefault("properties", {})[path[-1]] = described
+        node.setdefault("properties", {})[path[-1]] = schema
         if path[:-1] == ARM:
             node["required"] = required_of_arm()
-
-
-def _load(file: str) -> Any:
-    return own_yaml(__file__, file)
 
 
 def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
@@ -70,13 +66,13 @@ def _settings_validator(kind: str) -> Any:
 
 
 def settings_violations(kind: str, settings: NetworkSettings) -> list[str]:
-    """One line for each way in which these are not settings of a `kind` of record; empty when they are."""
+    """Return a line for each way in which these are not settings of a `kind` of record; none when they are."""
     values = settings.to_json()
     return [_describe(kind, error, values) for error in _settings_validator(kind).iter_errors(values)]
 
 
 def violations(name: str, instance: Any) -> list[str]:
-    """One line for each way in which `instance` violates the schema `name`; empty when it is valid."""
+    """Return a line for each way in which `instance` violates the schema `name`; none when it is valid."""
     validator = _validator(name)
     try:
         if validator.is_valid(instance):
@@ -87,8 +83,8 @@ def violations(name: str, instance: Any) -> list[str]:
 
 
 def with_defaults(schema: JsonSchema, values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with every key that `schema` gives a default for, at every depth of nested objects, named by the user
-    or by the schema.
+    """Return `values` with every key that `schema` gives a default for, at every depth of nested objects, named by the
+    user or by the schema.
 
     Whole numbers written as 2.0, which JSON Schema allows, become integers.
     """
@@ -135,9 +131,9 @@ def _hint(name: str, error: Any, value: Any) -> str:
     return ""
 
 
-def _did_you_mean(unknown: set[str], allowed: Iterable[str]) -> str:
-    guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, allowed, n=1)]
-    return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(allowed)})"
+def _did_you_mean(unknown: set[str], keys: Iterable[str]) -> str:
+    guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, keys, n=1)]
+    return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(keys)})"
 
 
 def _is_number(text: str) -> bool:

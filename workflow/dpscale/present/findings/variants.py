@@ -8,7 +8,7 @@ from dpscale.present.text.words import Terms, headline, ok
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import IMAGES_PER_S, PERCENT
 from dpscale.tables.variants import VariantsRow
-from dpscale.vocabulary.public_best import public_best
+from dpscale.vocabulary.networks import public_best
 
 
 def beside_the_public_best(rows: Sequence[VariantsRow], terms: Terms) -> str:

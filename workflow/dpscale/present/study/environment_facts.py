@@ -33,7 +33,7 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True)
 class SetUp:
-    """What measured what: sentences, and the facts of the study and of every environment."""
+    """The set-up in words: sentences, and the facts of the study and of every environment."""
 
     network: str
     devices: str
@@ -86,7 +86,7 @@ def _devices(
 
 
 def _on_cpu(study: Mapping[str, Any], environments: Sequence[EnvironmentsRow]) -> str:
-    """That workers stand for GPUs, and what they share; "" of GPUs."""
+    """Say that workers stand for GPUs, and what they share; "" of GPUs."""
     if study["device"] != "cpu":
         return ""
     cores = listed(sorted({row.cpu_cores for row in environments if row.cpu_cores}))
@@ -118,17 +118,17 @@ def _of_study(
     bandwidth: Iterable[BandwidthRow],
     terms: Terms,
 ) -> Facts:
-    """What was measured and how, by the study's own settings; what was not recorded is left out."""
+    """Return how it was measured, by the study's own settings; what was not recorded is left out."""
     dataset, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]
-    own = is_own_workload(study)
+    is_own = is_own_workload(study)
     of_file = f"that of {network(study)}"
     parameters = next((f", K = {row.parameters:,} parameters" for row in bandwidth if row.parameters), "")
     return _known({
-        "Dataset": f"{of_file if own else dataset['source']}, {dataset['images']:,} {terms.samples} per epoch",
+        "Dataset": f"{of_file if is_own else dataset['source']}, {dataset['images']:,} {terms.samples} per epoch",
         "Network": f"{network(study)}{parameters}",
-        "Workload": f"{network(study)}, SHA-256 {study['workload_sha256'][:CHECKSUM_DIGITS]}" if own else "",
+        "Workload": f"{network(study)}, SHA-256 {study['workload_sha256'][:CHECKSUM_DIGITS]}" if is_own else "",
         "Precision": f"{study['precision']}, {study['memory_format']}",
-        "Optimiser": f"{f'{of_file}, or where it has none ' if own else ''}SGD, learning rate "
+        "Optimiser": f"{f'{of_file}, or where it has none ' if is_own else ''}SGD, learning rate "
         f"{optimiser['learning_rate']}, momentum {optimiser['momentum']}, "
         f"weight decay {optimiser['weight_decay']}, fused {on_or_off(optimiser['fused'])}",
         "Settings": f"compile {study['compile']}, CUDA graph {on_or_off(study['cuda_graph'])}, cuDNN benchmark "

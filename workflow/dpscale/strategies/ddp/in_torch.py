@@ -42,7 +42,8 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
-    """Each does what the one before it does, and one thing more; `allreduce_hook` stands beside them."""
+    """Return the rungs: each does what the rung before it does, and one thing more. `allreduce_hook` stands beside
+    them."""
     return {
         ALONE: alone(steps),
         # Every GPU of the first node trains a plain network of its own. All other nodes wait.
@@ -64,7 +65,7 @@ def rungs(steps: Steps) -> dict[str, StepVariant]:
 
 
 def settled(steps: Steps, hook: Callable[..., Any] | None = None, synchronised: bool = True) -> StepVariant:
-    """DDP after its first steps, with a communication hook, or with its steps within `no_sync`."""
+    """Return DDP after its first steps, with a communication hook, or with its steps within `no_sync`."""
     variant = steps.whole_step()
     if hook is not None:
         variant.network.register_comm_hook(None, hook)  # type: ignore[operator]
@@ -85,7 +86,7 @@ def _within(context: Callable[[], AbstractContextManager[Any]], step: Step) -> S
 
 
 def bucket_bytes(network: DistributedDataParallel) -> list[int]:
-    """Bytes of the buckets that DDP reduces, as it built them anew after its first step, in the order it reduces them.
+    """Return the bytes of DDP's buckets, as it built them anew after its first step, in the order it reduces them.
 
     Its own log says so (`_get_ddp_logging_data`), after a few steps; until then there are none.
     """

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
-from dpscale.measure.data.augmentation import (
+from dpscale.measure.workload.images import (
     SEEDS_APART,
     STREAMS,
     Crops,
     DeviceEpochs,
     DeviceImages,
     normalised,
-    order_of_epoch,
     random_seed,
 )
+from dpscale.measure.workload.workload import order_of_epoch
 
 CPU = torch.device("cpu")
 IMAGES = 24
@@ -67,9 +67,9 @@ def test_crops_are_fresh_every_epoch_and_seed_and_the_same_for_the_same() -> Non
 
 
 def test_no_two_trainings_epochs_or_streams_draw_from_one_seed() -> None:
-    """Those of the first and the last seed, with as many epochs as there can be, and of the seeds beside them."""
+    """Tried with the first and the last seeds, with as many epochs as there can be."""
     seeds = [1, 2, 3, 2**15 - 2, 2**15 - 1]
-    ranges = sorted(random_seed(seed, what) for seed in seeds for what in STREAMS)
+    ranges = sorted(random_seed(seed, stream) for seed in seeds for stream in STREAMS)
     assert all(later - earlier >= SEEDS_APART for earlier, later in pairwise(ranges))
     assert ranges[0] > 2**15, "weights are drawn with the seed itself"
     assert ranges[-1] + SEEDS_APART <= 2**32, "torch's generator on the CPU takes no more bits"
@@ -89,7 +89,7 @@ def test_epochs_on_a_device_are_samplers_shares_cut_and_normalised(
     pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, workers: int, together: int
 ) -> None:
     """However many images are prepared at once, and whichever the rank: an image has one crop per epoch."""
-    monkeypatch.setattr("dpscale.measure.data.augmentation.PREPARED_TOGETHER", together)
+    monkeypatch.setattr("dpscale.measure.workload.images.PREPARED_TOGETHER", together)
     images = device_images(pixels)
     layout = torch.channels_last
     ranks = [DeviceEpochs(images, rank, workers, 4, layout, seed=3) for rank in range(workers)]
@@ -101,9 +101,9 @@ def test_epochs_on_a_device_are_samplers_shares_cut_and_normalised(
             batches = list(epochs)
             assert len(batches) == len(epochs)
             assert [len(labels) for _, labels in batches[:-1]] == [4] * (len(batches) - 1)
-            for found, labels in batches:
-                assert found.is_contiguous(memory_format=layout)
-                assert torch.equal(found, normalised(images.cut(labels, crops), layout))
+            for batch, labels in batches:
+                assert batch.is_contiguous(memory_format=layout)
+                assert torch.equal(batch, normalised(images.cut(labels, crops), layout))
                 seen += labels.tolist()
         assert set(seen) == set(range(IMAGES))
         assert len(seen) == -(-IMAGES // workers) * workers

@@ -1,30 +1,32 @@
-"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays.
-
-Only making the arrays needs torch: a cell checks its dataset while torch is still loading.
-"""
+"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays; and which of its
+training images are held out."""
 
 import hashlib
 import io
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from dpscale.errors import DatasetError
-from dpscale.measure.data.arrays import ARRAYS, MANIFEST, fingerprint
+from dpscale.measure.workload.arrays import ARRAYS, CLASSES, IMAGE_SIZE, MANIFEST, fingerprint
 from dpscale.records.facts import DatasetManifest
 from dpscale.records.files import write_bytes, write_record
 
-IMAGE_SIZE = 32
 SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
 SEED = 0
+# The same images are held out whatever the seed of a training: recipes and seeds are compared on equal terms.
+SPLIT_SEED = 5000
 
 Images = NDArray[np.uint8]  # (images, 32, 32, 3), as torchvision's CIFAR10 holds them
 Labels = NDArray[np.int64]  # (images,)
+Indices = NDArray[np.int64]
+# Images and labels to train on, those to test with, and the names of the classes.
+Decoded = tuple[tuple[Images, Labels], tuple[Images, Labels], list[str]]
 
 
 def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> DatasetManifest:
@@ -57,87 +59,83 @@ def make_dataset(source: str, root: Path, download: bool, images: int, folder: P
 
 
 def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
-    """One epoch, shuffled and augmented as for training: (images, 3, 32, 32) in 8 bits, and its labels.
+    """Return one epoch, shuffled and augmented as for training: (images, 3, 32, 32) in 8 bits, and its labels.
 
     Normalising is left to the reader: it is exact, and 8 bits are a quarter of the bytes to read.
     """
     import torch
     from PIL import Image
 
-    from dpscale.measure.data.batches import augmentation
+    from dpscale.measure.workload.images import augmentation
 
     augment = augmentation()
     torch.manual_seed(SEED)
     order = torch.randperm(len(images)).numpy()
     epoch = np.empty((len(images), 3, IMAGE_SIZE, IMAGE_SIZE), dtype=np.uint8)
-    for position, index in _with_progress("augmented", order):
+    for position, index in enumerate(order):
         epoch[position] = np.asarray(augment(Image.fromarray(images[index]))).transpose(2, 0, 1)
     return epoch, labels[order]
 
 
-def _read_cifar10(root: Path, download: bool, images: int) -> Any:
+def _read_cifar10(root: Path, download: bool, images: int) -> Decoded:
     from torchvision.datasets import CIFAR10
 
-    parts = []
+    splits = []
     for train in (True, False):
         try:
-            part = CIFAR10(str(root), train=train, download=download)
+            split = CIFAR10(str(root), train=train, download=download)
         except (RuntimeError, OSError, EOFError) as error:
             allowed = "downloading it failed" if download else "dataset.download is false"
             raise DatasetError(
                 f"{root}: CIFAR-10 is missing or its checksum is wrong, and {allowed} ({error}). "
                 "Put cifar-10-batches-py there, or set dataset.download, dataset.source or dataset.root"
             ) from error
-        labels = np.asarray(part.targets, dtype=np.int64)
+        labels = np.asarray(split.targets, dtype=np.int64)
         chosen = _choose(len(labels), images if train else len(labels), root)
-        parts.append((part.data[chosen], labels[chosen]))
-    return *parts, list(part.classes)
+        splits.append((split.data[chosen], labels[chosen]))
+    return splits[0], splits[1], list(split.classes)
 
 
-def _read_imagefolder(root: Path, download: bool, images: int) -> Any:
+def _read_imagefolder(root: Path, download: bool, images: int) -> Decoded:
     from torchvision.datasets import ImageFolder
 
-    from dpscale.measure.model.resnet import CLASSES
-
-    parts = []
-    for split in ("train", "test"):
+    splits = []
+    for name in ("train", "test"):
         try:
-            part = ImageFolder(str(root / split))
-        except (FileNotFoundError, OSError) as error:
-            raise DatasetError(f"{root / split}: no folder of images with one folder per class ({error})") from error
-        if len(part.classes) != CLASSES:
-            raise DatasetError(f"{root / split}: has {len(part.classes)} classes, the network has {CLASSES}")
-        chosen = _choose(len(part), images if split == "train" else len(part), root)
+            split = ImageFolder(str(root / name))
+        except OSError as error:
+            raise DatasetError(f"{root / name}: no folder of images with one folder per class ({error})") from error
+        if len(split.classes) != CLASSES:
+            raise DatasetError(f"{root / name}: has {len(split.classes)} classes, the network has {CLASSES}")
+        chosen = _choose(len(split), images if name == "train" else len(split), root)
         pixels = np.empty((len(chosen), IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)
-        for position, index in _with_progress(f"decoded ({split})", chosen):
-            pixels[position] = _decode(part, index)
-        parts.append((pixels, np.asarray(part.targets, dtype=np.int64)[chosen]))
-    return *parts, part.classes
+        for position, index in enumerate(chosen):
+            pixels[position] = _decode(split.samples[index][0], split.loader)
+        splits.append((pixels, np.asarray(split.targets, dtype=np.int64)[chosen]))
+    return splits[0], splits[1], split.classes
 
 
-def _read_synthetic(root: Path, download: bool, images: int) -> Any:
-    from dpscale.measure.model.resnet import CLASSES
-
+def _read_synthetic(root: Path, download: bool, images: int) -> Decoded:
     generator = np.random.default_rng(SEED)
-    parts = [
+    train, test = (
         (
             generator.integers(0, 256, (count, IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8),
             generator.integers(0, CLASSES, count, dtype=np.int64),
         )
         for count in (images, images // SYNTHETIC_TEST_SHARE)
-    ]
-    return *parts, [f"noise {number}" for number in range(CLASSES)]
+    )
+    return train, test, [f"noise {number}" for number in range(CLASSES)]
 
 
-_SOURCES: dict[str, Callable[[Path, bool, int], Any]] = {
+_SOURCES: dict[str, Callable[[Path, bool, int], Decoded]] = {
     "cifar10": _read_cifar10,
     "imagefolder": _read_imagefolder,
     "synthetic": _read_synthetic,
 }
 
 
-def _choose(available: int, wanted: int, root: Path) -> NDArray[np.int64]:
-    """Indices of `wanted` images: all of them in order, or a fixed random choice of fewer."""
+def _choose(available: int, wanted: int, root: Path) -> Indices:
+    """Return the indices of `wanted` images: all of them in order, or a fixed random choice of fewer."""
     if wanted > available:
         raise DatasetError(f"{root}: has {available} training images, dataset.images asks for {wanted}")
     if wanted == available:
@@ -145,10 +143,9 @@ def _choose(available: int, wanted: int, root: Path) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(SEED).permutation(available)[:wanted])
 
 
-def _decode(part: Any, index: int) -> Images:
-    path = part.samples[index][0]
+def _decode(path: str, load: Callable[[str], Any]) -> Images:
     try:
-        image = part.loader(path)
+        image = load(path)
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises one of these, depending on the damage
         raise DatasetError(f"{path}: not a readable image ({error})") from error
     if image.size != (IMAGE_SIZE, IMAGE_SIZE):
@@ -156,8 +153,22 @@ def _decode(part: Any, index: int) -> Images:
     return np.asarray(image)
 
 
-def _with_progress(what: str, indices: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
-    for position, index in enumerate(indices):
-        if position % 10_000 == 0 and position:
-            print(f"{what} {position} of {len(indices)} images", file=sys.stderr, flush=True)
-        yield position, int(index)
+def split_images(labels: Labels, held_out: int) -> tuple[Indices, Indices]:
+    """Return the indices to train on and those of the `held_out` images, each in ascending order.
+
+    Recipes are compared on the images that are held out, so that no test image takes part in a choice. They are drawn
+    by chance, from every class equally many (one more of some where it does not divide).
+    """
+    shuffled = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
+    place_in_class = np.empty(len(labels), dtype=np.int64)
+    for label in np.unique(labels):
+        members = labels[shuffled] == label
+        place_in_class[members] = np.arange(members.sum())
+    chosen = np.zeros(len(labels), dtype=bool)
+    chosen[shuffled[np.argsort(place_in_class, kind="stable")[:held_out]]] = True
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def checksum(indices: Indices) -> int:
+    """Return the CRC-32 of indices: equal for equal ones."""
+    return crc32(indices.astype(np.int64).tobytes())

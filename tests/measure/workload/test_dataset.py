@@ -2,20 +2,24 @@
 
 import hashlib
 import pickle
+import shutil
 from collections.abc import Callable
+from os import truncate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DistributedSampler
 
 from dpscale.errors import DatasetError
-from dpscale.measure.data.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
-from dpscale.measure.data.batches import MEAN, STD, DecodedImages, preloaded_batches, shard
-from dpscale.measure.data.dataset import make_dataset
+from dpscale.measure.workload.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
+from dpscale.measure.workload.dataset import make_dataset, split_images
+from dpscale.measure.workload.images import MEAN, STD, DecodedImages, preloaded_batches, shard
 from dpscale.measure.workload.loading import LoadedEpochs
 
 CLASSES = [f"class{number}" for number in range(10)]
@@ -40,17 +44,12 @@ def image_folder(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-def test_arrays_have_the_shapes_of_cifar10(synthetic: Path) -> None:
+def test_a_dataset_has_the_shapes_of_cifar10_and_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
     shapes = {name: np.load(synthetic / name, mmap_mode="r").shape for name in ARRAYS}
     assert shapes["train_images.npy"] == (101, 32, 32, 3)
     assert shapes["epoch_images.npy"] == (101, 3, 32, 32)
     assert shapes["test_images.npy"] == (20, 32, 32, 3)
-    assert read_manifest(synthetic).synthetic is True
-
-
-def test_a_dataset_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
-    make_dataset("synthetic", tmp_path, False, 101, tmp_path)
-    assert read_manifest(tmp_path).files == read_manifest(synthetic).files
+    assert make_dataset("synthetic", tmp_path, False, 101, tmp_path).files == read_manifest(synthetic).files
 
 
 def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(tmp_path: Path) -> None:
@@ -117,32 +116,20 @@ def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder: Path, tm
     assert len(set(np.load(tmp_path / "a" / "train_labels.npy"))) > 5
 
 
-def small_class(folder: Path) -> None:
-    for image in (folder / "train" / "class9").iterdir():
-        image.unlink()
-    (folder / "train" / "class9").rmdir()
-
-
-FAULTS: dict[str, tuple[Callable[[Path], object], int, str]] = {
-    "no folder": (lambda f: (f / "test").rename(f / "elsewhere"), 30, "no folder of images"),
-    "too few images": (lambda f: None, 31, "has 30 training images, dataset.images asks for 31"),
-    "too few classes": (small_class, 27, "has 9 classes, the network has 10"),
-    "another size": (
-        lambda f: Image.new("RGB", (64, 48)).save(f / "train" / "class0" / "0.png"),
-        30,
-        "0.png: is 64x48, not 32x32",
-    ),
-    "truncated image": (
-        lambda f: (f / "train/class0/0.png").write_bytes((f / "train/class0/0.png").read_bytes()[:100]),
-        30,
-        "not a readable image",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(image_folder: Path, tmp_path: Path, fault: str) -> None:
-    damage, images, message = FAULTS[fault]
+@pytest.mark.parametrize(
+    ("damage", "images", "message"),
+    [
+        (lambda f: (f / "test").rename(f / "elsewhere"), 30, "no folder of images"),
+        (lambda f: None, 31, "has 30 training images, dataset.images asks for 31"),
+        (lambda f: shutil.rmtree(f / "train/class9"), 27, "has 9 classes, the network has 10"),
+        (lambda f: Image.new("RGB", (64, 48)).save(f / "train/class0/0.png"), 30, "0.png: is 64x48, not 32x32"),
+        (lambda f: truncate(f / "train/class0/0.png", 100), 30, "not a readable image"),
+    ],
+    ids=["no folder", "too few images", "too few classes", "another size", "truncated image"],
+)
+def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(
+    image_folder: Path, tmp_path: Path, damage: Callable[[Path], object], images: int, message: str
+) -> None:
     damage(image_folder)
     with pytest.raises(DatasetError, match=message):
         make_dataset("imagefolder", image_folder, False, images, tmp_path / "out")
@@ -178,13 +165,9 @@ def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_cifar10_through_torchvision(cifar10: Path, tmp_path: Path) -> None:
     manifest = make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
     assert (manifest.images, manifest.test_images, manifest.synthetic) == (100, 10, False)
-
-
-def test_missing_cifar10_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        DatasetError, match=r"CIFAR-10 is missing or its checksum is wrong, and dataset\.download is false"
-    ):
-        make_dataset("cifar10", tmp_path / "none", False, 100, tmp_path / "out")
+    truncate(cifar10 / "cifar-10-batches-py/test_batch", 100)
+    with pytest.raises(DatasetError, match=r"its checksum is wrong, and dataset\.download is false"):
+        make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -207,3 +190,16 @@ def test_a_damaged_array_is_noticed(tmp_path: Path, damage: Callable[[Path], obj
 def test_no_dataset_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="Make one with: dpscale dataset"):
         read_manifest(tmp_path)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=200), st.data())
+def test_every_image_is_trained_on_or_held_out_and_classes_stay_balanced(
+    classes: list[int], data: st.DataObject
+) -> None:
+    labels = np.array(classes)
+    count = data.draw(st.integers(0, len(labels)))
+    trained_on, held_out = split_images(labels, count)
+    assert len(held_out) == count
+    assert sorted([*trained_on, *held_out]) == list(range(len(labels)))
+    taken, available = (np.bincount(classes, minlength=5) for classes in (labels[held_out], labels))
+    assert all(taken[label] >= min(available[label], max(taken) - 1) for label in range(5))

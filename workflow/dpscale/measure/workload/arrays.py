@@ -8,6 +8,9 @@ from dpscale.errors import DatasetError, RecordError
 from dpscale.records.facts import ArrayFile, DatasetManifest
 from dpscale.records.files import read_record
 
+# Images of IMAGE_SIZE x IMAGE_SIZE pixels, each in one of CLASSES classes.
+IMAGE_SIZE, CLASSES = 32, 10
+
 MANIFEST = "manifest.json"
 EPOCH_ARRAYS = ("epoch_images.npy", "epoch_labels.npy")
 TRAIN_ARRAYS = ("train_images.npy", "train_labels.npy")
@@ -16,7 +19,7 @@ ARRAYS = (*TRAIN_ARRAYS, *TEST_ARRAYS, *EPOCH_ARRAYS)
 
 
 def read_manifest(folder: Path) -> DatasetManifest:
-    """The manifest of the dataset in `folder`. Raises DatasetError where there is none."""
+    """Return the manifest of the dataset in `folder`. Raises DatasetError where there is none."""
     try:
         return read_record(DatasetManifest, folder / MANIFEST)
     except RecordError as error:
@@ -37,5 +40,6 @@ def verify_dataset(folder: Path, manifest: DatasetManifest, arrays: Iterable[str
 
 
 def fingerprint(path: Path) -> ArrayFile:
+    """Return the size and the checksum of a file, as the manifest has them."""
     with path.open("rb") as file:
         return ArrayFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
