@@ -237,7 +237,7 @@ def test_nodes_that_differ_are_named_but_for_what_always_differs() -> None:
 def test_too_few_gpus_are_an_error_before_torch_is_loaded(
     monkeypatch: pytest.MonkeyPatch, available: int | None, visible: str | None, gpus: int, error: str
 ) -> None:
-    """Where the library knows nothing (None), torch raises it later."""
+    """Torch raises it later where the library knows nothing (None)."""
     monkeypatch.setattr(nvml, "is_there", lambda: available is not None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: available)
     monkeypatch.setattr(nvml, "_OTHER_DEVICES", ["/dev/null"])

@@ -9,8 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, nan
 
-from dpscale.analyse.answer.causes import BUSY_SHARE, Evidence, FoundCause, Remedy, count, exact, found, times
-from dpscale.analyse.answer.probes import ProbeCost, Probes, in_rounds, minus
+from dpscale.analyse.causes.causes import (
+    BUSY_SHARE,
+    Evidence,
+    FoundCause,
+    ProbeCost,
+    Probes,
+    Remedy,
+    count,
+    exact,
+    found,
+    in_rounds,
+    minus,
+    times,
+)
 from dpscale.formulas.figure import Figure
 from dpscale.records.script import Event, Line, LineTime, Pause, Process, ProcessEvents
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit

@@ -1,4 +1,4 @@
-"""The commands that measure, or make what is measured with. Each loads only what it needs."""
+"""The commands that measure, or make images and facts for that. Each loads only what it needs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

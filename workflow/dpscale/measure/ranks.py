@@ -13,7 +13,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 def meet(
     folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool, team: Mapping[str, Any] | None = None
 ) -> None:
-    """Join the process group of `workers` ranks: gloo for what is on the host, NCCL for what is on GPUs.
+    """Join the process group of `workers` ranks: gloo for tensors on the host, NCCL for those on GPUs.
 
     On one node they join through a file in `folder`, for a port may be in use by another cell. On several, the
     launchers agreed on a place: `team` names it, and rank 0 has its open socket.

@@ -1,7 +1,7 @@
 """Causes of slow training steps on several GPUs, as plain data: every cause once, every step that is timed, and what
 can be tried at once.
 
-`measure/attach/` measures, `analyse/answer/causes.py` and `diagnosis/finders.py` find the cause, `diagnosis/page.py`
+`measure/attach/` measures, `analyse/causes/causes.py` and `diagnosis/finders.py` find the cause, `diagnosis/page.py`
 says it. To add a cause: an entry in `causes.yaml`, its finder there, and a case in the tests (`tests/diagnosis/`).
 """
 

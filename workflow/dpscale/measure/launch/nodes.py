@@ -25,7 +25,7 @@ MEET_S = 45.0
 TRY_AGAIN_S = 0.2
 POLL_S = 0.02
 # How long node 0 waits, when one node has failed, for messages of the others: one failure makes others.
-OTHERS_SAY_S = 2.0
+ANSWER_S = 2.0
 # A node that disappears is noticed after these probes.
 PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 5, 5, 4
 # Below the range from which connections get their ports.
@@ -156,8 +156,8 @@ class Member:
 class NodeTeam:
     """The launchers of a cell. Used as a context: on leaving it, the others learn how this one ended.
 
-    `identity` is all that must be alike on every node, and `environment` what may differ. With one node there is nobody
-    to meet.
+    `identity` has the values that must be alike on every node, and `environment` those that may differ. With one node
+    there is nobody to meet.
     """
 
     def __init__(self, place: NodePlace, identity: Mapping[str, Any], environment: Mapping[str, str]):
@@ -211,7 +211,7 @@ class NodeTeam:
         return range(self.place.rank * share, (self.place.rank + 1) * share)
 
     def for_workers(self) -> dict[str, Any]:
-        """Return what the workers' job says of the nodes; nothing where there is one."""
+        """Return the entries of the workers' job about the nodes; none where there is one node."""
         if self.place.nodes == 1:
             return {}
         descriptor = None if self.listening is None else self.listening.fileno()
@@ -226,30 +226,34 @@ class NodeTeam:
         return {"GLOO_SOCKET_IFNAME": self._interface}
 
     def poll(self) -> Message | None:
-        """Return what another launcher says, without waiting for it: an outcome to node 0, or from there that the cell
-        has ended well. Raises OtherNodeError where one is gone or has failed."""
-        return next(filter(None, (self._message_of(member, 0.0) for member in self._talking_members())), None)
+        """Return a message of another launcher, None where there is none yet: to node 0 an outcome, from node 0 that
+        the cell has ended well. Raises OtherNodeError where one is gone or has failed."""
+        messages = (self._message_of(member, 0.0) for member in self._talking_members())
+        return next(filter(None, messages), None)
 
     def send(self, **message: Any) -> None:
-        """Tell node 0 an `outcome` that a worker here has left; or all others the `end` of this launcher: why it
-        failed, or None where the cell has its outcome, and their workers are needed no more."""
+        """Send a message to node 0, and from there to all others.
+
+        It is an `outcome` that a worker here has left; or the `end` of this launcher: the reason why it failed, or None
+        where the cell has its outcome, and workers are needed no more.
+        """
         for member in self._members:
-            with suppress(OSError):  # it is gone, which its own end says
-                member.connection.settimeout(OTHERS_SAY_S)
+            with suppress(OSError):  # it is gone, and others notice that themselves
+                member.connection.settimeout(ANSWER_S)
                 member.send(message)
 
     def ask_others(self, failure: MeasurementError) -> dict[str, Any]:
-        """Ask the others when a node has failed: one failure makes others.
+        """Ask the others whether the cell has an outcome all the same, and return it: one failure makes others.
 
-        Node 0 asks whether one of them has an outcome, which it returns; the others, whether node 0 has it already, and
-        its own end was what made a worker fail here. Raises MeasurementError with all failures in one otherwise.
+        Node 0 may learn of an outcome on another node; the others, that node 0 has it already, and ended, which made a
+        worker fail here. Raises MeasurementError with all failures in one otherwise.
         """
         if self.place.nodes == 1:
             raise failure
         failures = [self._reason(failure)]
         if not self.leads:
             self.send(end=failures[0])
-        until = time.monotonic() + OTHERS_SAY_S * (1 if self.leads else 2)
+        until = time.monotonic() + ANSWER_S * (1 if self.leads else 2)
         while (members := self._talking_members()) and time.monotonic() < until:
             for member in members:
                 try:
@@ -311,7 +315,7 @@ class NodeTeam:
         member = Member(-1, connection)
         try:
             member.send(self._greeting)
-            hello = member.receive(OTHERS_SAY_S)
+            hello = member.receive(ANSWER_S)
         except (OtherNodeError, OSError, ValueError):
             hello = None
         if not isinstance(hello, dict) or "identity" not in hello:  # another program
@@ -335,7 +339,7 @@ class NodeTeam:
         leader = self._connect()
         self._members.append(leader)
         leader.send(self._hello)
-        answer = leader.receive(MEET_S + OTHERS_SAY_S)
+        answer = leader.receive(MEET_S + ANSWER_S)
         if answer is None:
             raise MeasurementError(f"{leader.name} did not answer within {MEET_S:g} s")
         if "end" in answer:

@@ -1,4 +1,4 @@
-"""Evidence for what workers share: the order of their samples, and the statistics of their batch-norm layers."""
+"""Evidence that workers share the order of their samples, and the statistics of their batch-norm layers, or do not."""
 
 import math
 from collections.abc import Iterator, Sequence

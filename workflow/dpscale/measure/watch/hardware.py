@@ -133,7 +133,7 @@ def gpu_uuid(index: int) -> str:
 def chip_rates(device: torch.device, precision: str) -> dict[str, str | float]:
     """Return the floating point operations per second of a matrix product in the type that `precision` (the setting)
     computes in, and the bytes read and written per second of a copy. The second half of the time counts."""
-    kind = UNITS[precision][0]  # what convolutions may compute in
+    kind = UNITS[precision][0]  # the type that convolutions may compute in
     left, right, out = (torch.randn(MATRIX, MATRIX, device=device, dtype=TYPES[kind]) for _ in range(3))
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"

@@ -17,10 +17,10 @@ from dpscale.measure.watch.sensors import Sensors
 
 
 class Worker(ABC):
-    """One rank of a cell. Derived classes define what it measures.
+    """One rank of a cell. Derived classes define the measurement.
 
-    `gpus` is what the cell uses in all its processes, of which there are `workers`, spread evenly over `nodes`. On its
-    own node a rank is the `local_rank`-th, from 0, and may see `gpus_here`.
+    The cell uses `gpus` in all its processes, of which there are `workers`, spread evenly over `nodes`. On its node a
+    rank has the number `local_rank`, from 0, and may see `gpus_here`.
     """
 
     def __init__(self, job: dict[str, Any], rank: int, device: str, gpus: int, workers: int, nodes: int = 1):

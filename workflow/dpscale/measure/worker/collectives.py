@@ -59,7 +59,7 @@ class CollectivesWorker(Worker):
     def _time_collective(self, operation: str, message_bytes: int) -> dict[str, Any]:
         """Return the seconds of one call, the slowest rank's, in every repeat. Raises MeasurementError where the result
         is wrong."""
-        # Every rank has an equal share of what is scattered or gathered.
+        # Scattered and gathered messages have an equal share for every rank.
         share = max(1, message_bytes // ELEMENT_BYTES // self.workers)
         elements = (
             share * self.workers if operation in ("reduce_scatter", "all_gather") else message_bytes // ELEMENT_BYTES

@@ -193,7 +193,7 @@ class CommunicationWorker(StepWorker):
             training.step(batch)
 
         path = self.folder / f"trace-{self.rank}.json"
-        # Only the work of the devices and what launched it: to record every operator of the host would slow it down.
+        # Only the work of the devices and its launches: to record every operator of the host would slow it down.
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
             timed = self._time_block(timer, replace(training, step=step), steps)
         profiler.export_chrome_trace(str(path))

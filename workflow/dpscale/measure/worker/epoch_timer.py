@@ -1,4 +1,4 @@
-"""The clock. The study measures exactly what runs between its two readings."""
+"""The clock, and the training step. The study measures exactly the work between two readings of this clock."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class StepWorker(Worker):
-    """One rank that trains a configuration. Derived classes define what it measures."""
+    """One rank that trains a configuration. Derived classes define the measurement."""
 
     settings_type: ClassVar[type[StepSettings]] = StepSettings
 
@@ -80,8 +80,8 @@ class StepWorker(Worker):
         return is_out_of_memory(error) and not (self.on_gpu and self.phase.startswith("loading"))
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
-        """Out of memory is an outcome. A fault of a user's own file is told in one line; its traceback goes to the
-        log."""
+        """Return an outcome where memory ran out, and a failure in one line for a fault of a user's own file, whose
+        traceback goes to the log."""
         if self.ran_out_of_memory(error):
             oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
             return {**self.outcome("oom", after=None), "oom": oom}

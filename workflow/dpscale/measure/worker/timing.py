@@ -78,7 +78,10 @@ class TimedScope:
 
 @dataclass
 class BaselineHalves:
-    """The plain module at a batch, timed on the first GPU before and after the cell's own epochs: scopes by half."""
+    """The plain module at a batch, timed on the first GPU before and after the cell's own epochs.
+
+    `halves` has the scopes of "before" and of "after".
+    """
 
     batch_per_gpu: int
     status: str = "ok"
@@ -86,11 +89,9 @@ class BaselineHalves:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as records have it. Where memory runs out before the second half, the first one says nothing."""
-        before, after = self.halves.get("before", {}), self.halves.get("after", {})
         scopes = {
-            scope: {"before": asdict(before[scope]), "after": asdict(after[scope])}
-            for scope in before
-            if scope in after
+            scope: {half: asdict(timed[scope]) for half, timed in self.halves.items()}
+            for scope in self.halves.get("after", {})
         }
         return {"batch_per_gpu": self.batch_per_gpu, "status": self.status, "scopes": scopes}
 
@@ -99,8 +100,7 @@ class TimingWorker(StepWorker):
     """Times every scope of the cell between two halves of its own baseline.
 
     The baseline is the plain module on the first worker's GPU, timed before and after while the other GPUs idle (A B
-    A). What differs between servers, GPUs and hours is then the same in both. Finished scopes are kept where memory
-    runs out.
+    A). Differences between servers, GPUs and hours are then in both. Finished scopes are kept where memory runs out.
     """
 
     settings_type = TimingSettings
@@ -112,7 +112,7 @@ class TimingWorker(StepWorker):
         self.alone: list[BaselineHalves] | None = None
         self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
-        self.chip: dict[str, Any] | None = None
+        self.chip: dict[str, str | float] | None = None
         self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
@@ -150,7 +150,7 @@ class TimingWorker(StepWorker):
         }
 
     def _time_alone(self, when: str) -> None:
-        """The first worker times its baselines; the others wait, with their GPUs idle."""
+        """Time the baselines on the first worker; the others wait, with their GPUs idle."""
         if self.rank == 0:
             for baseline in self.alone or ():
                 if baseline.status == "ok":
@@ -158,7 +158,8 @@ class TimingWorker(StepWorker):
         gather(self.rank, self.workers)
 
     def _time_baseline(self, baseline: BaselineHalves, when: str) -> None:
-        """Memory may run out at the global batch, which is a result. At the cell's own batch it ends the cell."""
+        """Time a half of a baseline. Memory may run out at the global batch, which is a result; at the cell's own batch
+        it ends the cell."""
         batch = baseline.batch_per_gpu
         team = Team(f"alone at batch {batch}, {when}: ", 0, 1, batch, self.devices[:1], self.build_alone)
         warm = [when == "after", *(True for _ in self.settings.scopes[1:])]

@@ -17,16 +17,8 @@ from dpscale.plan.study import BASE
 from dpscale.present.charts.lines import DrawnSeries, Guide, Panel, chart_of_lines, level, markers
 from dpscale.present.charts.picture import Chart
 from dpscale.present.charts.waterfall import Stage, Waterfall, chart_of_waterfalls
-from dpscale.present.findings.finding import smallest
 from dpscale.present.text.numbers import estimate, measured
-from dpscale.present.text.words import (
-    AtBatch,
-    Terms,
-    capitalised,
-    colour,
-    headline,
-    on_nodes,
-)
+from dpscale.present.text.words import AtBatch, Terms, capitalised, colour, headline, on_nodes, smallest
 from dpscale.present.text.words import scope as scope_in_words
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.column import PERCENT

@@ -8,9 +8,7 @@ from dpscale.present.charts import communication, timing, training
 from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
-from dpscale.present.findings.findings import findings
-from dpscale.present.findings.steps import witnesses
-from dpscale.present.findings.variants import beside_the_public_best
+from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
 from dpscale.present.handin.assignment import sheets
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.study import not_run

@@ -6,7 +6,7 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dpscale.present.findings.finding import by_batch
+from dpscale.present.findings.findings import by_batch
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
@@ -17,10 +17,7 @@ from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
-from dpscale.tables.training import (
-    TrainingCurvesRow,
-    TrainingSummaryRow,
-)
+from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, UNDECIDED

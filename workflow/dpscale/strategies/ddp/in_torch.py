@@ -44,14 +44,11 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 def rungs(steps: Steps) -> dict[str, StepVariant]:
     """Return the rungs: each does what the rung before it does, and one thing more. `allreduce_hook` stands beside
     them."""
-    return {
-        ALONE: alone(steps),
+    variants = {ALONE: alone(steps)}
+    if steps.nodes > 1 and steps.gpus_here > 1:
         # Every GPU of the first node trains a plain network of its own. All other nodes wait.
-        **(
-            {ONE_NODE: replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())}
-            if steps.nodes > 1 and steps.gpus_here > 1
-            else {}
-        ),
+        variants[ONE_NODE] = replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())
+    return variants | {
         # Every GPU trains a plain network of its own, and nothing is shared.
         "together": steps.plain,
         # Within `no_sync`: no buckets, and after the first step no broadcast of buffers.

@@ -42,8 +42,8 @@ def threads(steps: Steps, replicas: "PersistentReplicas", persistent: StepVarian
     have their images already, and do forward and backward: their gradients stay with them, and their weights as they
     are, since in DataParallel's step only the first GPU updates weights.
     """
-    of_devices = zip(shares(steps.full_batches[0], len(steps.devices)), steps.devices, strict=True)
-    kept = [to_device(share, device, steps.memory_format) for share, device in list(of_devices)[1:]]
+    _, *shares_elsewhere = zip(shares(steps.full_batches[0], len(steps.devices)), steps.devices, strict=True)
+    kept = [to_device(share, device, steps.memory_format) for share, device in shares_elsewhere]
     optimiser = persistent.optimiser
 
     def step(batch: Batch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench.diagnosis_table import shown_table
 
-TOLD = [rf"{what}: (\d+ of \d+)" for what in ("named first", "first three", "when off")] + [r"savings told: (\d+%)"]
+TOLD = [rf"{place}: (\d+ of \d+)" for place in ("named first", "first three", "when off")] + [r"savings told: (\d+%)"]
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu-crowded", "gpu"])

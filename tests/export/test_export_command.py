@@ -1,4 +1,4 @@
-"""Trackers are extras: what is not installed is named in one line, and nothing else asks for it."""
+"""The export command: a tracker that is not installed is named in one line, and no other command asks for one."""
 
 import json
 import subprocess

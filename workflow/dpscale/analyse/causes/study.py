@@ -1,4 +1,4 @@
-"""The times by probe of a study's tables: those of every configuration on several devices.
+"""Why more devices are not faster, from the tables of a study: the causes of a diagnosis, as far as it saw them.
 
 Times are of a step, b images on each of N devices, as an epoch has them: N·b images at the images per second of the
 epoch (docs/method.md, "Causes").
@@ -10,50 +10,81 @@ from functools import cached_property
 from math import isfinite
 from typing import TypeVar
 
-from dpscale.analyse.answer.causes import exact
-from dpscale.analyse.answer.claims import SLOW_DEVICE
-from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, minus
-from dpscale.analyse.answer.series import (
-    COMPUTE,
-    END_TO_END,
-    Configuration,
-    configuration_of,
-    of_configuration,
-)
+from dpscale.analyse.answer.claims import LOSES, NOTHING_WRONG, SLOW_DEVICE, SURER_BY_STEPS
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
 from dpscale.analyse.answer.verdict import Units
+from dpscale.analyse.causes.causes import FoundCause, Link, ProbeCost, Probes, causes_of, exact, minus
 from dpscale.analyse.communication.collectives import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import WHOLE
+from dpscale.tables.answer import CausesRow
 from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.row import OfConfiguration
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
-from dpscale.vocabulary.causes import NOTHING
+from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN
 from dpscale.vocabulary.chips import chip_named
 
-# The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
+# The whole step with its batches in memory, by strategy: what a diagnosis calls it. Other strategies have no causes.
 IN_MEMORY = {"dp": "dp", "ddp": "training"}
 R = TypeVar("R", bound=OfConfiguration)
 
 
-def places(tables: Tables) -> Iterator["StudyPlace"]:
-    """Every configuration beside its baseline: at the batch per device, or at the global batch, of that; then the same
-    with loading, where that was measured."""
+def causes_rows(tables: Tables) -> list[CausesRow]:
+    """Return the causes of every configuration on several devices, without and with loading: those that are reasons
+    first, in the order of their costs.
+
+    A configuration without a reason has a row that says whether anything is wrong at all, and stands first.
+    """
+    return [row for place in _places(tables) for row in _rows_of(place)]
+
+
+def _rows_of(place: "StudyPlace") -> Iterator[CausesRow]:
+    speedup_row, probes = place.speedup_row, place.probes
+    shared = CausesRow(
+        scaling=speedup_row.scaling,
+        **speedup_row.point,
+        scope=place.scope,
+        whole_s=probes[probes.whole],
+        efficiency=place.efficiency,
+        is_by_steps=place.is_by_steps,
+    )
+    is_loss = place.is_loss_likely or LOSES.holds(shared)
+    rows = [_row(shared, finding, is_loss) for finding in causes_of(probes)]
+    if not any(row.is_reason for row in rows):
+        rows.insert(0, _without_a_reason(shared, place, is_loss))
+    yield from (replace(row, order=order) for order, row in enumerate(rows))
+
+
+def _row(shared: CausesRow, finding: FoundCause, is_loss: bool) -> CausesRow:
+    is_reason = finding.is_reason and is_loss
+    return replace(shared, cause=finding.cause.name, is_reason=is_reason, cost_s=finding.cost_s, share=finding.share)
+
+
+def _without_a_reason(shared: CausesRow, place: "StudyPlace", is_loss: bool) -> CausesRow:
+    """Return a row that says that nothing is wrong, or may be; otherwise the largest part of the step that is known."""
+    row = replace(shared, is_reason=False)
+    if NOTHING_WRONG.holds(row):
+        return replace(row, cause=NOTHING.name)
+    if not is_loss:
+        return replace(row, cause=NO_CERTAIN_LOSS.name)
+    row = replace(row, cause=UNKNOWN.name)
+    rung = place.largest_part
+    return replace(row, part=rung.adds, part_s=rung.difference_s) if rung else row
+
+
+def _places(tables: Tables) -> Iterator["StudyPlace"]:
+    """Yield every configuration beside its baseline: at the batch per device, or at the global batch, of that; then the
+    same with loading, where that was measured."""
     speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
     times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
-    for speedup_row in tables.speedup:
-        speaks = (
-            speedup_row.status == "ok"
-            and speedup_row.is_headline
-            and speedup_row.scope == COMPUTE
-            and speedup_row.strategy in IN_MEMORY
-        )
-        if speaks and (configuration_of(speedup_row), COMPUTE) in times:
-            in_memory = StudyPlace(speedup_row, tables, times)
-            loading = in_memory.measured_loading
+    for row in tables.speedup:
+        speaks = row.status == "ok" and row.is_headline and row.scope == COMPUTE and row.strategy in IN_MEMORY
+        if speaks and (configuration_of(row), COMPUTE) in times:
+            in_memory = StudyPlace(row, tables, times)
             yield in_memory
-            if loading:
+            if loading := in_memory.measured_loading:
                 yield replace(in_memory, loading=loading)
 
 
@@ -67,35 +98,31 @@ class StudyPlace:
     times: Mapping[tuple[Configuration, str], TimesRow]
     loading: ScopesRow | None = None
 
-    @cached_property
-    def probes(self) -> Probes:
-        speedup_row = self.speedup_row
-        return Probes(
-            times=self.steps,
-            whole="end_to_end" if self.loading else self.in_memory,
-            in_memory=self.in_memory,
-            devices=speedup_row.gpus,
-            batch=speedup_row.batch_per_gpu,
-            keeps_global_batch=speedup_row.scaling == "strong",
-            costs=dict(self.costs()),
-            workers=self.workers,
-            link=self.link,
-            uneven=next(
-                (ProbeCost(row.uneven_s.sure) for row in SLOW_DEVICE.of(self.of(self.tables.ladder)).holding), None
-            ),
-        )
+    def of(self, rows: Iterable[R]) -> list[R]:
+        """Return the rows of this configuration."""
+        return of_configuration(rows, self.speedup_row)
 
     @property
     def scope(self) -> str:
         return END_TO_END if self.loading else COMPUTE
 
     @property
+    def in_memory(self) -> str:
+        return IN_MEMORY[self.speedup_row.strategy]
+
+    @property
+    def loaded(self) -> TimesRow | None:
+        return self.times.get((configuration_of(self.speedup_row), END_TO_END))
+
+    @property
+    def measured_loading(self) -> ScopesRow | None:
+        """The epochs with loading beside those without, where runs had both."""
+        return next((row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded), None)
+
+    @property
     def is_by_steps(self) -> bool:
         """Whether the efficiency is surer by the time of a step than by that of an epoch: its interval is narrower."""
-        by_epochs, by_steps = self.speedup_row.efficiency, self.speedup_row.speedup_from_steps
-        if not by_steps.has_interval:
-            return False
-        return not by_epochs.has_interval or by_steps.high / by_steps.low < by_epochs.high / by_epochs.low
+        return SURER_BY_STEPS.surely(self.speedup_row)
 
     @property
     def efficiency(self) -> Figure:
@@ -114,28 +141,28 @@ class StudyPlace:
         """Whether every machine, or run, lost more than what is not named as a reason."""
         return Units.of(self.speedup_row.efficiency).are_below(1 - NOTHING.least_share)
 
-    @property
-    def in_memory(self) -> str:
-        return IN_MEMORY[self.speedup_row.strategy]
+    @cached_property
+    def largest_part(self) -> LadderRow | None:
+        """The part that takes most, by intervention, of what makes the step longer than on one device."""
+        parts = [row for row in self.of(self.tables.ladder) if row.order > 0 and row.difference_s.value > 0]
+        return max(parts, key=lambda row: row.difference_s.value, default=None)
 
-    @property
-    def measured_loading(self) -> ScopesRow | None:
-        """The epochs with loading beside those without, where runs had both."""
-        return next((row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded), None)
-
-    @property
-    def loaded(self) -> TimesRow | None:
-        return self.times.get((configuration_of(self.speedup_row), END_TO_END))
-
-    def of(self, rows: Iterable[R]) -> list[R]:
-        """The rows of this configuration."""
-        return of_configuration(rows, self.speedup_row)
-
-    def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
-        """A step of one batch per device, at its own batch or at another; None where that was not measured."""
-        at = name, devices, batch or self.speedup_row.batch_per_gpu, self.speedup_row.environment
-        row = self.times.get((at, scope))
-        return _step_s(row, devices * self.speedup_row.batch_per_gpu) if row else None
+    @cached_property
+    def probes(self) -> Probes:
+        """The times by probe of the study's tables."""
+        row, slow_devices = self.speedup_row, SLOW_DEVICE.of(self.of(self.tables.ladder)).holding
+        return Probes(
+            times=self.steps,
+            whole="end_to_end" if self.loading else self.in_memory,
+            in_memory=self.in_memory,
+            devices=row.gpus,
+            batch=row.batch_per_gpu,
+            keeps_global_batch=row.scaling == "strong",
+            costs=dict(self.costs()),
+            workers=self.workers,
+            link=self.link,
+            uneven=ProbeCost(slow_devices[0].uneven_s.sure) if slow_devices else None,
+        )
 
     @cached_property
     def steps(self) -> dict[str, Figure]:
@@ -157,8 +184,14 @@ class StudyPlace:
         }
         return {name: figure for name, figure in steps_s.items() if figure is not None}
 
+    def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
+        """Return a step of one batch per device, at its own batch or at another; None where that was not measured."""
+        configuration = name, devices, batch or self.speedup_row.batch_per_gpu, self.speedup_row.environment
+        row = self.times.get((configuration, scope))
+        return _step_s(row, devices * self.speedup_row.batch_per_gpu) if row else None
+
     def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
-        """The costs that are known better than from two times: of the same blocks, or run by run."""
+        """Yield the costs that are known better than from two times: of the same blocks, or run by run."""
         if self.in_memory == "dp" and "training" in self.steps:
             dp_step, ddp_step = self.steps["dp"], self.steps["training"]
             share = None if self.loading else ratio(ddp_step, dp_step).map(lambda value: 1 - value)
@@ -201,26 +234,16 @@ class StudyPlace:
         return _step_s(fastest, self.speedup_row.global_batch) if is_faster else None
 
     @cached_property
-    def largest_part(self) -> LadderRow | None:
-        """The part that takes most, by intervention, of what makes the step longer than on one device."""
-        parts = [row for row in self.of(self.tables.ladder) if row.order > 0 and row.difference_s.value > 0]
-        return max(parts, key=lambda row: row.difference_s.value, default=None)
-
-    @property
-    def gradient_bytes(self) -> int | None:
-        """Bytes of the gradient of the study's network, the same everywhere."""
-        return next((int(row.gradient_bytes) for row in self.tables.bandwidth if isfinite(row.gradient_bytes)), None)
-
-    @cached_property
     def timed_alone(self) -> list[CollectivesRow]:
         """Collectives between as many devices, with nothing else running."""
         return between(self.tables.collectives, self.speedup_row.gpus, self.speedup_row.environment)
 
     @property
     def allreduce_s(self) -> Figure | None:
-        """Seconds of an allreduce of the whole gradient, with nothing else running."""
-        wanted = "allreduce", self.gradient_bytes
-        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == wanted), None)
+        """Seconds of an allreduce of the whole gradient, which is the same everywhere, with nothing else running."""
+        sizes = (row.gradient_bytes for row in self.tables.bandwidth if isfinite(row.gradient_bytes))
+        call = "allreduce", next(sizes, None)
+        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == call), None)
 
     @cached_property
     def link(self) -> Link | None:
@@ -234,7 +257,7 @@ class StudyPlace:
         return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
 
     def _nominal_gb_s(self) -> float | None:
-        """GB/s by the data sheet, where all links between devices are NVLink and the model is known."""
+        """Return GB/s by the data sheet, where all links between devices are NVLink and the model is known."""
         environment = self.speedup_row.environment
         row = next((row for row in self.tables.environments if row.environment == environment), None)
         chip = chip_named(row.device_model) if row else None
