@@ -124,33 +124,32 @@ def _in_which_runs(row: SpeedupRow) -> str:
 
 
 def _trends(subject: str, rows: Sequence[T], trend: Trend[T], unit: Unit, terms: Terms) -> Iterator[str]:
-    """Say for every strategy how a figure goes from the smallest to the largest batch on the most devices.
+    """Say for every strategy how a figure goes from the smallest to the largest batch on the most devices, with the
+    batch between where it surely turns.
 
     `The speedup with ddp on 4 GPUs rises from 1.90 at batch 32 to 3.80 at batch 512.`
     """
-    most = max(row.gpus for row in rows)
-    for row in {row.strategy: row for row in rows if row.gpus == most}.values():
-        series = _series(rows, row)
-        if len(series) > 1:
-            yield f"{subject} with {terms.group(row)} {_trend(series, trend, unit)}."
-
-
-def _trend(series: Sequence[T], trend: Trend[T], unit: Unit) -> str:
-    """Say how a figure goes from the first to the last row, with the one between where it surely turns."""
 
     def at(row: T) -> str:
         return f"{_value(getattr(row, trend.figure), unit)} at batch {whole(row.batch_per_gpu)}"
 
-    first, last = series[0], series[-1]
-    turn = trend.turn(series)
-    if turn is not None:
-        return f"{trend.way(first, turn)} from {at(first)} to {at(turn)}, and {trend.way(turn, last)} to {at(last)}"
-    way = trend.way(first, last)
-    if way == "level":
-        return f"is {at(first)} and {at(last)}: the two intervals overlap, so no change is shown"
-    if way == "untold":
-        return f"is {at(first)} and {at(last)}: too few runs to confirm a change"
-    return f"{way} from {at(first)} to {at(last)}"
+    most = max(row.gpus for row in rows)
+    for last in {row.strategy: row for row in rows if row.gpus == most}.values():
+        series = _series(rows, last)
+        first, last = series[0], series[-1]
+        if first is last:
+            continue
+        way, turn = trend.way(first, last), trend.turn(series)
+        if turn:
+            before, after = trend.way(first, turn), trend.way(turn, last)
+            words = f"{before} from {at(first)} to {at(turn)}, and {after} to {at(last)}"
+        elif way == "level":
+            words = f"is {at(first)} and {at(last)}: the two intervals overlap, so no change is shown"
+        elif way == "untold":
+            words = f"is {at(first)} and {at(last)}: too few runs to confirm a change"
+        else:
+            words = f"{way} from {at(first)} to {at(last)}"
+        yield f"{subject} with {terms.group(last)} {words}."
 
 
 def _paid_per_step(rows: AssignmentRows, speedups: Sequence[SpeedupRow], terms: Terms) -> Iterator[str]:
@@ -197,23 +196,22 @@ def _where_the_time_goes(row: CommunicationRow, ladder: Iterable[LadderRow], ter
     """Say where the communication time goes: by intervention where that was measured, otherwise against messages."""
     point, than_one = f"With {terms.point(row)}", f"longer than on 1 {terms.device}"
     rungs = [rung for rung in of_configuration(ladder, row) if rung.order > 0 and rung.difference_s.is_known]
-    longer_s = row.communication_step_s
-    longer, messages = (
-        estimate(longer_s, MILLISECONDS, with_unit=True),
-        measured(row.isolated_step_s.value, MILLISECONDS),
-    )
     if rungs:
         most = largest(rungs, lambda rung: rung.difference_s.value)
         per_step = f"{_value(most.difference_s, MILLISECONDS)} per step"
         yield f"{point}, the largest part of what makes a step {than_one} is {most.adds}, {per_step}."
-    elif row.isolated_step_s.is_known and longer_s.is_known and MAY_BE_NO_LONGER.surely(row):
+    if rungs or not (row.isolated_step_s.is_known and row.communication_step_s.is_known):
+        return
+    longer = estimate(row.communication_step_s, MILLISECONDS, with_unit=True)
+    messages = measured(row.isolated_step_s.value, MILLISECONDS)
+    if MAY_BE_NO_LONGER.surely(row):
         difference = f"the difference is {longer}. Its messages alone take {messages}"
         yield f"{point}, it is not sure that a step takes {than_one}: {difference}."
-    elif row.isolated_step_s.is_known and longer_s.is_known:
-        yield f"{point}, a step takes {longer} {than_one}, and its messages alone take {messages}."
-        if LONGER_THAN_MESSAGES.surely(row):
-            waiting = f"{terms.devices} that wait, or transfers that take longer beside compute"
-            yield f"The rest is overhead of the host, {waiting}."
+        return
+    yield f"{point}, a step takes {longer} {than_one}, and its messages alone take {messages}."
+    if LONGER_THAN_MESSAGES.surely(row):
+        waiting = f"{terms.devices} that wait, or transfers that take longer beside compute"
+        yield f"The rest is overhead of the host, {waiting}."
 
 
 def _without_bandwidth(rows: Sequence[BandwidthRow]) -> Iterator[str]:
