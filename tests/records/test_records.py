@@ -64,8 +64,8 @@ def test_what_the_schema_forbids_is_not_written(tmp_path: Path, change: dict[str
 @given(st.integers(0, 3000))
 def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = write(tmp_path_factory.mktemp("r"), CELL, record())
-    whole = path.read_text()
-    path.write_text(whole[: min(cut, len(whole) - 3)])
+    text = path.read_text()
+    path.write_text(text[: min(cut, len(text) - 3)])
     with pytest.raises(RecordError, match=r"run-1\.json: is damaged"):
         read_json("timing", path)
 
@@ -136,8 +136,8 @@ def test_a_setting_that_a_record_does_not_name_has_its_default(name: str, tmp_pa
 
 
 def test_another_value_of_a_setting_that_a_record_does_not_name_is_another_measurement() -> None:
-    other = Study({**VALUES, "precision": "bfloat16"})
-    assert differences(typed(TimingRecord, named(without="precision")), CELL, other.settings) == [
+    study = Study({**VALUES, "precision": "bfloat16"})
+    assert differences(typed(TimingRecord, named(without="precision")), CELL, study.settings) == [
         "precision is float32, the study says bfloat16"
     ]
 
