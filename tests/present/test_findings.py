@@ -81,7 +81,8 @@ PLAIN = [row for row in ARMS if row.arm in ("b128", "b2048")]
             "in 1 of 8 comparisons and probably in 1 more",
         ),
         (scaling.loaders_compared, changed(DATA.times, {}, loader_processes=2), ""),
-        (scaling.loaders_compared, changed(DATA.times, {"strategy": "ddp"}, loader_processes=2), ""),
+        (scaling.loaders_compared, changed(DATA.times, {"strategy": "ddp"}, loader_processes=None), ""),
+        (scaling.loaders_compared, changed(DATA.times, {"strategy": "dp"}, loader_processes=3), "dp on 2 GPUs 3,"),
         (scaling.batch_that_is_enough, picked(ONE_GPU, batch_per_gpu=512), ""),
         (scaling.batch_that_is_enough, changed(ONE_GPU, {}, of_best=Figure(0.5)), ""),
         (

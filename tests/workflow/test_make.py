@@ -14,12 +14,10 @@ def test_make_example_renders_the_recorded_study(example: Path) -> None:
     assert "NVIDIA H200" in (example / "report/recorded.html").read_text()
 
 
-def test_make_help_names_every_target_and_how_long_it_takes(clone: Clone, root: Path) -> None:
-    help = dict(re.findall(r"^  make ([\w-]+) +(.*)$", clone.make("help"), re.MULTILINE))
+def test_make_help_names_every_target(clone: Clone, root: Path) -> None:
+    targets = re.findall(r"^  make ([\w-]+) ", clone.make("help"), re.MULTILINE)
     listed, *_ = re.findall(r"^\.PHONY: (.*)$", (root / "Makefile").read_text(), re.MULTILINE)
-    assert set(help) == set(listed.split())
-    for target in ("report", "example", "check", "test", "test-slurm", "lint", "bench"):
-        assert re.search(r"\d+ (s|min)\b", help[target]), target
+    assert sorted(targets) == sorted(listed.split())
 
 
 @pytest.mark.parametrize(("torch", "installed"), [("torch==2.8.0 torchvision==0.23.0 --no-deps", 1), ("none", 0)])

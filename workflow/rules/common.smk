@@ -77,11 +77,24 @@ PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 # Resources of the jobs that make tables and page: CPU jobs.
 PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": lambda wildcards, attempt: 2000 * attempt, "runtime": 10}
 
+
+def gpus_of(wildcards):
+    return STUDY.arms[wildcards.arm].gpus if hasattr(wildcards, "arm") else int(wildcards.gpus)
+
+
+def nodes_of(wildcards):
+    return STUDY.nodes_of(gpus_of(wildcards))
+
+
+def gpus_per_node_of(wildcards):
+    return gpus_of(wildcards) // nodes_of(wildcards)
+
+
 # Resources of the jobs that measure; each adds CPUs and memory, per node.
 CELL_JOB = {
     **CLUSTER.cell_options(STUDY.settings),
     "measuring": 1,
-    "nodes": lambda wildcards: nodes_of(wildcards),
+    "nodes": nodes_of,
     # Of several nodes. With `mpi` the executor leaves starting the tasks to the job's own srun, which starts one launcher
     # on every node; otherwise it would start the job in a step of its own on one node. It refuses `tasks_per_node: 1`, and
     # would make `tasks` tasks per GPU. A resource that is None is not there.
@@ -137,18 +150,6 @@ def of_this_study(*paths):
     """Input files of a rule that collects results; those that are missing or not of this study are made."""
     decide_by_results(workflow, OUTDATED)
     return paths
-
-
-def gpus_of(wildcards):
-    return STUDY.arms[wildcards.arm].gpus if hasattr(wildcards, "arm") else int(wildcards.gpus)
-
-
-def nodes_of(wildcards):
-    return STUDY.nodes_of(gpus_of(wildcards))
-
-
-def gpus_per_node_of(wildcards):
-    return gpus_of(wildcards) // nodes_of(wildcards)
 
 
 def configuration(wildcards):

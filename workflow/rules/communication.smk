@@ -11,7 +11,7 @@ rule collectives:
         f"{RESULTS}/logs/{cells.COLLECTIVES_PATH}.log",
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
+        cpus_per_task=gpus_per_node_of,
         mem_mb=lambda wildcards, attempt: cluster.collectives_memory_mb(gpus_per_node_of(wildcards), attempt),
     params:
         **CELL_PARAMS,
@@ -33,7 +33,7 @@ rule communication:
         f"{RESULTS}/logs/{cells.COMMUNICATION_PATH}.log",
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
+        cpus_per_task=gpus_per_node_of,
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
     params:
         **CELL_PARAMS,

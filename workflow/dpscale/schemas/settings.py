@@ -51,7 +51,7 @@ def setting(
         "arm_may_set": arm_may_set,
         "variant_may_set": variant_may_set,
     }
-    return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
+    return field(default=default, metadata=place)
 
 
 def step_setting(path: str, help: str, default: Any, **limits: Any) -> Any:
@@ -149,8 +149,7 @@ class NetworkSettings:
     @classmethod
     def defaults(cls) -> dict[str, object]:
         """Return the defaults of all settings that have one, as JSON holds them."""
-        schemas = {name: cls.schema_of(name) for name in cls.names()}
-        return {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+        return {name: schema["default"] for name in cls.names() if "default" in (schema := cls.schema_of(name))}
 
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}

@@ -9,10 +9,10 @@ from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
+from dpscale.present.findings.set_up import set_up
 from dpscale.present.handin.assignment import sheets
 from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.study import not_run
-from dpscale.present.study.environment_facts import set_up
 from dpscale.present.study.views import views
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured

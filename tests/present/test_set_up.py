@@ -15,7 +15,7 @@ from page_tables import (
     tables,
 )
 
-from dpscale.present.study.environment_facts import environment_facts, set_up
+from dpscale.present.findings.set_up import environment_facts, set_up
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
