@@ -145,7 +145,7 @@ def _run_of_study(
     )
 
 
-def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[str, Scalar]:
+def _config(cell: AnyCell, record: Record, labels: Mapping[str, object]) -> dict[str, Scalar]:
     """Return the cell's labels, settings, hardware and software. No host, no user, no path of this machine."""
     return {
         **_flat(record.settings.to_json()),
@@ -212,7 +212,7 @@ def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[floa
         yield Curve(name, axis, points)
 
 
-def _figures(name: str, table: Sequence[Row], labels: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _figures(name: str, table: Sequence[Row], labels: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """Return every number that a table has of the cell, by a path such as `speedup/compute/weak/efficiency`."""
     for row in table:
         columns = row.columns()

@@ -40,6 +40,7 @@ from dpscale.strategies.known import BASELINE, STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
     from dpscale.measure.launch.cells import Run as Job
+    from dpscale.records.files import JsonRecord
 
 # Sources that `dpscale dataset` can decode.
 SOURCES = [source for source in schema_node("dataset", "source")["enum"] if source != OF_FILE]
@@ -215,7 +216,7 @@ def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any
     _print_written(record, job.out)
 
 
-def _print_written(record: dict[str, Any], out: Path) -> None:
+def _print_written(record: "JsonRecord", out: Path) -> None:
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
     click.echo(f"{RECORD_WRITTEN}{out}")
