@@ -42,7 +42,7 @@ def _option_type(node: JsonSchema) -> Any:
         return click.Choice(node["enum"])
     if node["type"] in ("string", "boolean"):
         return {"string": str, "boolean": bool}[node["type"]]
-    limits: JsonSchema = {
+    limits: dict[str, Any] = {
         "min": node.get("minimum", node.get("exclusiveMinimum")),
         "max": node.get("maximum", node.get("exclusiveMaximum")),
         "min_open": "exclusiveMinimum" in node,
