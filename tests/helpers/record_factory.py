@@ -311,18 +311,6 @@ def training_record(
             "validation_loss": None, "validation_accuracy": None,
             "epoch_s": epoch_s, "images_per_s": arm.epoch_images / epoch_s, "gpu_s": epoch_s * arm.gpus,
             "energy_j": 500.0 * epoch_s * arm.gpus if arm.device == "cuda" else None,
-            "orders": [
-                {
-                    "checksum": 1000 * cell.seed + number * arm.set_epoch + rank,
-                    "seen_before": None if number == 1 else 0.5 if arm.set_epoch else 1.0,
-                    "same_place": None if number == 1 else 0.0 if arm.set_epoch else 1.0,
-                }
-                for rank in range(arm.gpus if arm.strategy == "ddp" else 1)
-            ],
-            "batch_norm": None if arm.gpus == 1 or accuracy is None else {
-                "difference": 0.0 if arm.sync_batch_norm else 0.2,
-                "kept": list(range(arm.gpus)) if arm.sync_batch_norm else [0],
-            },
         }  # fmt: skip
 
     return {
