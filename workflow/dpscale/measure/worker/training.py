@@ -164,7 +164,7 @@ class TrainingWorker(StepWorker):
             "seed": self.seed,
             "measurement_version": VERSIONS["training"].current,
             **self.settings.to_json(),
-            "images": read_manifest(self.dataset)["sha256"],
+            "images": read_manifest(self.dataset).sha256,
             "torch": str(torch.__version__),
             "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
         }
