@@ -15,7 +15,6 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.model.recipe import batch_growth, build_optimiser, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather, gather_lists
 from dpscale.measure.watch.hardware import hardware
 from dpscale.measure.watch.sensors import sum_of_known, used_j
@@ -26,6 +25,7 @@ from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_mani
 from dpscale.measure.workload.batches import Step
 from dpscale.measure.workload.dataset import checksum, split_images
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
+from dpscale.measure.workload.recipe import batch_growth, build_optimiser, parameter_groups, rate_of_step
 from dpscale.measure.workload.workload import order_of_epoch, samples_per_rank
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
