@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.tables import build_tables
-from dpscale.compare.page import ComparedStudies, render
-from dpscale.compare.studies import ComparedStudy, studies_of
+from dpscale.compare.comparison import ComparedStudies, ComparedStudy, render, studies_of
 from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell
 from dpscale.records.collect import Collected

@@ -7,8 +7,7 @@ from typing import Any
 
 import h200_study
 from dpscale.analyse.tables import build_tables
-from dpscale.compare.page import ComparedStudies
-from dpscale.compare.studies import ComparedStudy
+from dpscale.compare.comparison import ComparedStudies, ComparedStudy
 from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
