@@ -2,10 +2,9 @@
 
 import pytest
 
-from dpscale.audit import corrected
 from dpscale.audit.checks import IMPOSSIBLE, doubts
 from dpscale.audit.reading.published import Published, Spot
-from dpscale.audit.verdicts import read
+from dpscale.audit.verdicts import corrected, read
 from published_factory import published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
@@ -32,7 +31,7 @@ def test_a_global_batch_larger_than_the_dataset() -> None:
         batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
     )  # fmt: skip
     assert set(named(study, "larger than the dataset")) == {Spot(30_000, 2), Spot(50_001, 1)}
-    assert "capped: N*b > 50000 images, no full step" in corrected.corrected(read(study)).values()
+    assert "capped: N*b > 50000 images, no full step" in corrected(read(study)).values()
 
 
 @pytest.mark.parametrize(
@@ -54,13 +53,13 @@ def test_a_bandwidth_above_any_link(gpu: str | None, unit: str, printed: str, ab
 
 def test_a_communication_time_around_zero_gives_no_bandwidth() -> None:
     study = published("32x1 40.0, 32x2 20.0", {"speedup": "32x2 2.0"})
-    reason = corrected.corrected(read(study))["bandwidth", Spot(32, 2)]
+    reason = corrected(read(study))["bandwidth", Spot(32, 2)]
     assert str(reason).startswith("not resolvable: a communication time of -0.075 to 0.075 s")
 
 
 def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other() -> None:
     study = published("32x2 25.00", {"speedup": "32x2 1.60"}, batch_sweep_s={32: "40.00"})
-    assert corrected.corrected(read(study))["speedup", Spot(32, 2)] == "T(1,b) was not printed"
+    assert corrected(read(study))["speedup", Spot(32, 2)] == "T(1,b) was not printed"
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,9 @@ from typing import Any
 
 import pytest
 
-from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt
-from dpscale.audit.physics import (
-    above_the_peak,
-    link_of_utilisation,
-)
+from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt, above_the_peak, link_of_utilisation
 from dpscale.audit.reading.published import Published, Spot
-from dpscale.audit.search import search
+from dpscale.audit.verdicts import read
 from dpscale.vocabulary.chips import chip_named
 from published_factory import published
 
@@ -38,7 +34,7 @@ def severities(doubts: list[Doubt]) -> list[tuple[str, Spot]]:
     ],
 )
 def test_a_time_against_the_peak(one_gpu_s: str, severity: str | None) -> None:
-    doubts = [doubt for doubt in above_the_peak(study(one_gpu_s)) if doubt.place.gpus == 1]
+    doubts = [doubt for doubt in above_the_peak(read(study(one_gpu_s))) if doubt.place.gpus == 1]
     assert severities(doubts) == ([(severity, Spot(128, 1))] if severity else [])
 
 
@@ -57,13 +53,13 @@ def test_a_time_against_the_peak(one_gpu_s: str, severity: str | None) -> None:
     ],
 )
 def test_the_peak_is_that_of_the_gpu_and_the_precision(changes: dict[str, Any], is_impossible: bool) -> None:
-    doubts = above_the_peak(study("8.00", **changes))
+    doubts = above_the_peak(read(study("8.00", **changes)))
     assert any(doubt.severity == IMPOSSIBLE for doubt in doubts) == is_impossible
 
 
 def test_several_gpus_have_several_peaks() -> None:
     fast = published("128x1 17.20, 128x2 5.00, 128x4 2.60", {}, gpu="RTX 8000")
-    assert severities(list(above_the_peak(fast))) == [(IMPOSSIBLE, Spot(128, 2)), (LOOK, Spot(128, 4))]
+    assert severities(list(above_the_peak(read(fast)))) == [(IMPOSSIBLE, Spot(128, 2)), (LOOK, Spot(128, 4))]
 
 
 @pytest.mark.parametrize(
@@ -83,10 +79,9 @@ def test_utilisation_of_a_link(percent: float, is_none: bool) -> None:
         "utilisation_percent": {place: f"{number * percent:.4g}" for place, number in bandwidth.items()},
     }
     epoch_s = {(batch, gpus): f"{20 / gpus + 5:.2f}" for batch in (32, 128) for gpus in (1, 2, 4)}
-    of_a40 = published(epoch_s, columns, gpu="A40")
-    found = {"utilisation_percent": search(of_a40, "utilisation_percent")}
-    assert found["utilisation_percent"].factor
-    assert bool(list(link_of_utilisation(of_a40, found))) == is_none
+    reading = read(published(epoch_s, columns, gpu="A40"))
+    assert reading.outcomes["utilisation_percent"].factor
+    assert bool(list(link_of_utilisation(reading))) == is_none
 
 
 def test_chips_by_the_names_people_write() -> None:

@@ -7,13 +7,11 @@ from typing import Any
 from dpscale import __version__
 from dpscale.audit.checks import LOOK, Doubt, doubts
 from dpscale.audit.conventions import GLOBAL_STEPS
-from dpscale.audit.corrected import corrected
-from dpscale.audit.physics import above_the_peak, link_of_utilisation, same_times
 from dpscale.audit.reading.published import GLOBAL, Published
 from dpscale.audit.search import several
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of
 from dpscale.audit.tables import IN_SHORT, AuditTables
-from dpscale.audit.verdicts import FigureVerdict, Reading, read
+from dpscale.audit.verdicts import FigureVerdict, Reading, corrected, read
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.rounded import Rounded
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
@@ -35,16 +33,11 @@ def audit(published: Published, studies: Sequence[Published] = ()) -> Record:
     `studies` are what others published, to set its times beside.
     """
     reading = read(published)
-    if "bandwidth" in reading.outcomes and {*GLOBAL_STEPS} & {*reading.outcomes["bandwidth"].choices}:
+    if {*GLOBAL_STEPS} & {*reading.choices("bandwidth")}:
         reading = replace(reading, published=replace(reading.published, batch=GLOBAL))
     published = reading.published
-    warnings = [
-        *doubts(reading),
-        *above_the_peak(published),
-        *link_of_utilisation(published, reading.outcomes),
-        *same_times(published, studies),
-    ]
-    tables = AuditTables([*_cells(reading)], [*_findings(reading)], [_warning(published, doubt) for doubt in warnings])
+    warnings = [_warning(published, doubt) for doubt in doubts(reading, studies)]
+    tables = AuditTables([*_cells(reading)], [*_findings(reading)], warnings)
     verdict_in_short = answer(tables)
     in_short = AuditFindingsRow(study=published.id, title=published.title, verdict=IN_SHORT, sentence=verdict_in_short)
     return {

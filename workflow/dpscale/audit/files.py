@@ -10,8 +10,7 @@ from typing import NamedTuple
 import click
 
 from dpscale.audit.audit import Record, audit, is_faulty
-from dpscale.audit.checks import LOOK
-from dpscale.audit.physics import COPIED
+from dpscale.audit.checks import COPIED, LOOK
 from dpscale.audit.reading.own_table import is_table, read_studies, slug
 from dpscale.audit.reading.published import AUDIT_PATH, Published
 from dpscale.audit.sentences import summary as in_short

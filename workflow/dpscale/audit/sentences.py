@@ -4,14 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from dpscale.audit.checks import LOOK, SEVERITIES
+from dpscale.audit.checks import LOOK, SEVERITIES, listed, number
 from dpscale.audit.conventions import OTHER, WRONG
-from dpscale.audit.corrected import clock_of
-from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words
-from dpscale.audit.reading.published import Spot
+from dpscale.audit.reading.published import QUANTITIES, Spot
 from dpscale.audit.search import several
 from dpscale.audit.tables import AuditTables, rows
-from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
+from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, clock_of
 from dpscale.tables.published import AuditRow, AuditWarningsRow
 from dpscale.tables.row import grouped
 
@@ -37,7 +35,7 @@ def verdict_of(reading: Reading, quantity: str) -> str:
 def sentence(reading: Reading, quantity: str) -> str:
     """Return the outcome for a quantity in words: its convention, and what supports it. Warnings say which cells it
     does not give."""
-    outcome, name = reading.outcomes[quantity], NAMES[quantity]
+    outcome, name = reading.outcomes[quantity], QUANTITIES[quantity]
     cells = len(several(outcome.checkable))
     if verdict_of(reading, quantity) == UNKNOWN and not outcome.match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
@@ -120,7 +118,7 @@ def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
     for check, group in grouped(warnings, lambda row: (row.severity, row.check)).items():
         lines = []
         for detail, alike in grouped(group, lambda row: row.detail).items():
-            place = place_words(Spot(alike[0].batch_per_gpu, alike[0].gpus))
+            place = Spot(alike[0].batch_per_gpu, alike[0].gpus)
             lines.append(f"{detail} ({len(alike)} cells)" if len(alike) > 1 else f"{place}: {detail}")
         more = [f"and {len(lines) - _CELLS_SHOWN} more cells"] if len(lines) > _CELLS_SHOWN else []
         details[check] = len(group), [*lines[:_CELLS_SHOWN], *more]
@@ -134,7 +132,7 @@ def cell_of(row: AuditRow | AuditWarningsRow) -> tuple[str, int, int]:
 
 def name_of(quantity: str) -> str:
     """Return the name of a column, of times too."""
-    return NAMES.get(quantity, "epoch time")
+    return QUANTITIES.get(quantity, "epoch time")
 
 
 def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, int], str]:
@@ -148,7 +146,7 @@ def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, 
 def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     """`Batch 32, 2 GPUs: speedup 3.20; your times give 1.60`; without such numbers, what the check says."""
     quantity, batch, gpus = cell_of(warning)
-    where = f"Batch {batch:,}, {gpus_words(gpus)}"
+    where = f"Batch {batch:,}, {Spot(batch, gpus).devices}"
     row = next((row for row in tables.audit if cell_of(row) == cell_of(warning)), None)
     if row is None or not row.published:
         return f"{where}: {warning.detail}"
@@ -156,7 +154,7 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     shown = f"{where}: {name_of(quantity)} {row.published}{unit}"
     given = row.recomputed if row.verdict in (UNEXPLAINED, ANOTHER_RUN) else row.corrected
     is_right = row.verdict == EXPLAINED and warning.severity == LOOK
-    if not given.is_known or is_right or warning.severity == "impossible" or quantity not in NAMES:
+    if not given.is_known or is_right or warning.severity == "impossible" or quantity not in QUANTITIES:
         return f"{shown}: {warning.check} ({warning.detail})"
     value, unit = given.value, f" {row.unit}" if row.unit else ""
     if row.published.endswith("%") and not row.unit:
@@ -172,7 +170,7 @@ def summary(record: Mapping[str, Any]) -> str:
             # What is 4 bytes stands in the record; a line has to fit a terminal.
             formula = row.convention.replace(" bytes", "") or "-"
             cells = f"{row.supporting_cells} of {row.independent_cells} cells"
-            lines.append(f"  {NAMES[row.quantity]:19}  {row.verdict:18} {cells:>13}  {formula}")
+            lines.append(f"  {QUANTITIES[row.quantity]:19}  {row.verdict:18} {cells:>13}  {formula}")
     for (severity, check), (count, of_check) in by_check(tables.audit_warnings).items():
         lines.append(f"  {severity}: {check} ({count})")
         lines += [f"    {detail}" for detail in of_check if severity != LOOK]

@@ -16,11 +16,17 @@ from dpscale.records.files import JsonRecord, read_json
 from dpscale.schemas.validation import read_yaml, violations
 from dpscale.vocabulary.chips import Chip, chip_named
 
-# What authors derive from their times, in the order in which one follows from the other.
-QUANTITIES = (
-    *("speedup", "speedup_alternative", "efficiency", "images_per_s", "compute_s", "communication_s", "bandwidth"),
-    "utilisation_percent",
-)
+# What authors derive from their times, in words, in the order in which one follows from the other.
+QUANTITIES = {
+    "speedup": "speedup",
+    "speedup_alternative": "alternative speedup",
+    "efficiency": "efficiency",
+    "images_per_s": "throughput",
+    "compute_s": "compute time",
+    "communication_s": "communication time",
+    "bandwidth": "bandwidth",
+    "utilisation_percent": "utilisation",
+}
 
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
 _AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision", "flop_per_image")
@@ -45,6 +51,15 @@ class Spot(NamedTuple):
     def alone(self) -> "Spot":
         """One GPU at this batch."""
         return Spot(self.batch_per_gpu, 1)
+
+    @property
+    def devices(self) -> str:
+        """`1 GPU`, `2 GPUs`."""
+        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}"
+
+    def __str__(self) -> str:
+        """`batch 32 on 2 GPUs`."""
+        return f"batch {self.batch_per_gpu:,} on {self.devices}"
 
 
 Printed = Mapping[Spot, Number]
@@ -126,8 +141,9 @@ class Published:
         return self.with_times(blurred)
 
     def assuming(self, *names: str) -> str:
-        """Name in words the values that were not given and are assumed; nothing where all were given."""
-        return " and ".join(self.assumed[name] for name in names if name in self.assumed)
+        """Return `, assuming` and those of the named values that were not given; nothing where all were given."""
+        words = " and ".join(self.assumed[name] for name in names if name in self.assumed)
+        return f", assuming {words}" if words else ""
 
     @property
     def times(self) -> Iterator[tuple[str, Spot, Number]]:
@@ -149,9 +165,13 @@ class Published:
         """The GPU, where it is named and known."""
         return chip_named(self.gpu) if self.gpu else None
 
+    def figures(self, quantity: str) -> Printed:
+        """Return the printed figures of a quantity."""
+        return self.quantities.get(quantity, {})
+
     def several_gpus(self, quantity: str) -> list[tuple[Spot, Number]]:
-        """The figures of a quantity on several GPUs."""
-        return [(place, number) for place, number in self.quantities.get(quantity, {}).items() if place.gpus > 1]
+        """Return the figures of a quantity on several GPUs."""
+        return [(place, number) for place, number in self.figures(quantity).items() if place.gpus > 1]
 
     def is_of_other_runs(self, place: Spot) -> bool:
         """Whether a cell's times say nothing of its figures."""
