@@ -110,26 +110,29 @@ class Published:
             more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
             raise PublishedError(f"{path}: {shortened(problems[0])}{more}. See config/README.md")
         printed = values["published"]
-        read = {
-            **{name: values[name] for name in _AS_GIVEN if name in values},
-            "dataset_images": int(values["dataset_images"]),
-            "batch_sweep_s": _table({batch: {1: time} for batch, time in values.get("batch_sweep_s", {}).items()}),
-            "epoch_s": _table(values.get("epoch_s", {})),
-            "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
-            "parameters_trained": values.get("networks_mentioned", {}).get("parameters_trained"),
-            "quantities": {name: _table(printed[name]) for name in QUANTITIES if name in printed},
-            "bandwidth_unit": printed.get("bandwidth", {}).get("unit"),
-        }
-        if "gpu" in values and "precision" not in values:
-            read["assumed"] = {"precision": "float32 arithmetic"}
-        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        return cls(sha256=checksum, **{"batch": PER_GPU, **read})
+        as_given = {name: values[name] for name in _AS_GIVEN if name in values}
+        is_assumed = "gpu" in values and "precision" not in values
+        return cls(
+            **{"batch": PER_GPU, **as_given},
+            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            dataset_images=int(values["dataset_images"]),
+            batch_sweep_s=_table({batch: {1: time} for batch, time in values.get("batch_sweep_s", {}).items()}),
+            epoch_s=_table(values.get("epoch_s", {})),
+            other_clocks={name: _table(table) for name, table in values.get("other_clocks", {}).items()},
+            parameters_trained=values.get("networks_mentioned", {}).get("parameters_trained"),
+            quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
+            bandwidth_unit=printed.get("bandwidth", {}).get("unit"),
+            assumed={"precision": "float32 arithmetic"} if is_assumed else {},
+        )
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
         """Return the study with every epoch time changed, of all tables and clocks."""
-        clocks = {name: changed(table, change) for name, table in self.other_clocks.items()}
-        epoch_s, sweep_s = (changed(table, change) for table in (self.epoch_s, self.batch_sweep_s))
-        return replace(self, epoch_s=epoch_s, batch_sweep_s=sweep_s, other_clocks=clocks)
+        return replace(
+            self,
+            epoch_s=changed(self.epoch_s, change),
+            batch_sweep_s=changed(self.batch_sweep_s, change),
+            other_clocks={name: changed(table, change) for name, table in self.other_clocks.items()},
+        )
 
     def of_another_run(self, share: float) -> "Published":
         """Return the study with every epoch time known no better than to this share of it."""
