@@ -38,9 +38,7 @@ NEITHER, COMMA, POINT = Style(None), Style(decimal_comma=True), Style(decimal_co
     ],
 )
 def test_a_number_keeps_its_digits(style: Style, cell: str, number: str) -> None:
-    found = style.number(cell)
-    assert found == Decimal(number)
-    assert found.as_tuple().exponent == Decimal(number).as_tuple().exponent
+    assert style.number(cell).as_tuple() == Decimal(number).as_tuple()
 
 
 @pytest.mark.parametrize("cell", ["1,234", "1.2.3", "12 5", "fast", "1/2", "±1", "0x10", "5 parsec"])
