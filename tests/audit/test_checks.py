@@ -13,7 +13,7 @@ EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
 
 
 def details(study: Published, check: str) -> dict[Spot, str]:
-    """What is said of which cells by the checks that have this in their names."""
+    """Return the details of the checks that have this in their names, by cell."""
     return {doubt.place: doubt.detail for doubt in doubts(read(study)) if check in doubt.check}
 
 
@@ -72,7 +72,7 @@ def test_an_efficiency_above_one_needs_a_cause(two_gpus_s: str, detail: str | No
 
 
 def severities_by_place(epoch_s: str, **changes: Any) -> dict[Spot, str]:
-    """What is said of times against the peak."""
+    """Return the severities of the doubts about times near the peak."""
     reading = read(published(epoch_s, {}, **{"gpu": "RTX 8000", **changes}))
     return {doubt.place: doubt.severity for doubt in above_the_peak(reading)}
 

@@ -104,11 +104,11 @@ def test_what_was_assumed_caps_the_impossible_and_saying_it_lifts_that(tmp_path:
     status, sentence = audited(tmp_path, fast)
     assert status == 0
     assert "assuming 11,173,962 parameters (ResNet-18 for 32x32 images) and float32 arithmetic" in sentence
-    known, unknown_gpu = f"# images: 50000\n{fast}", f"# images: 50000\n{fast.replace('T4', 'Voodoo 3')}"
+    known_gpu, unknown_gpu = f"# images: 50000\n{fast}", f"# images: 50000\n{fast.replace('T4', 'Voodoo 3')}"
     options = ["--network", "32x32", "--precision", "float32"]
-    status, sentence = audited(tmp_path, known, *options)
+    status, sentence = audited(tmp_path, known_gpu, *options)
     assert (status, "time that the GPU cannot reach" in sentence) == (1, True)
-    assert audited(tmp_path, known, "--network", "torchvision", "--precision", "float32")[0] == 0
+    assert audited(tmp_path, known_gpu, "--network", "torchvision", "--precision", "float32")[0] == 0
     assert audited(tmp_path, unknown_gpu, *options)[0] == 0
     assert audited(tmp_path, unknown_gpu, *options, "--peak", 8.1)[0] == 1
 

@@ -19,6 +19,8 @@ _WIDTH = 120
 # So many cells of a warning are told; the others are in the table.
 _CELLS_SHOWN = 6
 
+# Quantity, batch and GPUs.
+_Cell = tuple[str, int, int]
 ByCheck = Mapping[tuple[str, str], tuple[int, Sequence[str]]]
 
 
@@ -77,38 +79,36 @@ def answer(tables: AuditTables) -> str:
     """Say what is wrong, in one sentence with the column, the cell and the numbers; how many more are; and how many
     were checked."""
     worst = worst_by_cell(tables.audit_warnings)
-    faults = [row for row in tables.audit_warnings if row.severity != LOOK]
-    looks = sum(severity == LOOK for severity in worst.values())
+    faulty = [cell for cell, severity in worst.items() if severity != LOOK]
+    looks = [cell for cell, severity in worst.items() if severity == LOOK]
     sentences = []
-    if faults:
-        first = min(faults, key=lambda row: SEVERITIES.index(row.severity))
+    if faulty:
+        first = min(tables.audit_warnings, key=_rank)
         sentences.append(f"{_with_numbers(tables, first)}.")
-        further = [cell for cell, severity in worst.items() if severity != LOOK and cell != cell_of(first)]
-        names = dict.fromkeys(name_of(name) for name, *_ in further)
-        if further:
+        if further := [cell for cell in faulty if cell != cell_of(first)]:
             figures = f"{len(further)} more figure{'s are' if len(further) > 1 else ' is'}"
+            names = dict.fromkeys(name_of(quantity) for quantity, *_ in further)
             sentences.append(f"{figures} in question: {listed([*names], 4)}.")
     if looks:
-        of_look = next(row for row in tables.audit_warnings if worst[cell_of(row)] == LOOK)
-        first_look = "" if faults else f": {_with_numbers(tables, of_look)}"
-        sentences.append(f"{looks} {'are' if looks > 1 else 'is'} worth a look{first_look}.")
-    return " ".join([*sentences, _checked(tables, bool(sentences))])
+        first = next(row for row in tables.audit_warnings if cell_of(row) in looks)
+        numbers = "" if faulty else f": {_with_numbers(tables, first)}"
+        sentences.append(f"{len(looks)} {'are' if len(looks) > 1 else 'is'} worth a look{numbers}.")
+    start = "" if sentences else "Nothing calls for a second look: "
+    return " ".join([*sentences, _checked(tables, faulty, start)])
 
 
-def _checked(tables: AuditTables, is_more: bool) -> str:
+def _checked(tables: AuditTables, faulty: Sequence[_Cell], start: str) -> str:
     """Say how many figures with several GPUs are explained, how many of these by other definitions than those here, and
     how many could not be checked."""
     figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
+    if not figures:
+        return "There was no figure to check."
     explained = [row for row in figures if row.verdict == EXPLAINED]
-    faulty = {cell_of(row) for row in tables.audit_warnings if row.severity != LOOK}
-    otherwise = sum(cell_of(row) in faulty for row in explained)
     unknown = [row.why for row in figures if row.verdict == UNKNOWN]
-    checked = f"{len(explained)} of {len(figures)} figures are explained" if figures else "There was no figure to check"
-    if otherwise:
-        as_here = len(explained) - otherwise
-        checked += f": {as_here} are as defined here, {otherwise} are something else"
-    start = "" if is_more or not figures else "Nothing calls for a second look: "
-    return f"{start}{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
+    checked = f"{start}{len(explained)} of {len(figures)} figures are explained"
+    if otherwise := sum(cell_of(row) in faulty for row in explained):
+        checked += f": {len(explained) - otherwise} are as defined here, {otherwise} are something else"
+    return f"{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
 
 
 def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
@@ -125,7 +125,12 @@ def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
     return dict(sorted(details.items(), key=lambda entry: SEVERITIES.index(entry[0][0])))
 
 
-def cell_of(row: AuditRow | AuditWarningsRow) -> tuple[str, int, int]:
+def _rank(warning: AuditWarningsRow) -> int:
+    """Return the place of a warning among all, the worst first."""
+    return SEVERITIES.index(warning.severity)
+
+
+def cell_of(row: AuditRow | AuditWarningsRow) -> _Cell:
     """Return the quantity, batch and GPUs of a row."""
     return row.quantity, row.batch_per_gpu, row.gpus
 
@@ -135,12 +140,9 @@ def name_of(quantity: str) -> str:
     return QUANTITIES.get(quantity, "epoch time")
 
 
-def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, int], str]:
+def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[_Cell, str]:
     """Return the worst severity of what is said about a cell."""
-    return {
-        cell: min((row.severity for row in group), key=SEVERITIES.index)
-        for cell, group in grouped(warnings, cell_of).items()
-    }
+    return {cell: min(group, key=_rank).severity for cell, group in grouped(warnings, cell_of).items()}
 
 
 def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:

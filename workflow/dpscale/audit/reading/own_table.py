@@ -210,7 +210,7 @@ class _Reader:
         """Return the study that lines around the table describe. What they do not say is assumed."""
         numbers = {name: self._plain(name, given[name]) for name in _NUMBERS if name in given}
         network = given.get("network", "").lower()
-        named = [known.parameters for known in networks() if network in known.name.lower()]
+        named = [entry.parameters for entry in networks() if network in entry.name.lower()]
         precision = given.get("precision", "").lower()
         precision = _WORDS["precisions"].get(precision, precision)
         if precision and precision not in PRECISIONS:
