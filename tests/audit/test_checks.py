@@ -7,6 +7,7 @@ import pytest
 from dpscale.audit.checks import IMPOSSIBLE, LOOK, above_the_peak, doubts, link_of_utilisation
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.verdicts import corrected, read
+from dpscale.vocabulary.chips import chip_named
 from published_factory import published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
@@ -134,3 +135,18 @@ def test_utilisation_of_a_link(link_gb_s: float, is_none: bool) -> None:
     reading = read(published(epoch_s, columns, gpu="A40"))
     assert reading.outcomes["utilisation_percent"].factor
     assert bool(list(link_of_utilisation(reading))) == is_none
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("rtx8000", "RTX 8000"),
+        ("NVIDIA A40", "A40"),
+        ("h100", "H100 SXM"),
+        ("Tesla V100-SXM2-16GB", "V100 SXM2"),
+        *((unknown, None) for unknown in ("Voodoo 3", "", "RTX", "NVIDIA H20", "NVIDIA L40")),
+    ],
+)
+def test_chips_by_the_names_that_people_write(written: str, name: str | None) -> None:
+    chip = chip_named(written)
+    assert (chip and chip.name) == name

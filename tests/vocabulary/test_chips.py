@@ -71,18 +71,3 @@ def test_half_precision_is_bounded_by_the_unit_that_does_it(name: str, tflop_s: 
     assert chip is not None
     assert chip.most("float16").tflop_s == tflop_s
     assert chip.most("float16").tflop_s > chip.most("float32-strict").tflop_s
-
-
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("rtx8000", "RTX 8000"),
-        ("NVIDIA A40", "A40"),
-        ("h100", "H100 SXM"),
-        ("Tesla V100-SXM2-16GB", "V100 SXM2"),
-        *((unknown, None) for unknown in ("Voodoo 3", "", "RTX", "NVIDIA H20", "NVIDIA L40")),
-    ],
-)
-def test_chips_by_the_names_that_people_write(written: str, name: str | None) -> None:
-    chip = chip_named(written)
-    assert (chip and chip.name) == name
