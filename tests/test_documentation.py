@@ -218,9 +218,9 @@ def constant(package: Path, dotted: str) -> Any:
         ("measure.worker.communication.ROUNDS", "for {} rounds"),
         ("measure.worker.communication.BLOCK_S", "in blocks of about {} s"),
         ("measure.worker.communication.CPU_BLOCK_S", "({} s on a CPU)"),
-        ("plan.arms.REFERENCE_BATCH", "meant for a global batch of {}"),
+        ("plan.contradictions.REFERENCE_BATCH", "meant for a global batch of {}"),
         ("audit.search.CHANCE_LIMIT", "At {:.0%} or more"),
-        ("audit.physics.DOUBTFUL_SHARE", "above {:.0%} of it"),
+        ("audit.checks.DOUBTFUL_SHARE", "above {:.0%} of it"),
     ],
 )
 def test_numbers_of_the_method_are_those_of_the_code(root: Path, method: str, name: str, sentence: str) -> None:

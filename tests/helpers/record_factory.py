@@ -13,7 +13,6 @@ from dpscale.plan.cells import (
     CollectivesCell,
     CommunicationCell,
     Configuration,
-    FitCell,
     TimingCell,
     TrainingCell,
     VariantCell,
@@ -330,24 +329,6 @@ def training_record(
     }
 
 
-def fit_outcome(gpus: int, batch_per_gpu: int, largest: int = 80) -> dict[str, Any]:
-    """What a try of this batch leaves on GPUs whose memory has room for `largest` samples."""
-    fits, sample = batch_per_gpu <= largest, 1e9
-    tried = {"peak_bytes": batch_per_gpu * sample if fits else None, "step_s": 0.01 * batch_per_gpu if fits else None}
-    return {"status": "ok" if fits else "oom", **where_and_when(1, gpus), "limit_bytes": largest * sample, **tried}
-
-
-def fit_record(cell: FitCell, largest: int = 64) -> dict[str, Any]:
-    tried = {"batch_per_gpu": largest, "limit_bytes": 1e9, "peak_bytes": 9e8, "images_per_s": 1e3, "seconds": 1.0}
-    return {
-        **_of_cell(cell, cell.settings, 1, cell.gpus),
-        "tries": [tried],
-        "largest": largest,
-        "too_large": None,
-        "enough": largest,
-    }
-
-
 def any_record(cell: AnyCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
     """The record of a cell of any kind, where its figures do not matter; `epoch_s` are those of a timing cell."""
     match cell:
@@ -359,8 +340,6 @@ def any_record(cell: AnyCell, settings: TimingSettings, epoch_s: list[float] | N
             return training_record(cell, [0.5] * cell.settings.epochs)
         case TimingCell() | VariantCell():
             return timing_record(cell, settings, epoch_s)
-        case FitCell():
-            return fit_record(cell)
     raise TypeError(cell)
 
 

@@ -15,7 +15,7 @@ from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, S
 from dpscale.records.files import write_record
 from dpscale.records.outdated import find_outdated
 from project import STUDY
-from record_factory import any_record, fit_record, network_facts, write
+from record_factory import any_record, network_facts, write
 
 SMALL = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
 LARGE = {**SMALL, "strategy": "ddp", "gpus": 2}
@@ -116,26 +116,6 @@ def test_a_variant_with_other_settings_is_measured_again_and_no_other(results: P
         write(results, cell, any_record(cell, study.variants[cell.variant].settings, [1.0]))
     assert made_again(results, **variants("bfloat16")) == STUDY_ALONE
     assert made_again(results, **variants("float32-strict")) == {**STUDY_ALONE, "time_variant": 4}
-
-
-@pytest.mark.parametrize(
-    ("largest", "again"),
-    [(64, {}), (48, {"time": 2, "communication": 1}), (None, {"fit": 1, "time": 2, "communication": 1})],
-)
-def test_cells_at_the_largest_batch_follow_the_number_that_was_found(
-    results: Path, largest: int | None, again: dict[str, int]
-) -> None:
-    on_gpus = {"device": "cuda", "batch_per_gpu": [32, "max"]}
-    study = Study({**WHOLE, **on_gpus})
-    planned = plan(study, {("single", 1): 64, ("ddp", 2): 64})
-    for cell in planned.all_cells:
-        write(results, cell, any_record(cell, study.settings, [1.0]))
-    of_ddp = planned.fits[0]
-    if largest is None:
-        (results / of_ddp.path).unlink()
-    else:
-        write(results, of_ddp, fit_record(of_ddp, largest))
-    assert made_again(results, **on_gpus) == {**STUDY_ALONE, **again}
 
 
 def test_a_deleted_record_is_missing_and_only_that(results: Path) -> None:

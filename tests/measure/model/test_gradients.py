@@ -13,7 +13,7 @@ from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
 import warm  # noqa: F401  what it is forked from has loaded torch
-from dpscale.measure.model.resnet import build_network
+from dpscale.measure.model.networks import build_network
 from dpscale.schemas.settings import TimingSettings, WholeStepSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.units import compile_by_unit, units
@@ -52,9 +52,14 @@ def reference() -> Tensor:
     return gradient(*network_and_batch(torch.float64, torch.device("cpu")))
 
 
-def relative_error(found: Tensor) -> float:
+def relative_error(gradient: Tensor) -> float:
     expected = reference()
-    return float((found - expected).norm() / expected.norm())
+    return float((gradient - expected).norm() / expected.norm())
+
+
+def relative_errors(folder: Path, name: object, ranks: int) -> list[float]:
+    """The error of the gradient that every rank saved under `name`."""
+    return [relative_error(torch.load(folder / f"{name}-{rank}", weights_only=True)) for rank in range(ranks)]
 
 
 def ddp_rank(rank: int, workers: int, on_gpu: bool, folder: str) -> None:
@@ -65,12 +70,10 @@ def ddp_rank(rank: int, workers: int, on_gpu: bool, folder: str) -> None:
     dist.init_process_group(
         "nccl" if on_gpu else "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=workers
     )
-    for dtype in TOLERANCE:
+    cases: dict[Any, tuple[torch.dtype, dict[str, Any]]] = {dtype: (dtype, {}) for dtype in TOLERANCE}
+    cases |= {name: (torch.float64, exchange) for name, (exchange, _) in EXCHANGES.items()}
+    for name, (dtype, exchange) in cases.items():
         network, images, labels = network_and_batch(dtype, device)
-        parallel = parallelise(network, "ddp", [device] if on_gpu else [], settings())
-        torch.save(gradient(parallel, images[rank::workers], labels[rank::workers]), f"{folder}/{dtype}-{rank}")
-    for name, (exchange, _) in EXCHANGES.items():
-        network, images, labels = network_and_batch(torch.float64, device)
         parallel = parallelise(network, "ddp", [device] if on_gpu else [], settings(**exchange))
         torch.save(gradient(parallel, images[rank::workers], labels[rank::workers]), f"{folder}/{name}-{rank}")
     dist.destroy_process_group()
@@ -84,11 +87,9 @@ def test_ddp_computes_the_gradient_of_single(tmp_path: Path, workers: int | None
     workers = workers or torch.cuda.device_count()
     start_processes(ddp_rank, (workers, on_gpu, str(tmp_path)), nprocs=workers, start_method="forkserver")
     for dtype, tolerance in TOLERANCE.items():
-        for rank in range(workers):
-            found = torch.load(tmp_path / f"{dtype}-{rank}", weights_only=True)
-            assert relative_error(found) < tolerance
+        assert max(relative_errors(tmp_path, dtype, workers)) < tolerance
     for name, (_, tolerance) in EXCHANGES.items():
-        errors = [relative_error(torch.load(tmp_path / f"{name}-{rank}", weights_only=True)) for rank in range(workers)]
+        errors = relative_errors(tmp_path, name, workers)
         assert max(errors) < tolerance
         # What is exchanged in bfloat16 is rounded to it.
         assert (name == "bfloat16") == (min(errors) > 1e-4)
@@ -139,7 +140,7 @@ def test_copies_give_every_rank_the_average(ranks: int, tmp_path: Path, monkeypa
     reference()
     start_processes(copying_rank, (ranks, str(tmp_path)), nprocs=ranks, start_method="spawn")
     for step in range(3):
-        found = [torch.load(tmp_path / f"{number}-{step}", weights_only=True) for number in range(ranks)]
-        print(f"{ranks} ranks, step {step + 1}: relative error {relative_error(found[0]):.1e}")
-        assert relative_error(found[0]) < 1e-10
-        assert all(torch.equal(found[0], each) for each in found)
+        averages = [torch.load(tmp_path / f"{number}-{step}", weights_only=True) for number in range(ranks)]
+        print(f"{ranks} ranks, step {step + 1}: relative error {relative_error(averages[0]):.1e}")
+        assert relative_error(averages[0]) < 1e-10
+        assert all(torch.equal(averages[0], average) for average in averages)

@@ -9,10 +9,8 @@ from torch import nn
 import warm
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch.cells import time_cell
-from dpscale.measure.launch.job import Run
-from dpscale.measure.model.precision import Autocast
-from dpscale.measure.model.resnet import build_network
+from dpscale.measure.launch.cells import Run, time_cell
+from dpscale.measure.model.networks import Autocast, build_network
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.records.files import read_json
 from dpscale.records.kinds import CommunicationRecord

@@ -37,7 +37,7 @@ _MAY_BE_MEASURED = ("compute_s", "communication_s")
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
 # What of a peak real networks hardly reach.
-_DOUBTFUL_SHARE = 0.7
+DOUBTFUL_SHARE = 0.7
 # What of a link a measured bandwidth is at least.
 _MEASURED = 0.1
 # Bandwidths of links that differ by less are one.
@@ -258,7 +258,7 @@ def above_the_peak(reading: Reading) -> Iterator[Doubt]:
         rate = published.dataset_images / printed.interval
         tflop_s, of_gpus = rate * (flop / TERA), place.gpus * peak.tflop_s
         share = tflop_s / of_gpus
-        if share.low <= _DOUBTFUL_SHARE:
+        if share.low <= DOUBTFUL_SHARE:
             continue
         detail = (
             f"{printed} s is {rate.value:,.0f} images/s and {number(tflop_s.value)} TFLOP/s; the {peak.unit} peak of "

@@ -11,7 +11,7 @@ from dpscale.compare.ratios import FASTER, NO_DIFFERENCE, NO_INTERVAL, SLOWER, M
 from dpscale.errors import ComparisonError
 from dpscale.plan.study import Study
 from dpscale.present.findings.cautions import of_records
-from dpscale.present.study.environment_facts import CHECKSUM_DIGITS, dates
+from dpscale.present.findings.set_up import CHECKSUM_DIGITS, dates
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import estimate, whole
 from dpscale.present.text.table import ShownColumn, ShownTable

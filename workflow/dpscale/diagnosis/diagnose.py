@@ -7,8 +7,8 @@ from math import inf
 from statistics import fmean, median
 from typing import Any
 
-from dpscale.analyse.answer.causes import FEWEST_ROUNDS, FoundCause, Remedy, causes_of, is_efficient
-from dpscale.analyse.answer.probes import Probes, in_rounds, minus, of_rounds
+from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_efficient
+from dpscale.analyse.causes.causes import FoundCause, Probes, Remedy, causes_of, in_rounds, minus, of_rounds
 from dpscale.diagnosis.finders import FINDERS, SAME_SAMPLES, Seen, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
 from dpscale.records.files import JsonRecord

@@ -10,8 +10,20 @@ from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import Any
 
-from dpscale.analyse.answer.causes import BUSY_SHARE, Evidence, FoundCause, Remedy, count, exact, found, times
-from dpscale.analyse.answer.probes import ProbeCost, Probes, in_rounds, minus
+from dpscale.analyse.causes.causes import (
+    BUSY_SHARE,
+    Evidence,
+    FoundCause,
+    ProbeCost,
+    Probes,
+    Remedy,
+    count,
+    exact,
+    found,
+    in_rounds,
+    minus,
+    times,
+)
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
 from dpscale.vocabulary.causes import CAUSES

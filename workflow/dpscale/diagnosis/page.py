@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
+from dpscale.analyse.causes.causes import Evidence, FoundCause, Remedy
 from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of, run_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill

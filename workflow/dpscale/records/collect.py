@@ -8,11 +8,11 @@ from typing import Any
 from msgspec.structs import asdict
 
 from dpscale.errors import RecordError
-from dpscale.plan.cells import AnyCell, FitCell, Found
+from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import NETWORK_FACTS
 from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
 from dpscale.records.files import read_json, read_record
-from dpscale.records.kinds import RECORDS, FitRecord, Record
+from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import SETTINGS, NetworkSettings, TimingSettings
 from dpscale.strategies.strategy import Facts
@@ -58,10 +58,9 @@ def examine(
 
     A record that is damaged, or that was measured under other settings, is never returned. One of an older version is
     returned only with `older_too` (see `differences`). The last item is empty where the record is good, and where there
-    is no file. A cell at the largest batch that fits is given with the number that an earlier one of `cells` found.
+    is no file.
     """
-    found: dict[tuple[str, int], int] = {}
-    for cell in (planned.at(found) for planned in cells):
+    for cell in cells:
         path = results / cell.path
         try:
             record = read_record(RECORDS[cell.kind], path)
@@ -72,8 +71,6 @@ def examine(
         if reasons:
             yield cell, None, f"{path}: {'; '.join(reasons)}"
         else:
-            if isinstance(cell, FitCell) and isinstance(record, FitRecord):
-                found[cell.strategy, cell.gpus] = record.largest
             yield cell, record, ""
 
 
@@ -118,27 +115,12 @@ class Collected:
     failures: dict[AnyCell, Failure]
     network: Facts | None = None
 
-    @property
-    def largest(self) -> Found:
-        """The largest batches that fit."""
-        return {
-            (cell.strategy, cell.gpus): record.largest
-            for cell, record in self.records.items()
-            if isinstance(cell, FitCell) and isinstance(record, FitRecord)
-        }
-
 
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
     """All records that answer `cells`, also those of older versions, and what is known of the cells that have none."""
     states = list(states_of(cells, study, results))
-    records: dict[AnyCell, Record] = {}
-    for known in states:
-        if known.record is not None:
-            # The largest batch may be one that the study names too: its path and its record stand for both.
-            records.pop(known.cell, None)
-            records[known.cell] = known.record
     return Collected(
-        records,
+        {known.cell: known.record for known in states if known.record is not None},
         {known.cell: known.reason for known in states if known.state == REJECTED},
         {known.cell: known.failure for known in states if known.failure is not None},
         read_network_facts(results, study),

@@ -119,7 +119,7 @@ def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
     Jobs of other studies have the same names, and a job that failed early names no record at all. The log must not be
     older than the cell's own log `since`: otherwise the last attempt was made without Slurm.
     """
-    wildcards = "_".join(str(value) for name, value in cell.wildcards.items() if name != "nodes")
+    wildcards = "_".join(str(value) for name, value in cell.coordinates.items() if name != "nodes")
     folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
     oldest = since.stat().st_mtime if since.exists() else 0.0
     for path in sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True):

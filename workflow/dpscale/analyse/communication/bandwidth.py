@@ -6,8 +6,8 @@ from math import nan
 
 from msgspec.structs import asdict
 
-from dpscale.analyse.communication.collectives import between
-from dpscale.analyse.communication.isolated import bytes_per_image
+from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
+from dpscale.analyse.communication.collectives import between, bytes_per_image
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, ratio
@@ -25,8 +25,8 @@ def bandwidth_row(
     facts: Facts | None,
     collectives: Iterable[CollectivesRow],
 ) -> BandwidthRow:
-    """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the bytes that
-    the strategy sends. Raises StrategyError where it is not known what these are."""
+    """Return the bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the
+    bytes that the strategy sends. Raises StrategyError where it is not known what these are."""
     row = BandwidthRow(**compared.fields)
     if not compared.blocks:
         return row
@@ -46,21 +46,21 @@ def bandwidth_row(
         root_link_bytes_per_step=_root_link_bytes(row, facts, network.gradient_bytes),
     )
     inferred = compared.communication
-    if not inferred.is_above(0):
-        # Its longest time gives the least bandwidth. Nothing follows where it is surely below zero.
-        bounds = inferred.has_interval and inferred.high > 0
+    if not RESOLVABLE.holds(row):
+        at_least = scaling.bandwidth_gb_s(bytes_per_step, steps, inferred.high) if BOUNDED.holds(row) else nan
         return replace(
             row,
             status=NOT_RESOLVABLE,
-            reason="; ".join(filter(None, [_why_not_resolvable(inferred), row.reason])),
-            bandwidth_gb_s_at_least=scaling.bandwidth_gb_s(bytes_per_step, steps, inferred.high) if bounds else nan,
+            reason="; ".join(filter(None, [_why_not_resolvable(row), row.reason])),
+            bandwidth_gb_s_at_least=at_least,
         )
     bandwidth = inferred.map(lambda seconds: scaling.bandwidth_gb_s(bytes_per_step, steps, seconds))
     return replace(row, bandwidth_gb_s=bandwidth, utilisation=ratio(bandwidth, row.bus_bandwidth_gb_s))
 
 
 def _by_the_profiler(estimated: CommunicationRow, bytes_per_step: float) -> Figure:
-    """Estimate by the profiler. Where all ranks send alike, one that communicates longer only waits for another."""
+    """Return the bandwidth by the profiler. Where all ranks send alike, one that communicates longer only waits for
+    another."""
     alike = strategy(estimated.strategy).all_ranks_send_alike
     profiled = estimated.profiler_least_step_s if alike else estimated.profiler_step_s
     if estimated.profiler != "ok" or not profiled.value > 0:
@@ -83,9 +83,9 @@ def _root_link_bytes(row: BandwidthRow, facts: Facts | None, gradient_bytes: int
     return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, facts["buffer_bytes"])
 
 
-def _why_not_resolvable(inferred: Figure) -> str:
-    low, high = inferred.interval
+def _why_not_resolvable(row: BandwidthRow) -> str:
+    inferred, (low, high) = row.communication_s, row.communication_s.interval
     if not inferred.has_interval:
         return f"the communication time has no interval: {STATES[inferred.kind][0]}"
-    where = "below zero" if high < 0 else "not above zero for certain"
+    where = "below zero" if BELOW_ZERO.holds(row) else "not above zero for certain"
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"

@@ -322,8 +322,6 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
     points: dict[PointKey, Point] = {}
     one_gpus: dict[OneGpuKey, OneGpu] = {}
     for configuration in sorted({*planned.configurations, *not_run}):
-        if not configuration.batch_per_gpu:
-            continue  # the largest that fits, which is not found yet
         unmeasured = missing_rows.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
         for scope in study["scopes"]:
             for environment in [letter for letter in letters if (configuration, letter) in timed] or [""]:

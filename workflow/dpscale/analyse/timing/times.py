@@ -85,7 +85,7 @@ def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Compari
     several = [point for point in points.values() if point.configuration.gpus > 1]
     batches = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
     for point in several:
-        if point.configuration.is_largest or point.configuration.batch_per_gpu in batches:
+        if point.configuration.batch_per_gpu in batches:
             yield "weak", point.weak
     for point in several:
         if point.configuration.global_batch in study["strong_scaling_global_batch"]:

@@ -1,1 +1,1 @@
-"""What is trained: networks, strategies, optimisers, and the recipes of arms."""
+"""Networks, their facts, and the recipes that arms train them by."""

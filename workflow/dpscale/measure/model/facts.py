@@ -3,7 +3,7 @@
 import tempfile
 import traceback
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
-from dpscale.measure.model.size import network_size
+from dpscale.measure.model.networks import network_size
 from dpscale.measure.ranks import meet
+from dpscale.measure.workload import workload_of
 from dpscale.measure.workload.batches import Batch, size_bytes
-from dpscale.measure.workload.choose import workload_of
-from dpscale.measure.workload.faults import fault_of
+from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import of_its_file
@@ -55,7 +55,7 @@ def describe_network(settings: NetworkSettings, out: Path) -> JsonRecord:
 
 
 def facts_of(workload: Workload) -> dict[str, Any]:
-    """What is known of a workload's network without a clock."""
+    """Return what can be said of a workload's network without a clock."""
     torch.manual_seed(0)
     network = workload.network()
     # Made up, or the first samples of the workload's dataset.
@@ -65,18 +65,19 @@ def facts_of(workload: Workload) -> dict[str, Any]:
         else first_batch(workload.dataset(), ExampleStep.samples, workload.collate)
     )
     step = ExampleStep(network, workload.loss, batch)
-    # What an optimiser of the workload's own moves is not known.
+    # A workload's own optimiser moves more, and it is not known how much.
     traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
+    weights, buffers = [*network.parameters()], [*network.buffers()]
     return {
         **network_size(network),
-        "tensors": sum(1 for _ in network.parameters()),
-        "buffer_bytes": sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
+        "tensors": len(weights),
+        "buffer_bytes": size_bytes(buffers),
         "flop_per_image": flop_per_image(step),
         **bytes_per_image(step),
         **({} if traffic is None else {"traffic_elements_per_image": traffic}),
-        "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
-        "dp_reduce_bytes": _chunks(list(network.parameters())),
-        "ddp_broadcast_bytes": _of_types(list(network.buffers())),
+        "dp_broadcast_bytes": [*_chunks(weights), *_chunks(buffers)],
+        "dp_reduce_bytes": _chunks(weights),
+        "ddp_broadcast_bytes": _broadcasts(buffers),
         "ddp_buckets": ddp_buckets(step),
         "fsdp_unit_bytes": unit_bytes(network),
     }
@@ -84,7 +85,7 @@ def facts_of(workload: Workload) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ExampleStep:
-    """A network with its loss, and a batch of `samples` samples to ask both with. Two: some layers refuse one."""
+    """A network with its loss, and a batch to call both with. It has two samples: some layers refuse one."""
 
     network: nn.Module
     loss: Callable[[nn.Module, Batch], torch.Tensor]
@@ -92,13 +93,13 @@ class ExampleStep:
     samples: int = 2
 
     def forward(self, network: nn.Module | None = None) -> torch.Tensor:
-        """The loss, of the network itself or as it is wrapped."""
+        """Return the loss of the network itself, or of `network`, which wraps it."""
         return self.loss(self.network if network is None else network, self.batch)
 
 
 def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
-    """Floating point operations of one sample, forward, and forward and backward, by torch's counter. None where it
-    cannot count them.
+    """Return the floating point operations of one sample, forward, and forward and backward, by torch's counter. None
+    where it cannot count them.
 
     It counts two for a multiplication with its addition, in convolutions and matrix products alone. Attention is
     counted as its two matrix products, with what a causal mask leaves out.
@@ -117,7 +118,7 @@ def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
 
 
 def bytes_per_image(step: ExampleStep) -> dict[str, int]:
-    """Bytes of what the network is called with and of what it returns, per sample: what DataParallel moves."""
+    """Return the bytes per sample of the network's inputs and outputs: what DataParallel moves."""
     moved = {"input": 0, "output": 0}
 
     def count(_: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
@@ -127,12 +128,12 @@ def bytes_per_image(step: ExampleStep) -> dict[str, int]:
     hook = step.network.register_forward_hook(count, with_kwargs=True)
     step.forward()
     hook.remove()
-    return {f"{what}_bytes_per_image": moved_bytes // step.samples for what, moved_bytes in moved.items()}
+    return {f"{end}_bytes_per_image": moved_bytes // step.samples for end, moved_bytes in moved.items()}
 
 
 def traffic_elements_per_image(step: ExampleStep) -> int | None:
-    """Elements that a training step reads or writes per image when it goes layer by layer. None where the network has
-    layers that this does not know.
+    """Return the elements that a training step reads or writes per image when it goes layer by layer. None where the
+    network has layers that this does not know.
 
     Activation functions and additions are done where a layer beside them reads or writes anyway, and cost nothing.
 
@@ -163,8 +164,8 @@ def traffic_elements_per_image(step: ExampleStep) -> int | None:
 
 
 def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
-    """DDP's buckets in the order in which they are reduced: bytes, and the share of the backward pass's work that is
-    done when the last gradient of each is there.
+    """Return DDP's buckets in the order in which they are reduced: bytes, and the share of the backward pass's work
+    that is done when the last gradient of each is there.
 
     Asked from DDP itself, which builds them anew after the first step, in the order the gradients came in.
     """
@@ -192,8 +193,8 @@ def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
 
 
 def _backward_work(step: ExampleStep) -> tuple[float, list[float]]:
-    """Work of the backward pass that comes before any gradient is whole, and that comes with each parameter's gradient,
-    in the order of `parameters()`.
+    """Return the work of the backward pass before any gradient is whole, and the work that comes with each parameter's
+    gradient, in the order of `parameters()`.
 
     A layer's gradients of weights and of inputs come together, and cost about twice its forward pass. Where a weight is
     used by a second, later layer, as by the output of a language model, that layer's work is done first, and the
@@ -218,17 +219,15 @@ def _backward_work(step: ExampleStep) -> tuple[float, list[float]]:
     return sum(map(work_with, again)), work
 
 
-def _chunks(tensors: list[torch.Tensor]) -> list[int]:
-    """Bytes of the pieces that DataParallel moves these tensors in."""
-    return [
-        sum(tensor.numel() * tensor.element_size() for tensor in chunk) for chunk in _take_tensors(tensors, CHUNK_BYTES)
-    ]
+def _chunks(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Return the bytes of the pieces that DataParallel moves these tensors in."""
+    return [size_bytes(chunk) for chunk in _take_tensors(tensors, CHUNK_BYTES)]
 
 
-def _of_types(tensors: list[torch.Tensor]) -> list[int]:
-    """Bytes of the pieces that DDP broadcasts these tensors in, before every forward pass: one for each type of number,
-    as long as they are smaller than DDP's limit of 250 MiB."""
+def _broadcasts(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Return the bytes of the pieces that DDP broadcasts these tensors in, before every forward pass: one for each type
+    of number, as long as they are smaller than DDP's limit of 250 MiB."""
     sizes: dict[torch.dtype, int] = defaultdict(int)
     for tensor in tensors:
-        sizes[tensor.dtype] += tensor.numel() * tensor.element_size()
+        sizes[tensor.dtype] += tensor.nbytes
     return list(sizes.values())

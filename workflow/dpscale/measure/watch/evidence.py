@@ -1,4 +1,4 @@
-"""Evidence for what workers share: the order of their samples, and the statistics of their batch-norm layers."""
+"""Evidence that workers share the order of their samples, and the statistics of their batch-norm layers, or do not."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,10 +12,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def order_of_samples(order: Tensor, before: Tensor | None) -> tuple[float, float, float]:
-    """How one worker's order of samples differs from that of the epoch `before`, None in the first epoch.
+    """Compare a worker's order of samples with that of the epoch `before`, which is None in the first epoch.
 
-    A checksum (CRC-32), equal for equal orders; the share of the images that this worker had in the epoch before too;
-    and the share that stands at the same place. Both shares are NaN in the first epoch.
+    Returns a checksum (CRC-32), equal for equal orders; the share of the images that this worker had in the epoch
+    before too; and the share that stands at the same place. Both shares are NaN in the first epoch.
     """
     checksum = float(crc32(order.numpy().tobytes()))
     if before is None:
@@ -28,7 +28,7 @@ Statistics = tuple[Tensor, Tensor]  # running means and running variances of all
 
 
 def running_statistics(network: nn.Module) -> Statistics:
-    """The running statistics of all batch-norm layers of a module."""
+    """Return the running statistics of all batch-norm layers of a module."""
     layers = list(_norm_layers(network))
     return (
         torch.cat([layer.running_mean.cpu() for layer in layers]),
@@ -42,12 +42,12 @@ def replicas_statistics(network: nn.Module, seen: list[Statistics]) -> Iterator[
 
     A replica and its statistics are deleted after its forward pass. Hooks are copied with it to its device.
     """
-    found: dict[torch.device, list[tuple[int, Tensor, Tensor]]] = {}
+    copies: dict[torch.device, list[tuple[int, Tensor, Tensor]]] = {}
 
     def note(number: int) -> Any:
         def hook(layer: Any, _inputs: Any, _output: Any) -> None:
-            copies = number, layer.running_mean.clone(), layer.running_var.clone()
-            found.setdefault(layer.running_mean.device, []).append(copies)
+            copy = number, layer.running_mean.clone(), layer.running_var.clone()
+            copies.setdefault(layer.running_mean.device, []).append(copy)
 
         return hook
 
@@ -57,16 +57,16 @@ def replicas_statistics(network: nn.Module, seen: list[Statistics]) -> Iterator[
     finally:
         for handle in handles:
             handle.remove()
-    for device in sorted(found, key=lambda device: device.index or 0):
-        layers = sorted(found[device], key=lambda copies: copies[0])
+    for device in sorted(copies, key=lambda device: device.index or 0):
+        layers = sorted(copies[device], key=lambda copy: copy[0])
         seen.append((torch.cat([mean.cpu() for _, mean, _ in layers]), torch.cat([var.cpu() for *_, var in layers])))
 
 
 def compare_statistics(workers: Sequence[Statistics], kept: Statistics) -> dict[str, Any]:
-    """How far apart the workers' statistics are, and which of them are those `kept` in the network that is tested.
+    """Compare the workers' statistics with each other, and with those `kept` in the network that is tested.
 
     `difference` is the largest of all channels between any two workers' running means, in running standard deviations
-    of the network that is kept.
+    of the network that is kept; `kept` are the workers with exactly its statistics.
     """
     means = torch.stack([mean for mean, _ in workers])
     spread = (means.amax(dim=0) - means.amin(dim=0)) / (kept[1].sqrt() + torch.finfo(torch.float32).tiny)
