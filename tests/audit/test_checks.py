@@ -8,7 +8,7 @@ from dpscale.audit.checks import IMPOSSIBLE, LOOK, above_the_peak, doubts, link_
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.verdicts import corrected, read
 from dpscale.vocabulary.chips import chip_named
-from published_factory import published
+from published_factory import by_place, published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
 
@@ -23,6 +23,12 @@ def test_parts_that_are_not_the_whole() -> None:
     columns = {"speedup": "32x2 1.60", "compute_s": "32x2 20.00", "communication_s": "32x2 6.00"}
     study = published("32x1 40.00", columns)
     assert details(study, "compute plus communication") == {Spot(32, 2): "25.0 against 26.0 s"}
+
+
+def test_a_mistake_is_not_said_of_figures_that_are_of_other_runs() -> None:
+    columns = {"speedup": "32x2 3.20, 128x2 3.33"}
+    study = published(f"{EPOCH_S}, 512x1 28.00, 512x2 15.00", columns, of_other_runs={"speedup": by_place("512x2 3.7")})
+    assert set(details(study, "reported as speedup")) == {Spot(32, 2), Spot(128, 2)}
 
 
 def test_a_global_batch_larger_than_the_dataset() -> None:

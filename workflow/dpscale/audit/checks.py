@@ -21,6 +21,7 @@ from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.reading.published import QUANTITIES, Published, Spot
 from dpscale.audit.search import ColumnSearch
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading, clock_of, defined
+from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import TERA, Peak, chips, links
 from dpscale.vocabulary.networks import network_of
@@ -99,13 +100,15 @@ def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
         wrong = [choice for choice in outcome.choices if choice.kind == WRONG_KIND]
         is_another = f"{QUANTITIES[quantity]} is not what it is called"
         for check, choices in grouped(wrong, lambda choice: choice.check or is_another).items():  # noqa: B023
-            for place, verdict in reading.of(quantity).items():
-                is_given = place.gpus > 1 and verdict.state != UNEXPLAINED
-                if is_given and (detail := _mistake(reading, outcome, place, check, choices)):
+            for place, printed in reading.published.several_gpus(quantity):
+                is_given = reading.verdicts[quantity, place].state != UNEXPLAINED
+                if is_given and (detail := _mistake(reading, outcome, place, printed, check, choices)):
                     yield Doubt(check, quantity, place, detail)
 
 
-def _mistake(reading: Reading, outcome: ColumnSearch, place: Spot, check: str, wrong: Sequence[Choice]) -> str:
+def _mistake(
+    reading: Reading, outcome: ColumnSearch, place: Spot, printed: Number, check: str, wrong: Sequence[Choice]
+) -> str:
     """Return the numbers of a mistake; nothing where the figure is right by accident."""
     published = reading.published
     if check.startswith("unit"):
@@ -115,7 +118,6 @@ def _mistake(reading: Reading, outcome: ColumnSearch, place: Spot, check: str, w
     speedup = defined("speedup", published, clock_of(published, outcome), place)
     if "speedup" not in outcome.quantity or isinstance(speedup, str):
         return "; ".join(choice.words for choice in wrong)
-    printed = published.quantities[outcome.quantity][place]
     slower = ", slower than one GPU" if speedup.high < 1 < float(printed) else ""
     return "" if speedup.meets(printed.interval) else f"{printed} is {number(speedup.value)}{slower}"
 
