@@ -11,7 +11,8 @@ import pytest
 
 from command_line import dpscale
 from dpscale.audit.page import render
-from dpscale.records.files import read_json
+from dpscale.records.audit import AuditRecord
+from dpscale.records.files import read_record
 from published_factory import written
 
 # Whole studies, again and again.
@@ -28,8 +29,8 @@ def test_every_study_has_a_record_a_page_and_a_short_summary(root: Path, tmp_pat
     done = dpscale("audit", *files, "--out", tmp_path / "records", "--page", tmp_path / "pages")
     assert time.process_time() - before_s < ALL_S
     assert done.returncode == 0, done.stderr
-    records = {path.stem: read_json("audit", path) for path in (tmp_path / "records").iterdir()}
-    assert {name: record["id"] for name, record in records.items()} == {path.stem: path.stem for path in files}
+    records = {path.stem: read_record(AuditRecord, path) for path in (tmp_path / "records").iterdir()}
+    assert {name: record.id for name, record in records.items()} == {path.stem: path.stem for path in files}
     pages = {path.stem: path.read_text() for path in (tmp_path / "pages").iterdir()}
     assert pages == {name: render([record]) for name, record in records.items()}
     lines = [line for line in done.stdout.splitlines() if str(tmp_path) not in line]

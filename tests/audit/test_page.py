@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from dpscale.audit.page import help_of, render, render_studies
 from dpscale.audit.reading.own_table import read_table
 from dpscale.audit.tables import rows
 from dpscale.plan.study import Study
+from dpscale.records.audit import AuditRecord
 from dpscale.tables.tables import Tables
 from published_factory import published
 
@@ -22,7 +22,7 @@ def text_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.split("</style>")[1]).split())
 
 
-def page_of_studies(records: list[dict[str, Any]]) -> str:
+def page_of_studies(records: list[AuditRecord]) -> str:
     study = Study({"study": "h200", "dataset": {"source": "synthetic"}}).values
     return render_studies(study, Tables(**rows(records)._asdict()), "h200.html")
 
@@ -39,7 +39,9 @@ def page_of_studies(records: list[dict[str, Any]]) -> str:
         ("j", "Compute it again as the definitions below say, or call it what it is."),
     ],
 )
-def test_a_page_says_what_was_printed_what_it_is_and_what_to_do(audits: dict[str, Any], study: str, text: str) -> None:
+def test_a_page_says_what_was_printed_what_it_is_and_what_to_do(
+    audits: dict[str, AuditRecord], study: str, text: str
+) -> None:
     assert text in text_of(render([audits[f"study-{study}"]]))
 
 
@@ -62,17 +64,17 @@ def test_a_file_of_several_studies_has_a_block_of_each() -> None:
     assert page.count("<article") == 2 and '<a href="#audited-second">second</a>' in page
 
 
-def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(audits: dict[str, Any]) -> None:
+def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(audits: dict[str, AuditRecord]) -> None:
     for record in audits.values():
         page = render([record])
         assert "<script" not in page and "javascript:" not in page
         assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
         assert len(page) < 60_000
-        assert all(help_of(warning["check"]) for warning in record["warnings"])
+        assert all(help_of(warning.check) for warning in rows([record]).audit_warnings)
 
 
 @pytest.mark.slow
-def test_every_study_is_a_block_with_its_sentences(audits: dict[str, dict[str, Any]]) -> None:
+def test_every_study_is_a_block_with_its_sentences(audits: dict[str, AuditRecord]) -> None:
     page = page_of_studies([*audits.values()])
     text = text_of(page)
     assert page.count("<article") == 10

@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 import yaml
 
-from dpscale.schemas.validation import violations
+from dpscale.records.audit import AuditRecord
 
 STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")
 EXPECTED = Path(__file__).with_name("expected.yaml")
 
 
-def summarised(record: dict[str, Any]) -> dict[str, Any]:
+def summarised(record: AuditRecord) -> dict[str, Any]:
     """The convention of every quantity with its sentence, remarks, what does not agree in which cells, and corrected
     figures to four digits, or why there is none."""
     warnings: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for row in record["warnings"]:
-        cells = warnings[f"{row['severity']}: {row['check']}"][row["detail"]]
+    for row in record.warnings:
+        cells = warnings[f"{row['severity']}: {row['check']}"][str(row["detail"])]
         cells.append(f"{row['quantity']} at {row['batch_per_gpu']} on {row['gpus']}")
     corrected: defaultdict[str, list[str]] = defaultdict(list)
-    for row in record["cells"]:
+    for row in record.cells:
         value = row["reason"] if row["corrected"] is None else f"{row['corrected']:.4g}"
         if value and row["quantity"] != "speedup_alternative":
-            corrected[row["quantity"]].append(f"{row['batch_per_gpu']} on {row['gpus']}: {value}")
-    columns = [row for row in record["findings"] if row["conventions_tried"] is not None]
+            corrected[str(row["quantity"])].append(f"{row['batch_per_gpu']} on {row['gpus']}: {value}")
+    columns = [row for row in record.findings if row["conventions_tried"] is not None]
     return {
-        "answer": record["answer"],
+        "answer": record.answer,
         "quantities": {
             row["quantity"]: {"verdict": row["verdict"], "formula": row["convention"], "sentence": row["sentence"]}
             for row in columns
@@ -36,16 +36,15 @@ def summarised(record: dict[str, Any]) -> dict[str, Any]:
             check: {detail: ", ".join(cells) for detail, cells in details.items()}
             for check, details in warnings.items()
         },
-        "remarks": [row["sentence"] for row in record["findings"][1:] if row not in columns],
+        "remarks": [row["sentence"] for row in record.findings[1:] if row not in columns],
         "corrected": {quantity: "; ".join(cells) for quantity, cells in corrected.items()},
     }
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_all_sentences_about_a_study(audits: dict[str, Any], name: str) -> None:
+def test_all_sentences_about_a_study(audits: dict[str, AuditRecord], name: str) -> None:
     """If a sentence changes on purpose, print `yaml.safe_dump(summarised(record))` for the file."""
     assert summarised(audits[name]) == yaml.safe_load(EXPECTED.read_text())[name]
-    assert violations("audit", audits[name]) == []
 
 
 def test_no_code_knows_a_study(root: Path) -> None:

@@ -11,6 +11,7 @@ from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 from on_gpus import measured
+from record_factory import typed_facts
 from stub_cell import helpers_for_workers
 
 pytestmark = pytest.mark.gpu(2)
@@ -32,7 +33,7 @@ def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -
         print(f"fsdp {a:.6f}, ddp {b:.6f}: {a / b - 1:+.1e}")
     assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-3)
     sizes = unit_bytes(build_network("cifar_resnet18", 64))
-    messages = STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes})
+    messages = STRATEGY.messages_of_step(typed_facts(settings, fsdp_unit_bytes=sizes))
     print("sent", outcome["sent"], "formula", messages)
     assert sorted(map(tuple, outcome["sent"])) == sorted(messages)
 

@@ -33,8 +33,6 @@ def test_workers_that_share_statistics_train_as_one_does(dataset: Path, tmp_path
     expected = pytest.approx(single["step_loss"][:FIRST_STEPS], rel=TOLERANCE)
     assert shared["step_loss"][:FIRST_STEPS] == expected
     assert apart["step_loss"][:FIRST_STEPS] != expected
-    assert shared["epochs"][0]["batch_norm"]["difference"] < 1e-4
-    assert apart["epochs"][0]["batch_norm"]["kept"] == [0]
 
 
 @pytest.mark.parametrize(
@@ -50,15 +48,6 @@ def test_a_training_in_a_graph_is_the_same_training(dataset: Path, tmp_path: Pat
     assert graph["step_loss"][:FIRST_STEPS] == pytest.approx(eager["step_loss"][:FIRST_STEPS], rel=TOLERANCE)
     assert graph["step_loss"][-1] == pytest.approx(eager["step_loss"][-1], rel=0.05)
     assert len(graph["step_loss"]) == len(eager["step_loss"])
-
-
-@pytest.mark.gpu(2)
-def test_dataparallel_keeps_the_statistics_of_its_first_replica_alone(dataset: Path, tmp_path: Path) -> None:
-    record = train(dataset, tmp_path / "dp.json", "dp", ALL, 64, "--epochs 2")
-    for epoch in record["epochs"]:
-        print(epoch["batch_norm"])
-        assert epoch["batch_norm"]["kept"] == [0]
-        assert epoch["batch_norm"]["difference"] > 0
 
 
 @pytest.mark.parametrize(

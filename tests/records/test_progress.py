@@ -144,15 +144,15 @@ def test_it_is_over_when_no_cell_runs_or_waits(tmp_path: Path) -> None:
 
 
 def test_outcomes_of_every_kind_of_cell() -> None:
-    both = Study({**VALUES, "communication": {"runs": 1}})
-    cells = {cell.kind: cell for cell in plan(both).all_cells}
+    study = Study({**VALUES, "communication": {"runs": 1}})
+    cells = {cell.kind: cell for cell in plan(study).all_cells}
     assert outcome(typed(TimingRecord, record_of(TIMED, oom=True))) == "out of memory"
     assert isinstance(TRAINED, TrainingCell)
     trained, diverged = training_record(TRAINED, [0.5, 0.71]), training_record(TRAINED, [0.5], diverged=True)
     assert outcome(typed(TrainingRecord, trained)) == "2 s per epoch, test accuracy 0.7100"
     assert outcome(typed(TrainingRecord, diverged)) == "2 s per epoch, diverged"
     for kind in ("collectives", "communication"):
-        assert outcome(typed(RECORDS[kind], any_record(cells[kind], both.settings, None))) == "took 60 s"
+        assert outcome(typed(RECORDS[kind], any_record(cells[kind], study.settings, None))) == "took 60 s"
 
 
 def test_watch_follows_a_run_to_its_end(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
+from json_records import read_json
 from record_factory import collectives_record, communication_record, typed
 
 SETTINGS = TimingSettings()

@@ -12,7 +12,7 @@ from command_line import dpscale
 from dpscale.errors import MeasurementError
 from dpscale.measure.fit import search as fit
 from dpscale.measure.fit.search import TRIES, Try, largest_of, rounded, search
-from dpscale.records.files import read_json
+from json_records import read_json
 from record_factory import where_and_when
 
 GB = 1e9

@@ -13,7 +13,7 @@ import pytest
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
-from dpscale.records.files import read_json
+from json_records import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
 from signals import signals_as_they_were

@@ -10,7 +10,9 @@ from command_line import dpscale, must
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
 from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, TimedCall
-from dpscale.records.files import read_json
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import read_record
+from json_records import read_json
 from warm_workers import outcome_of_two, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
@@ -26,8 +28,8 @@ def network_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def facts(network_facts: Path) -> dict[str, Any]:
-    return read_json("network", network_facts)
+def facts(network_facts: Path) -> NetworkRecord:
+    return read_record(NetworkRecord, network_facts)
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +46,11 @@ def cell(network_facts: Path) -> list[object]:
 
 
 @pytest.mark.processes
-def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: dict[str, Any]) -> None:
+def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: NetworkRecord) -> None:
     messages = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
     assert {(operation, size) for operation in OPERATIONS for size in SIZES} <= messages
-    assert ("allreduce", facts["gradient_bytes"]) in messages
-    assert {("broadcast", size) for size in facts["dp_broadcast_bytes"]} <= messages
+    assert ("allreduce", facts.gradient_bytes) in messages
+    assert {("broadcast", size) for size in facts.dp_broadcast_bytes} <= messages
     assert all(3 <= len(result["seconds"]) <= 10 for result in collectives["collectives"])
     assert collectives["peer_copies"] == []
 
@@ -56,16 +58,16 @@ def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any]
 @pytest.mark.parametrize(("device", "powers"), [("cpu", 6), ("cuda", 10)])
 @pytest.mark.parametrize("strategies", [["single", "ddp"], ["dp", "fsdp"]])
 def test_a_study_times_every_collective_from_4_kib_to_4_mib_or_1_gib_in_steps_of_four(
-    facts: dict[str, Any], device: str, powers: int, strategies: list[str]
+    facts: NetworkRecord, device: str, powers: int, strategies: list[str]
 ) -> None:
     """And at no other sizes than those that its strategies send."""
     series = {(operation, 4 * 2**10 * 4**power) for operation in OPERATIONS for power in range(powers)}
     messages = cells.messages(facts, device, strategies)
-    sent = {facts["gradient_bytes"]}
+    sent = {facts.gradient_bytes}
     if "ddp" in strategies:
-        sent |= {bucket["bytes"] for bucket in facts["ddp_buckets"]} | {*facts["ddp_broadcast_bytes"]}
+        sent |= {bucket.bytes for bucket in facts.ddp_buckets} | {*(facts.ddp_broadcast_bytes or ())}
     else:
-        sent |= {*facts["dp_broadcast_bytes"], *facts["fsdp_unit_bytes"]}
+        sent |= {*facts.dp_broadcast_bytes, *facts.fsdp_unit_bytes}
     assert series <= set(messages)
     assert {size for _, size in set(messages) - series} <= sent
     assert len(set(messages)) == len(messages)

@@ -33,8 +33,8 @@ from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
+from dpscale.records.audit import AuditRecord
 from dpscale.records.collect import Collected
-from dpscale.records.files import JsonRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import Tables
@@ -43,7 +43,7 @@ from dpscale.tables.timing import RunsRow
 _ASKED = Asked()
 
 
-def build_tables(study: Study, collected: Collected, audits: Sequence[JsonRecord] = ()) -> Tables:
+def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecord] = ()) -> Tables:
     """Return all tables of a study, stage by stage, each of what those before it made; pure."""
     network = collected.network
     environments = environments_of(collected.records)

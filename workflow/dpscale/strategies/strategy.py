@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dpscale.errors import StrategyError
+from dpscale.strategies.facts import NetworkFacts, NetworkSize
 
-# Facts of a network, as `dpscale network` wrote them.
-Facts = Mapping[str, Any]
 # A collective of a step: its operation, and its size in bytes.
 Message = tuple[str, int]
 
@@ -34,11 +32,11 @@ class Strategy:
     """Whether every GPU sends as much: one that communicates longer than another then waits for it."""
     is_sharded: bool = False
     """Whether every GPU keeps its share of the weights alone: it is then used to save memory."""
-    messages_of_step: Callable[[Facts], list[Message]]
+    messages_of_step: Callable[[NetworkFacts], list[Message]]
     """The collectives of one step, by the network's facts."""
     message_names: Mapping[str, str] = field(default_factory=dict)
     """The name of a message, by operation, with the strategy's."""
-    bytes_sent: Callable[[int, Facts], float] | None = None
+    bytes_sent: Callable[[int, NetworkSize], float] | None = None
     """The bytes that a GPU sends per step, from the number of GPUs and the network's facts; None if not known."""
     adds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The work that a rung adds to the rung before it. A rung is a variant of the step, by its name in records."""
@@ -60,7 +58,7 @@ class Strategy:
         """The allowed numbers of GPUs in words: `1`, or `more than 1`."""
         return "more than 1" if self.is_parallel else "1"
 
-    def sent_bytes(self, gpus: int, network: Facts) -> float:
+    def sent_bytes(self, gpus: int, network: NetworkSize) -> float:
         """Return the bytes that each of the GPUs sends per step, from which its bandwidth follows. Raises StrategyError
         where they are not known."""
         if self.bytes_sent is None:

@@ -4,16 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import nan
 
-from msgspec.structs import asdict
-
 from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
-from dpscale.analyse.communication.collectives import between, bytes_per_image
+from dpscale.analyse.communication.collectives import between
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, ratio
 from dpscale.plan.study import Study
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import strategy
-from dpscale.strategies.strategy import Facts
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE, STATES
 
@@ -22,7 +20,7 @@ def bandwidth_row(
     study: Study,
     compared: Comparison,
     estimated: CommunicationRow,
-    facts: Facts | None,
+    facts: NetworkFacts | None,
     collectives: Iterable[CollectivesRow],
 ) -> BandwidthRow:
     """Return the bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the
@@ -31,7 +29,7 @@ def bandwidth_row(
     if not compared.blocks:
         return row
     network = next(record.network for record in compared.point.records if record.network)
-    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, asdict(network))
+    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, network)
     steps = scaling.steps_per_epoch(study.epoch_images, row.gpus, row.batch_per_gpu)
     row = replace(
         row,
@@ -75,12 +73,12 @@ def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gra
     return next((row.bus_bandwidth_gb_s for row in timed if (row.operation, row.message_bytes) == call), UNKNOWN)
 
 
-def _root_link_bytes(row: BandwidthRow, facts: Facts | None, gradient_bytes: int) -> float:
+def _root_link_bytes(row: BandwidthRow, facts: NetworkFacts | None, gradient_bytes: int) -> float:
     """Return the bytes that move through the links of a first GPU that sends images to the others."""
     if facts is None or not strategy(row.strategy).sends_inputs:
         return nan
-    images_bytes = row.batch_per_gpu * sum(bytes_per_image(facts))
-    return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, facts["buffer_bytes"])
+    images_bytes = row.batch_per_gpu * sum(facts.bytes_per_image)
+    return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, facts.buffer_bytes)
 
 
 def _why_not_resolvable(row: BandwidthRow) -> str:

@@ -14,8 +14,9 @@ from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import STRATEGIES, strategy
-from dpscale.strategies.strategy import Facts, Message
+from dpscale.strategies.strategy import Message
 from dpscale.tables.communication import CollectivesRow
 
 # The use of the allreduce of all gradients at once: it is timed, and utilisation is over it.
@@ -26,7 +27,7 @@ Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and o
 
 
 def collectives_rows(
-    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]], network: Facts | None
+    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]], network: NetworkFacts | None
 ) -> Iterator[CollectivesRow]:
     """Yield a row for every collective and size, and for every pair of GPUs: medians over repeats. Records were `swept`
     by their number of GPUs and environment."""
@@ -73,12 +74,12 @@ def _counted_s(result: Timings) -> list[float]:
     return list(compress(result.seconds, held)) or result.seconds
 
 
-def _uses(network: Facts | None) -> dict[Message, str]:
+def _uses(network: NetworkFacts | None) -> dict[Message, str]:
     """Return the uses that the network has for messages, by operation and size."""
     if network is None:
         return {}
     uses: dict[Message, list[str]] = defaultdict(list)
-    uses["allreduce", network["gradient_bytes"]].append(WHOLE_GRADIENT)
+    uses["allreduce", network.gradient_bytes].append(WHOLE_GRADIENT)
     for row in STRATEGIES.values():
         numbers: dict[str, int] = defaultdict(int)
         for operation, size in row.messages_of_step(network):
@@ -92,7 +93,7 @@ def between(rows: Iterable[CollectivesRow], gpus: int, environment: str) -> list
     return [row for row in rows if (row.gpus, row.environment) == (gpus, environment)]
 
 
-def isolated_step_s(configuration: Configuration, network: Facts, timed: Sequence[CollectivesRow]) -> Figure:
+def isolated_step_s(configuration: Configuration, network: NetworkFacts, timed: Sequence[CollectivesRow]) -> Figure:
     """Return E5 in s, from the rows that were `timed` between as many GPUs.
 
     Not known where a message was not timed, nor a smaller and a larger one of its operation, between which it is
@@ -104,7 +105,7 @@ def isolated_step_s(configuration: Configuration, network: Facts, timed: Sequenc
     row = strategy(configuration.strategy)
     parts = [message_s(message, timed) for message in row.messages_of_step(network)]
     if row.sends_inputs:
-        sent, returned = (configuration.batch_per_gpu * size for size in bytes_per_image(network))
+        sent, returned = (configuration.batch_per_gpu * size for size in network.bytes_per_image)
         for gpu in range(1, configuration.gpus):
             parts += [_copy_s(0, gpu, sent, timed), _copy_s(gpu, 0, returned, timed)]
     if not parts or not all(seconds.is_known for seconds in parts):
@@ -134,9 +135,3 @@ def _copy_s(source: int, target: int, size: int, timed: Sequence[CollectivesRow]
     """Return a copy's time at the bandwidth that was measured with a large one."""
     copies = (row for row in timed if (row.source, row.target) == (source, target))
     return next((multiplied(row.time_s, size / row.message_bytes) for row in copies), UNKNOWN)
-
-
-def bytes_per_image(network: Facts) -> tuple[int, int]:
-    """Return the bytes of a network's input and output per image; older facts are of the built-in one."""
-    in_bytes = network.get("input_bytes_per_image", scaling.IMAGE_BYTES)
-    return in_bytes, network.get("output_bytes_per_image", scaling.LOGITS_BYTES)

@@ -21,13 +21,13 @@ from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, ratio
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import BASELINE
-from dpscale.strategies.strategy import Facts
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.states import DOES_NOT, HOLDS, NEVER, PAYS, UNDECIDED
 
 
-def variant_rows(variants: Sequence[Variant], network: Facts | None) -> Iterator[VariantsRow]:
+def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> Iterator[VariantsRow]:
     """Yield a row per point of every variant."""
     fastest = fastest_of(variants)
     for variant in variants:
@@ -47,7 +47,7 @@ def variant_rows(variants: Sequence[Variant], network: Facts | None) -> Iterator
             yield row
 
 
-def _measured(row: VariantsRow, variant: Variant, point: Point, network: Facts | None) -> VariantsRow:
+def _measured(row: VariantsRow, variant: Variant, point: Point, network: NetworkFacts | None) -> VariantsRow:
     """Return the row with what a point's own records say, and its speedup over one GPU of the same variant."""
     epochs_s = point.epoch.blocks.values()
     row = replace(
@@ -65,16 +65,16 @@ def _speedup(point: Point) -> Figure:
     return point.weak.speedup if point.configuration.gpus > 1 and point.weak.blocks else UNKNOWN
 
 
-def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Facts | None) -> VariantsRow:
+def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: NetworkFacts | None) -> VariantsRow:
     """Return the row with rates of the GPU, MFU against its matrix product, and the limits in images/s of all the
     point's GPUs with the share of each that is reached. Only what the records hold; no limit knows of communication."""
     product, copy = _rate(point, "matrix_flop_per_s"), _rate(point, "copy_bytes_per_s")
     if network is None or not (product.is_known and copy.is_known):
         return row
     row = replace(row, matrix_flop_per_s=product, copy_bytes_per_s=copy)
-    if network["flop_per_image"] is None:
+    if network.flop_per_image is None:
         return row
-    gpus, flop = row.gpus, network["flop_per_image"]["forward_backward"]
+    gpus, flop = row.gpus, network.flop_per_image.forward_backward
     images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
 
     def limit(of_one_gpu: Callable[..., float], *rates: Figure) -> Figure:
@@ -83,11 +83,11 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Fact
 
     by_product = limit(lambda flop_per_s: flop_per_s / flop, product)
     row = replace(row, mfu_measured=_reached(images_per_s, by_product))
-    elements = network.get("traffic_elements_per_image")
+    elements = network.traffic_elements_per_image
     if elements is None:
         return row
     batch = row.batch_per_gpu
-    step_bytes = scaling.traffic_bytes_per_step(elements, batch, study["precision"], network["parameters"])
+    step_bytes = scaling.traffic_bytes_per_step(elements, batch, study["precision"], network.parameters)
 
     def together(flop_per_s: float, bytes_per_s: float) -> float:
         return scaling.limit_images_per_s(

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 Line = tuple[str, int]  # file and number
+Json = dict[str, Any]  # values as the file of a process holds them
 Hooked = Callable[..., Any]
 # Where a hook is put: the module or class, the names of functions in it, and what makes a hook of the real one.
 Places = Sequence[tuple[Any, str, Callable[[Hooked], Hooked]]]
@@ -113,6 +114,6 @@ def line_of(frame: FrameType | None) -> Line | None:
     return main
 
 
-def shown(line: Line | None) -> dict[str, Any]:
+def shown(line: Line | None) -> Json:
     """A line as it stands in the file of a process; nothing where no line of the script called."""
     return {"file": line[0], "line": line[1], "code": linecache.getline(*line).strip()} if line else {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .hooks import NOW, Line, line_of, shown
+from .hooks import NOW, Json, Line, line_of, shown
 
 PAUSE_S = 0.025
 
@@ -45,7 +45,7 @@ class Sampler:
         if steady:
             self.steady[line] += 1
 
-    def of_step(self, step: int) -> dict[str, Any]:
+    def of_step(self, step: int) -> Json:
         """The line most often seen in a step, and the function it was in most often."""
         seen = [(line, inside) for number, line, inside in list(self.latest) if number == step and line]
         if not seen:
@@ -54,7 +54,7 @@ class Sampler:
         inside = Counter(inside for outer, inside in seen if outer == line).most_common(1)[0][0]
         return {**shown(line), "inside": inside}
 
-    def report(self) -> list[dict[str, Any]]:
+    def report(self) -> list[Json]:
         """Return the lines where counted steps as they are spend their time, by samples."""
         seen = sum(self.steady.values())
         return [{**shown(line), "share": count / seen} for line, count in self.steady.most_common(12) if line]
@@ -67,7 +67,7 @@ class Profile:
         self._profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
         self._profiler.__enter__()
 
-    def end(self, steps: int, step_s: float) -> dict[str, Any] | None:
+    def end(self, steps: int, step_s: float) -> dict[str, float] | None:
         """Busy share of the GPU, of the step as it is without a profiler. None where no kernel was seen."""
         self._profiler.__exit__(None, None, None)
         spans = sorted(

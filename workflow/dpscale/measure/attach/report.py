@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .calls import ASKED, EMPTIED, EVENTS, EXCHANGED, SEARCHED, SYNCHRONISED
+from .hooks import Json
 from .loader import LOADING
 from .network import NETWORK
 from .probes import dtypes, parameters
@@ -21,7 +22,7 @@ from .probes import dtypes, parameters
 READ = ("NCCL_", "GLOO_", "CUDA_LAUNCH_BLOCKING")
 
 
-def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
+def write(folder: Path, kind: str, values: Json) -> None:
     """Write KIND-HOST-PID.json, whole or not at all. A folder that is gone is no error of the script."""
     path = folder / f"{kind}-{socket.gethostname()}-{os.getpid()}.json"
     temporary = path.with_suffix(".tmp")
@@ -32,7 +33,7 @@ def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
         pass
 
 
-def process() -> dict[str, Any]:
+def process() -> Json:
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -42,7 +43,7 @@ def process() -> dict[str, Any]:
     }
 
 
-def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
+def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> Json:
     """Return what hooks have found, and what they found it in."""
     tensors, per_step = parameters(optimisers), NETWORK.each_step()
     return {
@@ -69,7 +70,7 @@ def _bytes_of(tensors: Sequence[Any]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def switches() -> dict[str, Any]:
+def switches() -> Json:
     """Return the switches as they are read at the end, or were seen to be on."""
     return {
         "autocast": EVENTS.autocast,
@@ -98,7 +99,7 @@ def processor_time() -> tuple[int, int] | None:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def machine(before: tuple[int, int] | None, folder: Path) -> dict[str, Any]:
+def machine(before: tuple[int, int] | None, folder: Path) -> Json:
     """Return the cores of this machine, and how busy they were since `before`."""
     now = processor_time()
     usable = sorted(os.sched_getaffinity(0))

@@ -15,16 +15,16 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import calls, hooks, loader, network, probes, report, schedule
 from .calls import EVENTS
-from .hooks import NOW
+from .hooks import NOW, Json
 from .lines import Flops, Profile, Sampler
 from .loader import LOADING
 from .network import NETWORK
 from .ranks import Ranks
-from .schedule import AS_IT_IS, Turn
+from .schedule import AS_IT_IS, AttachJob, Turn
 from .steps import Optimisers, StepClock
 
 clock = time.perf_counter
-TOOLS: dict[str, Any] = {"flops_per_step": Flops, "profile": Profile}
+TOOLS: dict[str, type[Flops | Profile]] = {"flops_per_step": Flops, "profile": Profile}
 
 
 class Ended(SystemExit):
@@ -34,17 +34,17 @@ class Ended(SystemExit):
 class WatchedRun:
     """From the first optimiser step of a process to its end, block by block, and what was found."""
 
-    def __init__(self, job: dict[str, Any], folder: Path, optimiser: Any) -> None:
+    def __init__(self, job: AttachJob, folder: Path, optimiser: Any) -> None:
         self.job, self.folder = job, folder
-        self.pace = job.get("mode") == "pace"
+        self.pace = job.mode == "pace"
         self.began = clock()
         self.timing_began: float | None = None
         self.warm_up_steps = 0
         self.optimisers = Optimisers(optimiser)
         self.ranks = Ranks()
         self.why: str | None = None  # it is only watched
-        self.blocks: list[dict[str, Any]] = []
-        self.found: dict[str, Any] = {}  # by tools
+        self.blocks: list[Json] = []
+        self.found: Json = {}  # by tools
         self.processor: Any = None
         self.sampler = None if self.pace else Sampler()
         EVENTS.start()
@@ -111,7 +111,7 @@ class WatchedRun:
         if self.pace:
             return []
         self.why = probes.hindrance(self.scene()) or self._others()
-        left_out = probes.PROBES if self.why else self.job.get("leave_out", ())
+        left_out = probes.PROBES if self.why else self.job.leave_out
         offered = [name for name in probes.offered(self.scene()) if name not in left_out]
         return schedule.that_fit(offered, self.clock.pace_s, seconds)
 
@@ -121,7 +121,7 @@ class WatchedRun:
         more_processes = len(list(self.folder.glob("progress-*.json"))) - 1
         return "several processes that are no ranks" if self.ranks.world_size == 1 and more_processes > 0 else None
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Json:
         """Return all findings: the file of this process."""
         values = {
             **report.process(),
@@ -228,7 +228,7 @@ class Ending:
 class Beginning:
     """Begins a run where an optimiser steps for the first time in a process. A forked process begins anew."""
 
-    def __init__(self, job: dict[str, Any], folder: Path) -> None:
+    def __init__(self, job: AttachJob, folder: Path) -> None:
         self.job, self.folder = job, folder
         self.run: WatchedRun | None = None
         self.tried = False
@@ -253,13 +253,13 @@ class Beginning:
         NOW.counting, NOW.as_it_is, NOW.step = False, False, 0
 
 
-def install(job: dict[str, Any], folder: Path) -> None:
+def install(job: AttachJob, folder: Path) -> None:
     """Puts all hooks in; for `pace` those of optimisers alone."""
     beginning = Beginning(job, folder)
     hooks.leave_out_of_graphs(Beginning.stepped)
     os.register_at_fork(after_in_child=beginning.forget)
     hooks.add(beginning.listen, lambda: beginning.listening.remove())
-    if job.get("mode") != "pace":
+    if job.mode != "pace":
         hooks.add(partial(gc.callbacks.append, EVENTS.collected), partial(gc.callbacks.remove, EVENTS.collected))
         for module in (calls, loader, network):
             hooks.put(module.PLACES)

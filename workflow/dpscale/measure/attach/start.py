@@ -49,8 +49,9 @@ def _hook_in(torch: Any) -> None:
             why = f"torch {torch.__version__} is older than 2.4"
         else:
             from .run import install
+            from .schedule import AttachJob
 
-            install(job, folder)
+            install(AttachJob(**job), folder)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
     if why:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from dpscale.errors import MeasurementError
 from dpscale.formulas.scaling import AS_FAST
@@ -140,7 +139,7 @@ def find_largest_batch(
     if obstacle := contradiction(settings) or Configuration(strategy, gpus, 1).obstacle(settings):
         raise MeasurementError(": ".join(obstacle))
     processes = strategy_named(strategy).processes(gpus)
-    where: dict[str, Any] = {"started_at": now(), "provenance": provenance()}
+    where: JsonRecord = {"started_at": now(), "provenance": provenance()}
     deadline = time.monotonic() + timeout_s
 
     def measure(batch: int) -> Try:

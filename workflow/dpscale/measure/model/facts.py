@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from msgspec import to_builtins
 from torch import nn
 from torch._utils import _take_tensors
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -24,8 +25,9 @@ from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import JsonRecord, write_record
+from dpscale.records.files import write_record
 from dpscale.schemas.settings import NetworkSettings
+from dpscale.strategies.facts import Bucket, FlopPerImage, NetworkFacts
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 
 # DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
@@ -35,7 +37,7 @@ COUNTED_LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
 UNCOUNTED = (nn.RNNBase,)
 
 
-def describe_network(settings: NetworkSettings, out: Path) -> JsonRecord:
+def describe_network(settings: NetworkSettings, out: Path) -> NetworkFacts:
     """Write the facts of the network that need no measurement: parameters, FLOPs per image, and the bytes of every
     message of DataParallel, DDP and FSDP. Raises WorkloadError where the workload's file cannot be used as it is, and
     RecordError where the facts cannot be written."""
@@ -49,12 +51,14 @@ def describe_network(settings: NetworkSettings, out: Path) -> JsonRecord:
             raise
         traceback.print_exc()
         raise fault from error
-    facts = {"kind": "network", "settings": settings.to_json(), **facts}
-    write_record("network", out, facts)
+    record = {"kind": "network", "settings": settings.to_json(), **to_builtins(facts)}
+    if facts.traffic_elements_per_image is None:
+        del record["traffic_elements_per_image"]
+    write_record("network", out, record)
     return facts
 
 
-def facts_of(workload: Workload) -> dict[str, Any]:
+def facts_of(workload: Workload) -> NetworkFacts:
     """Return what can be said of a workload's network without a clock."""
     torch.manual_seed(0)
     network = workload.network()
@@ -68,19 +72,23 @@ def facts_of(workload: Workload) -> dict[str, Any]:
     # A workload's own optimiser moves more, and it is not known how much.
     traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
     weights, buffers = [*network.parameters()], [*network.buffers()]
-    return {
-        **network_size(network),
-        "tensors": len(weights),
-        "buffer_bytes": size_bytes(buffers),
-        "flop_per_image": flop_per_image(step),
-        **bytes_per_image(step),
-        **({} if traffic is None else {"traffic_elements_per_image": traffic}),
-        "dp_broadcast_bytes": [*_chunks(weights), *_chunks(buffers)],
-        "dp_reduce_bytes": _chunks(weights),
-        "ddp_broadcast_bytes": _broadcasts(buffers),
-        "ddp_buckets": ddp_buckets(step),
-        "fsdp_unit_bytes": unit_bytes(network),
-    }
+    size = network_size(network)
+    input_bytes, output_bytes = bytes_per_image(step)
+    return NetworkFacts(
+        parameters=size["parameters"],
+        gradient_bytes=size["gradient_bytes"],
+        tensors=len(weights),
+        buffer_bytes=size_bytes(buffers),
+        flop_per_image=flop_per_image(step),
+        input_bytes_per_image=input_bytes,
+        output_bytes_per_image=output_bytes,
+        traffic_elements_per_image=traffic,
+        dp_broadcast_bytes=[*_chunks(weights), *_chunks(buffers)],
+        dp_reduce_bytes=_chunks(weights),
+        ddp_broadcast_bytes=_broadcasts(buffers),
+        ddp_buckets=ddp_buckets(step),
+        fsdp_unit_bytes=unit_bytes(network),
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ class ExampleStep:
         return self.loss(self.network if network is None else network, self.batch)
 
 
-def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
+def flop_per_image(step: ExampleStep) -> FlopPerImage | None:
     """Return the floating point operations of one sample, forward, and forward and backward, by torch's counter. None
     where it cannot count them.
 
@@ -114,10 +122,10 @@ def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
                 loss.backward()
         counts.append(counter.get_total_flops() // step.samples)
     step.network.zero_grad()
-    return {"forward": counts[0], "forward_backward": counts[1]} if counts[0] else None
+    return FlopPerImage(*counts) if counts[0] else None
 
 
-def bytes_per_image(step: ExampleStep) -> dict[str, int]:
+def bytes_per_image(step: ExampleStep) -> tuple[int, int]:
     """Return the bytes per sample of the network's inputs and outputs: what DataParallel moves."""
     moved = {"input": 0, "output": 0}
 
@@ -128,7 +136,7 @@ def bytes_per_image(step: ExampleStep) -> dict[str, int]:
     hook = step.network.register_forward_hook(count, with_kwargs=True)
     step.forward()
     hook.remove()
-    return {f"{end}_bytes_per_image": moved_bytes // step.samples for end, moved_bytes in moved.items()}
+    return moved["input"] // step.samples, moved["output"] // step.samples
 
 
 def traffic_elements_per_image(step: ExampleStep) -> int | None:
@@ -163,7 +171,7 @@ def traffic_elements_per_image(step: ExampleStep) -> int | None:
     return elements // step.samples
 
 
-def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
+def ddp_buckets(step: ExampleStep) -> list[Bucket]:
     """Return DDP's buckets in the order in which they are reduced: bytes, and the share of the backward pass's work
     that is done when the last gradient of each is there.
 
@@ -188,7 +196,7 @@ def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
     buckets = []
     for size, indices in zip(sizes, members, strict=True):
         done += sum(work[index] for index in indices)
-        buckets.append({"bytes": size, "ready_share": done / total})
+        buckets.append(Bucket(size, done / total))
     return buckets
 
 

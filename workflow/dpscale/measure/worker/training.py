@@ -11,20 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.parallel import DataParallel
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.model.recipe import batch_growth, build_optimiser, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather, gather_lists
-from dpscale.measure.watch.evidence import (
-    Statistics,
-    compare_statistics,
-    order_of_samples,
-    replicas_statistics,
-    running_statistics,
-)
 from dpscale.measure.watch.hardware import hardware
 from dpscale.measure.watch.sensors import sum_of_known, used_j
 from dpscale.measure.worker.checkpoint import Checkpoint, Trained, Update
@@ -81,7 +73,6 @@ class TrainingWorker(StepWorker):
         self.step_loss: list[float | None] = []
         self.continued_after_epochs: list[int] = []
         self.validation_checksum: int | None = None
-        self.order: Tensor | None = None  # of the last epoch, on this rank
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
     def results(self, finished: bool) -> dict[str, Any]:
@@ -160,7 +151,6 @@ class TrainingWorker(StepWorker):
             trained.restore(saved)
             self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
             self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
-            self.order = self._order_of(len(self.epochs) - 1)
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         done = gather(len(self.epochs), self.workers)
         if len(set(done)) > 1:  # a file system may show a file late
@@ -174,7 +164,7 @@ class TrainingWorker(StepWorker):
             "seed": self.seed,
             "measurement_version": VERSIONS["training"].current,
             **self.settings.to_json(),
-            "images": read_manifest(self.dataset)["sha256"],
+            "images": read_manifest(self.dataset).sha256,
             "torch": str(torch.__version__),
             "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
         }
@@ -199,17 +189,16 @@ class TrainingWorker(StepWorker):
 
         Weights, batch-norm statistics, optimiser, averaged weights and torch's random numbers are then as they were.
         """
-        epoch, order_before = len(self.epochs), self.order
+        epoch = len(self.epochs)
         batch = self._batch_of(epoch)
         steps = self._steps_of(epoch)
         numbers = [*range(min(WARM_UP_STEPS, steps) - 1), steps - 1]
-        step = self._step(trained, Figures(), [], epoch, steps, batch)
+        step = self._step(trained, Figures(), epoch, steps, batch)
         state = copy.deepcopy(trained.state())
         with torch.random.fork_rng(self.devices):
             timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
         trained.restore_in_place(state)
         trained.optimiser.zero_grad()
-        self.order = order_before
 
     def _batch_of(self, epoch: int) -> int:
         """Return the images per step of this process in an epoch, counted from 0."""
@@ -222,8 +211,8 @@ class TrainingWorker(StepWorker):
         """Train one epoch, counted from 0, test after it, and store the results."""
         arm = self.settings
         batch, steps = self._batch_of(epoch), self._steps_of(epoch)
-        order_before, figures, replicas = self.order, Figures(), list[Statistics]()
-        step = self._step(trained, figures, replicas, epoch, steps, batch)
+        figures = Figures()
+        step = self._step(trained, figures, epoch, steps, batch)
         energy_before_j = self._energy_j()
         timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
         energy_j = used_j(energy_before_j, self._energy_j())
@@ -244,8 +233,6 @@ class TrainingWorker(StepWorker):
                 "images_per_s": len(images["training"]) / timed.epoch_s,
                 "gpu_s": timed.epoch_s * arm.gpus,
                 "energy_j": energy_j,
-                "orders": self._orders(order_before),
-                "batch_norm": self._batch_norm(trained.plain, replicas) if finite else None,
             }
         )
 
@@ -256,9 +243,8 @@ class TrainingWorker(StepWorker):
 
         With `only`, those with these numbers, from 0.
         """
-        self.order = self._order_of(epoch)
         crops = Crops.draw(len(images), self.seed, epoch, self.device)
-        batches = self.order.to(self.device).split(batch)
+        batches = self._order_of(epoch).to(self.device).split(batch)
         for chosen in batches if only is None else [batches[number] for number in only]:
             yield normalised(images.cut(chosen, crops), self.memory_format), images.labels[chosen]
 
@@ -288,9 +274,7 @@ class TrainingWorker(StepWorker):
 
         return update
 
-    def _step(
-        self, trained: Trained, figures: Figures, replicas: list[Statistics], epoch: int, steps: int, batch: int
-    ) -> Step:
+    def _step(self, trained: Trained, figures: Figures, epoch: int, steps: int, batch: int) -> Step:
         """Return the step of an epoch: the update at its learning rate, and the sums of its figures. It waits for
         nothing."""
         arm = self.settings
@@ -301,9 +285,7 @@ class TrainingWorker(StepWorker):
             number = next(numbers)
             for group in trained.optimiser.param_groups:
                 _set_rate(group, rate_of_step(arm, epoch, number, steps) * group["rate_factor"])
-            replicas_end = isinstance(trained.network, DataParallel) and number == steps - 1
-            with replicas_statistics(trained.plain, replicas) if replicas_end else nullcontext():
-                logits, losses = trained.update(images)
+            logits, losses = trained.update(images)
             if trained.average is not None:
                 trained.average.update_parameters(trained.plain)
             figures.add(logits, images[1], losses, min(batch, real - number * batch), arm.label_smoothing > 0)
@@ -347,29 +329,6 @@ class TrainingWorker(StepWorker):
         network.train()
         mean = float(loss) / len(images)
         return (mean if math.isfinite(mean) else None), float(correct) / len(images)
-
-    def _orders(self, before: Tensor | None) -> list[dict[str, Any]]:
-        """Describe the order of samples of every rank, and how it differs from that of the epoch before."""
-        assert self.order is not None  # an epoch was trained
-        return [
-            {
-                "checksum": int(checksum),
-                "seen_before": None if math.isnan(seen_before) else seen_before,
-                "same_place": None if math.isnan(same_place) else same_place,
-            }
-            for checksum, seen_before, same_place in gather_lists(order_of_samples(self.order, before), self.workers)
-        ]
-
-    def _batch_norm(self, plain: nn.Module, replicas: list[Statistics]) -> dict[str, Any] | None:
-        """Compare the running statistics of all workers after the epoch; None where there is one worker."""
-        if self.configuration.gpus == 1:
-            return None
-        kept = running_statistics(plain)
-        if self.workers == 1:
-            return compare_statistics(replicas, kept)
-        gathered = torch.tensor(gather_lists(torch.cat(kept).tolist(), self.workers), dtype=torch.float32)
-        workers = [(values[: len(kept[0])], values[len(kept[0]) :]) for values in gathered]
-        return compare_statistics(workers, workers[0])  # DDP sends rank 0's to all, and the checkpoint holds them
 
     def _report_epoch(self) -> None:
         last = self.epochs[-1]
