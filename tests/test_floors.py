@@ -22,7 +22,7 @@ FLOORS = (
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
     ("analyse", "measure.workload", "measure.workload", "measure.watch", "measure.attach", "*.in_torch"),
     ("present", "export", "measure.worker"),
-    ("compare", "diagnosis", "measure.launch", "measure.fit", "audit.page", "audit.files"),
+    ("compare", "diagnosis", "measure.launch", "measure.fit", "audit.page", "audit.audit"),
     ("options",),
     ("loaded",),
     ("*.commands", "measure.options"),

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from dpscale.compare.page import ComparedStudies
-from dpscale.compare.page import render as render_comparison
+from dpscale.compare.comparison import ComparedStudies
+from dpscale.compare.comparison import render as render_comparison
 from dpscale.plan.cells import AnyCell
 from requirements import without
 from two_studies import side, slower, study

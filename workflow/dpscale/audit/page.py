@@ -37,8 +37,6 @@ _CAPTION = (
     "number. The word behind it says what is below about it"
 )
 
-Place = tuple[int, int]
-
 
 class AuditedStudy(NamedTuple):
     """An audited study: its sentence, its table, what does not agree, how it was computed, and notes."""
@@ -99,8 +97,20 @@ def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]
 def _table(
     study: str, title: str, batch: str, cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
 ) -> ShownTable:
-    """Return every cell as it was printed and as it is defined here, with the `worst` that is said about it."""
-    columns = dict(_columns(cells, worst))
+    """Return every cell as it was printed and as it is defined here, with the `worst` that is said about it: times,
+    then every printed quantity, and what was computed here alone."""
+    columns: dict[str, dict[tuple[int, int], str]] = {}
+    by_quantity = grouped(cells, lambda row: row.quantity)
+    for name in _ORDER:
+        rows = by_quantity.get(name, [])
+        printed = [row.published_unit for row in rows if row.published]
+        computed = [row.unit for row in rows if row.corrected.is_known or row.reason]
+        if not printed and not (computed and name in _ALWAYS_COMPUTED):
+            continue
+        shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
+        columns[", ".join(filter(None, [name_of(name).capitalize(), *words]))] = {
+            (row.batch_per_gpu, row.gpus): Flagged.of(shown(row), worst.get(cell_of(row), "")) for row in rows
+        }
     places = sorted({place for entries in columns.values() for place in entries})
     return ShownTable(
         name=f"figures-{study}",
@@ -111,25 +121,6 @@ def _table(
             for place in places
         ],
     )
-
-
-def _columns(
-    cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
-) -> Iterator[tuple[str, dict[Place, str]]]:
-    """Times, then every printed quantity, and what was computed here alone."""
-    of_quantities = grouped(cells, lambda row: row.quantity)
-    for name in _ORDER:
-        rows = of_quantities.get(name, [])
-        printed = [row.published_unit for row in rows if row.published]
-        computed = [row.unit for row in rows if row.corrected.is_known or row.reason]
-        if not printed and not (computed and name in _ALWAYS_COMPUTED):
-            continue
-        shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
-        heading = ", ".join(filter(None, [name_of(name).capitalize(), *words]))
-        yield (
-            heading,
-            {(row.batch_per_gpu, row.gpus): Flagged.of(shown(row), worst.get(cell_of(row), "")) for row in rows},
-        )
 
 
 def _published(row: AuditRow) -> str:
