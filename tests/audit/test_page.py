@@ -8,9 +8,9 @@ import pytest
 from dpscale.audit.audit import audit
 from dpscale.audit.page import help_of, render, render_studies
 from dpscale.audit.reading.own_table import read_table
-from dpscale.audit.tables import rows
 from dpscale.plan.study import Study
 from dpscale.records.audit import AuditRecord
+from dpscale.tables.published import AuditTables
 from dpscale.tables.tables import Tables
 from published_factory import published
 
@@ -24,7 +24,7 @@ def text_of(page: str) -> str:
 
 def page_of_studies(records: list[AuditRecord]) -> str:
     study = Study({"study": "h200", "dataset": {"source": "synthetic"}}).values
-    return render_studies(study, Tables(**rows(records)._asdict()), "h200.html")
+    return render_studies(study, Tables(**AuditTables.of(records)._asdict()), "h200.html")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(a
         assert "<script" not in page and "javascript:" not in page
         assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
         assert len(page) < 60_000
-        assert all(help_of(warning.check) for warning in rows([record]).audit_warnings)
+        assert all(help_of(warning.check) for warning in AuditTables.of([record]).audit_warnings)
 
 
 @pytest.mark.slow

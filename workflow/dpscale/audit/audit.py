@@ -19,7 +19,6 @@ from dpscale.audit.reading.published import AUDIT_PATH, GLOBAL, Published
 from dpscale.audit.search import several
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of, worst_by_cell
 from dpscale.audit.sentences import summary as in_short
-from dpscale.audit.tables import IN_SHORT, AuditTables, rows
 from dpscale.audit.verdicts import FigureVerdict, Reading, corrected, read
 from dpscale.errors import PublishedError
 from dpscale.formulas.figure import UNKNOWN, Figure
@@ -27,7 +26,7 @@ from dpscale.formulas.rounded import Rounded
 from dpscale.records.audit import AuditRecord
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
-from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
+from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditTables, AuditWarningsRow
 from dpscale.tables.row import csv_text
 
 NOTHING, FAULTS, NOT_READ = 0, 1, 2
@@ -39,6 +38,9 @@ _UNITS = {
     "compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%",
     "bandwidth": "GB/s",
 }  # fmt: skip
+
+# The verdict of the row that says all of a study in short.
+_IN_SHORT = "in short"
 
 
 def audit(published: Published, studies: Sequence[Published] = ()) -> AuditRecord:
@@ -52,8 +54,8 @@ def audit(published: Published, studies: Sequence[Published] = ()) -> AuditRecor
     published = reading.published
     warnings = [_warning(published, doubt) for doubt in doubts(reading, studies)]
     tables = AuditTables([*_cells(reading)], [*_findings(reading)], warnings)
-    verdict_in_short = answer(tables)
-    first_row = AuditFindingsRow(study=published.id, title=published.title, verdict=IN_SHORT, sentence=verdict_in_short)
+    in_one_sentence = answer(tables)
+    first_row = AuditFindingsRow(study=published.id, title=published.title, verdict=_IN_SHORT, sentence=in_one_sentence)
     return AuditRecord(
         kind="audit",
         dpscale_version=__version__,
@@ -61,7 +63,7 @@ def audit(published: Published, studies: Sequence[Published] = ()) -> AuditRecor
         title=published.title,
         sha256=published.sha256,
         batch=published.batch,
-        answer=verdict_in_short,
+        answer=in_one_sentence,
         cells=[row.flat() for row in tables.audit],
         findings=[row.flat() for row in (first_row, *tables.audit_findings)],
         warnings=[row.flat() for row in tables.audit_warnings],
@@ -211,7 +213,7 @@ def _written(records: Sequence[AuditRecord], out: Path | None, pages: Path | Non
 
 
 def _line(path: Path, records: Sequence[AuditRecord]) -> SummaryLine:
-    warnings = [rows([record]).audit_warnings for record in records]
+    warnings = [AuditTables.of([record]).audit_warnings for record in records]
     faults = sum(severity != LOOK for of_record in warnings for severity in worst_by_cell(of_record).values())
     copied = dict.fromkeys(
         row.detail.split(" are those of ")[-1] for of_record in warnings for row in of_record if row.check == COPIED

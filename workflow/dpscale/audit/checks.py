@@ -12,13 +12,12 @@ from dpscale.audit.conventions import (
     REBUILT_TOTAL,
     RING_TOTAL,
     TABLE_TOTAL,
-    UNITS,
     WHOLE,
     Choice,
     clocks,
 )
 from dpscale.audit.conventions import WRONG as WRONG_KIND
-from dpscale.audit.reading.published import QUANTITIES, Published, Spot
+from dpscale.audit.reading.published import QUANTITIES, UNITS, Published, Spot
 from dpscale.audit.search import ColumnSearch
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading, clock_of, defined
 from dpscale.formulas.rounded import Number

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published, Spot
+from dpscale.audit.reading.published import GLOBAL, POWERS_OF_UNITS, UNITS, UNSTATED, Published, Spot
 from dpscale.formulas.rounded import Rounded
 from dpscale.vocabulary.networks import networks
 
@@ -220,8 +220,6 @@ _VOLUMES: Mapping[Choice, Callable[[int], float]] = {
     Choice("1", "the gradients once", 1, OTHER): lambda gpus: 1,
     Choice("N/2", "a factor of N/2, not 2(N-1)/N", 2, OTHER): lambda gpus: gpus / 2,
 }
-_POWERS = {"GB/s": (10, 9), "MB/s": (10, 6), "GiB/s": (2, 30), "MiB/s": (2, 20)}
-UNITS = {unit: float(base**power) for unit, (base, power) in _POWERS.items()}
 
 
 def _fewest_gpus(published: Published) -> Form:
@@ -352,7 +350,7 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
             f" / {base}^{power}", f"a unit of {base}^{power}", unit != label, WRONG if unit != label else METHOD,
             1 / UNITS[unit], _OTHER_UNIT,
         )
-        for unit, (base, power) in _POWERS.items()
+        for unit, (base, power) in POWERS_OF_UNITS.items()
     ]  # fmt: skip
     constants: dict[str, Constant] = {}
     chosen = (

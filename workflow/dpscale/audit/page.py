@@ -1,6 +1,6 @@
 """The page of audits: of one record, for whoever printed the figures; or of all studies that a study's file names.
 
-Both show the rows of `audit.tables` in the same way: what was found, what does not agree, and every cell as printed and
+Both show the rows of audits in the same way: what was found, what does not agree, and every cell as printed and
 as defined.
 """
 
@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
-from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
 from dpscale.present.text.table import Flagged, ShownColumn, ShownTable
 from dpscale.records.audit import AuditRecord
-from dpscale.tables.published import AuditRow
+from dpscale.tables.published import AuditRow, AuditTables
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.own_yaml import own_yaml
@@ -54,7 +53,7 @@ def render(records: Sequence[AuditRecord]) -> str:
     """The page of one table's audits, as HTML that needs no other file: one block, or one per strategy or run. Pure,
     but for reading its own template."""
     batches = {record.id: "Global batch" if record.batch == "global" else "Batch" for record in records}
-    return _filled(records[0].title, studies(rows(records), "your", batches), study=None)
+    return _filled(records[0].title, studies(AuditTables.of(records), "your", batches), study=None)
 
 
 def render_studies(study: Mapping[str, object], tables: Tables, page: str) -> str:

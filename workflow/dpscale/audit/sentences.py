@@ -7,10 +7,9 @@ from dpscale.audit.checks import LOOK, SEVERITIES, listed, number
 from dpscale.audit.conventions import OTHER, WRONG
 from dpscale.audit.reading.published import QUANTITIES, Spot
 from dpscale.audit.search import several
-from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, clock_of
 from dpscale.records.audit import AuditRecord
-from dpscale.tables.published import AuditRow, AuditWarningsRow
+from dpscale.tables.published import AuditRow, AuditTables, AuditWarningsRow
 from dpscale.tables.row import grouped
 
 EXPLAINED_EXCEPT = "explained except"
@@ -166,7 +165,7 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
 
 def summary(record: AuditRecord) -> str:
     """Return a record of an audit in a few lines for the terminal."""
-    lines, tables = [f"{record.id}: {record.title}", f"  {record.answer}"], rows([record])
+    lines, tables = [f"{record.id}: {record.title}", f"  {record.answer}"], AuditTables.of([record])
     for row in tables.audit_findings:
         if row.conventions_tried is not None:
             # What is 4 bytes stands in the record; a line has to fit a terminal.

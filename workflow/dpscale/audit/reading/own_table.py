@@ -16,12 +16,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.formats import SUFFIXES, Style, TextTable, is_missing, read_text, style_of, unit_behind
 from dpscale.audit.reading.published import (
     GLOBAL,
     PER_GPU,
     QUANTITIES,
+    UNITS,
     UNSTATED,
     Printed,
     Published,

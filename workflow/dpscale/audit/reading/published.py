@@ -40,6 +40,9 @@ _LONGEST = 120
 
 # Where the audit of a study stands, relative to the results.
 AUDIT_PATH = "audit/{id}.json"
+# Bandwidths: base and power of their units, and the bytes of each.
+POWERS_OF_UNITS = {"GB/s": (10, 9), "MB/s": (10, 6), "GiB/s": (2, 30), "MiB/s": (2, 20)}
+UNITS = {unit: float(base**power) for unit, (base, power) in POWERS_OF_UNITS.items()}
 
 
 class Spot(NamedTuple):
