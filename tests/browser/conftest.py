@@ -36,11 +36,6 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module", params=[1200, 390], ids=["wide", "narrow"])
-def width(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
-
-
 @pytest.fixture(scope="session")
 def recorded_file(example: Path) -> Path:
     """The page of the study in results/recorded."""
