@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import socket
 import sys
 from collections.abc import Sequence
@@ -13,9 +12,8 @@ from typing import Any
 
 import torch
 
-from .calls import ASKED, EMPTIED, EVENTS, EXCHANGED, SEARCHED, SYNCHRONISED
+from .calls import ASKED, EMPTIED, EVENTS, EXCHANGED, NETWORK, SEARCHED, SYNCHRONISED
 from .loader import LOADING
-from .network import NETWORK
 from .probes import dtypes, parameters
 
 READ = ("NCCL_", "GLOO_", "CUDA_LAUNCH_BLOCKING")
@@ -30,16 +28,6 @@ def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
         temporary.replace(path)
     except OSError:
         pass
-
-
-def process() -> dict[str, Any]:
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(READ)},
-    }
 
 
 def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
@@ -61,23 +49,18 @@ def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
         "waits": ASKED.report() + SYNCHRONISED.report(),
         "emptyings": EMPTIED.report(),
         "events": {**EVENTS.report(), "worker_start": LOADING.report_of_starts()},
-        "switches": switches(),
+        "switches": {  # as they are read at the end, or were seen to be on
+            "autocast": EVENTS.autocast,
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+            "debugger": sys.gettrace() is not None or bool({"pydevd", "debugpy"} & sys.modules.keys()),
+            "search_s": sum(seconds for _, seconds in SEARCHED.lines.values()),
+            "tf32": _tf32(),
+        },
     }
 
 
 def _bytes_of(tensors: Sequence[Any]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def switches() -> dict[str, Any]:
-    """Return the switches as they are read at the end, or were seen to be on."""
-    return {
-        "autocast": EVENTS.autocast,
-        "cudnn_benchmark": torch.backends.cudnn.benchmark,
-        "debugger": sys.gettrace() is not None or bool({"pydevd", "debugpy"} & sys.modules.keys()),
-        "search_s": sum(seconds for _, seconds in SEARCHED.lines.values()),
-        "tf32": _tf32(),
-    }
 
 
 def _tf32() -> bool | None:
@@ -123,3 +106,41 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError:
         return b""
+
+
+class Profile:
+    """Kernels of a few steps, the last thing that is done: a profiler that ran once slows what the host limits."""
+
+    def __init__(self) -> None:
+        self._profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        self._profiler.__enter__()
+
+    def end(self, steps: int, step_s: float) -> dict[str, Any] | None:
+        """Busy share of the GPU, of the step as it is without a profiler. None where no kernel was seen."""
+        self._profiler.__exit__(None, None, None)
+        spans = sorted(
+            (event.start_ns(), event.start_ns() + event.duration_ns())
+            for event in self._profiler.profiler.kineto_results.events()
+            if "CUDA" in str(event.device_type())
+        )
+        if not spans or not step_s:
+            return None
+        busy, until = 0, 0
+        for start, end in spans:
+            busy += max(0, end - max(start, until))
+            until = max(until, end)
+        return {"busy_share": min(1.0, busy / 1e9 / steps / step_s), "kernels_per_step": len(spans) / steps}
+
+
+class Flops:
+    """Operations of one step, counted as torch dispatches them."""
+
+    def __init__(self) -> None:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        self._mode = FlopCounterMode(display=False)
+        self._mode.__enter__()
+
+    def end(self, _steps: int, _step_s: float) -> float | None:
+        self._mode.__exit__(None, None, None)
+        return float(self._mode.get_total_flops()) or None
