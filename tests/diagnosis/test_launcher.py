@@ -98,9 +98,9 @@ def test_a_command_that_does_not_exist_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "alone"),
     [
-        ("torchrun --nproc-per-node 2 train.py --nproc 3", "torchrun --nproc-per-node 1 train.py --nproc 3"),
+        ("torchrun --nproc-per-node 2 train.py --nproc 3", "torchrun --nproc-per-node=1 train.py --nproc 3"),
         ("torchrun --nproc_per_node=gpu train.py", "torchrun --nproc_per_node=1 train.py"),
-        ("accelerate launch --num_processes 4 train.py", "accelerate launch --num_processes 1 train.py"),
+        ("accelerate launch --num_processes 4 train.py", "accelerate launch --num_processes=1 train.py"),
         ("torchrun --nproc-per-node 1 train.py", None),
         ("python train.py", None),
     ],

@@ -37,7 +37,7 @@ _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "pac
 # It is not run on one device again where starts would take more than so many times the time that was asked for.
 LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
-_PROCESSES = re.compile(r"(--nproc[-_]per[-_]node|--num[-_]processes)(?:=(.*))?")
+_PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -92,15 +92,14 @@ def diagnose_script(
 
 
 def _on_one(command: Sequence[str]) -> tuple[list[str] | None, str | None]:
-    """The same command with one process, or why there is none; neither where it starts one anyway."""
+    """Return the same command with one process, or why there is none; neither where it starts one anyway."""
     for place, word in enumerate(command):
-        if found := _PROCESSES.fullmatch(word):
-            at = place if found[2] is not None else place + 1
-            value = found[2] if found[2] is not None else "".join(command[at : at + 1])
-            if value == "1":
+        option, joined, value = word.partition("=")
+        if _PROCESSES.fullmatch(option):
+            end = place + (1 if joined else 2)
+            if (value or "".join(command[place + 1 : end])) == "1":
                 return None, None
-            one = f"{found[1]}=1" if at == place else "1"
-            return [*command[:at], one, *command[at + 1 :]], None
+            return [*command[:place], f"{option}=1", *command[end:]], None
     return None, "the command has no --nproc-per-node or --num_processes, so it was not run on one device beside"
 
 
