@@ -12,10 +12,7 @@ from offline import listen
 WIDTH, HEIGHT = 1000, 700
 
 
-FRAMES = {"free": "", "no-scripts": "sandbox"}
-
-
-@pytest.fixture(scope="module", params=FRAMES.values(), ids=list(FRAMES))
+@pytest.fixture(scope="module", params=["", "sandbox"], ids=["free", "no scripts"])
 def around(
     request: pytest.FixtureRequest, browser: Browser, recorded_file: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Page]:
@@ -44,19 +41,18 @@ def frame(around: Page) -> FrameLocator:
     return around.frame_locator("iframe")
 
 
-def test_it_shows_with_its_own_style(frame: FrameLocator, around: Page) -> None:
-    heading = frame.locator("h1")
-    box = heading.bounding_box()
-    assert heading.is_visible() and box and box["width"] > WIDTH / 2
+def test_it_shows_with_its_own_style(frame: FrameLocator) -> None:
+    assert frame.locator("h1").is_visible()
     # The Content-Security-Policy lets the page's own style in: without it, charts would be as wide as the window.
-    assert all(box["width"] < WIDTH * 0.6 for svg in frame.locator("figure svg").all() if (box := svg.bounding_box()))
+    box = frame.locator("figure svg").first.bounding_box()
+    assert box and box["width"] < WIDTH * 0.6
 
 
 def test_links_go_to_their_sections(frame: FrameLocator) -> None:
     links = frame.locator("nav a")
     assert links.count() > 5
     for link in links.all()[-2:]:
-        target = frame.locator(f"{link.get_attribute('href')}")
+        target = frame.locator(str(link.get_attribute("href")))
         link.click()
         box = target.bounding_box()
         assert box and -1 < box["y"] < HEIGHT, "the section is in view"
