@@ -1,6 +1,5 @@
 """Snakemake's own report of a real study, in a real browser, offline: page, charts and tables, with captions."""
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,15 +79,6 @@ def test_every_table_is_listed_with_a_caption_of_its_own(report: Page, root: Pat
     captions = {path.stem: path.read_text() for path in (root / "workflow/report/tables").glob("*.rst")}
     assert captions.keys() == set(TABLES) and len(set(captions.values())) == len(TABLES)
     assert describe(report, "times").split()[:3] == captions["times"].split()[:3]
-
-
-def test_as_zip_it_holds_the_files_themselves(finished: Project) -> None:
-    done = finished.snakemake("--report", "snakemake.zip")
-    assert done.returncode == 0, done.stdout
-    with zipfile.ZipFile(finished.folder / "snakemake.zip") as archive:
-        held = {Path(name).name: archive.read(name) for name in archive.namelist() if "/data/raw/" in name}
-    assert held["tiny.html"] == finished.page.read_bytes()
-    assert {"efficiency-1.svg", *(f"{name}.csv" for name in TABLES)} <= held.keys()
 
 
 def test_a_page_made_of_what_there_is_keeps_everything_else(project: Project) -> None:

@@ -47,22 +47,20 @@ def diagnosed(
     return dpscale("diagnose", *options.split(), "--json", folder / "r.json", "--", *words, folder=folder)
 
 
-def test_the_answer_is_printed_and_the_record_and_the_page_are_what_was_asked_for(tmp_path: Path) -> None:
+def test_the_answer_is_printed_and_record_page_and_the_script_s_own_output_are_there(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     page = tmp_path / "why.html"
     done = diagnosed(tmp_path, [process(0), process(1)], options=f"--page {page}")
     assert done.returncode == 0, done.stderr
+    assert capfd.readouterr().out == "training diagnose offline\n"
     assert "Nothing wrong. A step takes 10.4" in done.stdout
     assert "dpscale: takes about 3 min and the script's starts: it runs twice" in done.stderr
     record = read_json("script", tmp_path / "r.json")
     assert [run["what"] for run in record["runs"]] == ["diagnosed", "paced"]
-    assert [one["ended_by"] for run in record["runs"] for one in run["processes"]] == ["time"] * 4
+    assert [process["ended_by"] for run in record["runs"] for process in run["processes"]] == ["time"] * 4
     assert "Nothing wrong." in page.read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"processes.json", "r.json", "why.html"}
-
-
-def test_what_the_script_writes_is_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    diagnosed(tmp_path, [process(0), process(1)])
-    assert capfd.readouterr().out == "training diagnose offline\n"
 
 
 @pytest.mark.parametrize(
