@@ -64,17 +64,17 @@ def diagnose_script(
     started_at = _now()
     for ending in _ENDINGS:
         signal.signal(ending, _stop)
-    alone, unknown = _on_one(command)
+    on_one_device, unknown = _on_one(command)
     with tempfile.TemporaryDirectory(prefix="dpscale-") as name:
-        runs = _Runs(Path(name), minutes, 3 if alone else 1, first_step_s, say)
-        times = "four times, two of them on one device" if alone else "twice"
+        runs = _Runs(Path(name), minutes, 3 if on_one_device else 1, first_step_s, say)
+        times = "four times, two of them on one device" if on_one_device else "twice"
         say(f"takes about {minutes:g} min and the script's starts: it runs {times}. What it writes is its own")
-        if alone:
-            unknown = runs.try_on_one(alone)
+        if on_one_device:
+            unknown = runs.try_on_one(on_one_device)
         runs.run("diagnosed", command)
         runs.run("paced", command)
-        if alone and not unknown:
-            unknown = runs.try_on_one(alone)
+        if on_one_device and not unknown:
+            unknown = runs.try_on_one(on_one_device)
     record = {
         "kind": "script",
         "measurement_version": VERSIONS["script"].current,
@@ -110,10 +110,10 @@ class _Runs:
         self.folder, self.minutes, self.beside, self.first_step_s, self.say = folder, minutes, beside, first_step_s, say
         self.done: list[dict[str, Any]] = []
 
-    def try_on_one(self, alone: Sequence[str]) -> str | None:
-        """Why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
+    def try_on_one(self, command: Sequence[str]) -> str | None:
+        """Return why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
         try:
-            self.run("one", alone)
+            self.run("one", command)
         except NoTrainingError:
             raise
         except MeasurementError as error:
@@ -122,7 +122,7 @@ class _Runs:
         return f"its starts take too long ({starts_s:.0f} s)" if starts_s > LONG_STARTS * 60 * self.minutes else None
 
     def run(self, what: str, command: Sequence[str]) -> None:
-        """What it writes is shown of the run with interventions; of others where they fail."""
+        """Run the script. Its output is shown in the run with interventions; in other runs where they fail."""
         self.say(_SAID[what])
         folder = self.folder / str(len(list(self.folder.iterdir())))
         folder.mkdir()
@@ -132,10 +132,10 @@ class _Runs:
         (folder / "job.json").write_text(json.dumps(job))
         with (folder / "output").open("wb") as output:
             shown = None if what == "diagnosed" else output
-            process = _started(command, folder, shown, {"OMP_NUM_THREADS": "1"} if what == "one" else {})
+            script = _started(command, folder, shown, {"OMP_NUM_THREADS": "1"} if what == "one" else {})
             watched = _Watched(folder, 60 * minutes, self.first_step_s, self.say)
             try:
-                watched.watch(process)
+                watched.watch(script)
             except MeasurementError as error:
                 if shown:
                     os.write(2, (folder / "output").read_bytes())
@@ -143,11 +143,10 @@ class _Runs:
                     error.args = (f"{error}. Its hooks did not work: {problem['why']}",)
                 raise
             finally:
-                _end(process, folder)
-        found = [
-            {**json.loads(path.read_text()), "ended_by": watched.ended_by} for path in folder.glob("process-*.json")
-        ]
-        self._require(what, found)
+                _end(script, folder)
+        paths = folder.glob("process-*.json")
+        processes = [{**json.loads(path.read_text()), "ended_by": watched.ended_by} for path in paths]
+        self._require(what, processes)
         self.done.append({
             "what": what,
             "code": watched.code,
@@ -155,7 +154,7 @@ class _Runs:
             "wall_s": time.monotonic() - watched.start,
             "other_cores": watched.other_cores(),
             "others_on_gpu": watched.others_on_gpu,
-            "processes": sorted(found, key=lambda one: (one.get("rank", 0), one.get("pid", 0))),
+            "processes": sorted(processes, key=lambda process: (process.get("rank", 0), process.get("pid", 0))),
         })  # fmt: skip
 
     def _require(self, what: str, found: Sequence[Mapping[str, Any]]) -> None:
@@ -285,9 +284,9 @@ def _others_on_gpu(folder: Path) -> list[int]:
         lines = subprocess.run(query, capture_output=True, text=True, timeout=10).stdout.splitlines()
     except (OSError, subprocess.TimeoutExpired):
         return []
-    on_gpus, own = [(gpu, int(pid)) for gpu, pid in (line.split(", ") for line in lines)], set(_pids(folder))
-    used = {gpu for gpu, pid in on_gpus if pid in own}
-    return [pid for gpu, pid in on_gpus if gpu in used and pid not in own]
+    on_gpus, of_run = [(gpu, int(pid)) for gpu, pid in (line.split(", ") for line in lines)], set(_pids(folder))
+    used = {gpu for gpu, pid in on_gpus if pid in of_run}
+    return [pid for gpu, pid in on_gpus if gpu in used and pid not in of_run]
 
 
 def _busy_s() -> float:

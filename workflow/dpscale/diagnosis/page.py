@@ -222,7 +222,7 @@ def _parts(parts: Sequence[StepPart], device: str) -> ShownTable:
         caption="Each row is what the step of that row takes longer than the one before. Medians over rounds, with "
         "intervals",
         columns=[ShownColumn("Time"), ShownColumn("Part", is_number=False)],
-        cells=[[_seconds(part.seconds), _of(_PARTS[part.probe], device)] for part in parts],
+        cells=[[_seconds(row.seconds), _of(_PARTS[row.probe], device)] for row in parts],
     )
 
 

@@ -1,6 +1,7 @@
-"""What a script calls now and then: each kind counted and timed by its line, or answered at once by an intervention.
+"""Calls of a script: each kind counted and timed by its line, or answered at once by an intervention.
 
-Beside calls: collections of garbage, graphs that are compiled, and batches of new shapes, which cuDNN searches for.
+Beside them: collections of garbage, graphs that are compiled, and batches of new shapes, which cuDNN searches for; and
+forward and backward of its network: how often ranks synchronise in a step, and the same without it.
 """
 
 from __future__ import annotations

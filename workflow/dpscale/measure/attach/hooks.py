@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+LOOK_EVERY_S = 0.025
 Line = tuple[str, int]  # file and number
 Hooked = Callable[..., Any]
 # Where a hook is put: the module or class, the names of functions in it, and what makes a hook of the real one.
@@ -121,9 +122,6 @@ def shown(line: Line | None) -> dict[str, Any]:
     return {"file": line[0], "line": line[1], "code": linecache.getline(*line).strip()} if line else {}
 
 
-PAUSE_S = 0.025
-
-
 class Sampler:
     """Looks 40 times a second at the thread that makes it."""
 
@@ -142,7 +140,7 @@ class Sampler:
     def _watch(self) -> None:
         while not self.stopped:
             self._look()
-            time.sleep(PAUSE_S)
+            time.sleep(LOOK_EVERY_S)
 
     def _look(self) -> None:
         frame = sys._current_frames().get(self._watched)

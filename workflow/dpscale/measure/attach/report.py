@@ -1,4 +1,4 @@
-"""The files of a process: what was seen, where it ran, and how everything was switched."""
+"""The files of a process: what was seen, where it ran, how everything was switched, and profiles of its last steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 from .calls import ASKED, EMPTIED, EVENTS, EXCHANGED, NETWORK, SEARCHED, SYNCHRONISED
 from .loader import LOADING
-from .probes import dtypes, parameters
+from .probes import Scene, dtypes, parameters
 
 READ = ("NCCL_", "GLOO_", "CUDA_LAUNCH_BLOCKING")
 
@@ -30,9 +30,10 @@ def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
         pass
 
 
-def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
+def seen(scene: Scene) -> dict[str, Any]:
     """Return what hooks have found, and what they found it in."""
-    tensors, per_step = parameters(optimisers), NETWORK.each_step()
+    optimisers, on_gpu = scene.optimisers, scene.on_gpu
+    tensors, per_step, starts_s = parameters(optimisers), NETWORK.each_step(), LOADING.worker_starts
     return {
         "device_model": torch.cuda.get_device_name() if on_gpu else None,
         "devices": torch.cuda.device_count() if on_gpu else 0,
@@ -41,14 +42,14 @@ def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> dict[str, Any]:
         "parameter_bytes": _bytes_of(tensors),
         "gradient_bytes": _bytes_of([tensor for tensor in tensors if tensor.requires_grad]),
         "dtypes": dtypes(optimisers),
-        "strategy": NETWORK.strategy(ranks),
+        "strategy": NETWORK.strategy(scene.ranks),
         "micro_batches_per_step": per_step and per_step[0],
         "exchanges_per_step": per_step and per_step[2],
         **LOADING.report(),
         "collectives": EXCHANGED.report(),
         "waits": ASKED.report() + SYNCHRONISED.report(),
         "emptyings": EMPTIED.report(),
-        "events": {**EVENTS.report(), "worker_start": LOADING.report_of_starts()},
+        "events": {**EVENTS.report(), "worker_start": {"count": len(starts_s), "seconds": sum(starts_s)}},
         "switches": {  # as they are read at the end, or were seen to be on
             "autocast": EVENTS.autocast,
             "cudnn_benchmark": torch.backends.cudnn.benchmark,

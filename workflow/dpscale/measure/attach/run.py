@@ -176,7 +176,7 @@ class WatchedRun:
         }
         if self.sampler is None:
             return values
-        seen = report.seen(self.optimisers.living(), self.optimisers.on_gpu, self.ranks.world_size)
+        seen = report.seen(self.scene())
         seen["strategy"] = probes.SHARDED.get(self.why or "", seen["strategy"])
         return {**values, **seen, **self.found, "gaps": self.clock.gaps, "lines": self.sampler.report()}
 

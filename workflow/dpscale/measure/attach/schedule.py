@@ -35,6 +35,8 @@ WARM_UP_STEPS = 5
 # Steps of batches of changing shapes differ in work: more of them are as long as the mean.
 PROFILED, PROFILED_CHANGING, PROFILED_S = 3, 30, 2.0
 
+PATIENCE_S = 60.0  # for the turn that rank 0 tells
+
 clock = time.perf_counter
 
 
@@ -115,9 +117,6 @@ def rounds(run: Any, probes: Sequence[str], seconds: float) -> Iterator[Turn]:
             yield Turn("timing", number, name, skip, steps, round(until - clock(), 1))
             before = name
         number, longest = number + 1, max(longest, clock() - began)
-
-
-PATIENCE_S = 60.0
 
 
 class Ranks:
