@@ -18,31 +18,19 @@ WITH_DDP = {*ALONE, "no_allreduce", "batch_kept_no_allreduce"}
 
 
 @pytest.mark.parametrize(
-    ("command", "python", "ranks", "probes", "expected"),
+    ("command", "probes", "expected"),
     [
-        (torchrun("plain_ddp.py"), sys.executable, 2, {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "batch": 32}),
-        (
-            torchrun("accumulation.py"),
-            None,
-            2,
-            {*WITH_DDP, "accumulated"},
-            {"micro_batches_per_step": 4, "batch": 16},
-        ),
-        (
-            ["trainer.py", "--processes", "2"],
-            None,
-            2,
-            {*WITH_DDP, "no_buffers"},
-            {"strategy": "ddp", "backend": "gloo"},
-        ),
-        (["data_parallel.py"], None, 1, ALONE, {"strategy": "single", "batch": 64, "world_size": 1}),
+        (torchrun("plain_ddp.py"), {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "batch": 32}),
+        (torchrun("accumulation.py"), {*WITH_DDP, "accumulated"}, {"micro_batches_per_step": 4, "batch": 16}),
+        (["trainer.py", "--processes", "2"], {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "backend": "gloo"}),
+        (["data_parallel.py"], ALONE, {"strategy": "single", "batch": 64, "world_size": 1}),
     ],
     ids=["plain DDP", "accumulation", "Trainer class, spawned ranks", "DataParallel"],
 )
-def test_unchanged(
-    command: list[str], python: str | None, ranks: int, probes: set[str], expected: dict[str, Any], tmp_path: Path
-) -> None:
+def test_unchanged(command: list[str], probes: set[str], expected: dict[str, Any], tmp_path: Path) -> None:
     """The first one in processes that load torch themselves."""
+    python = sys.executable if "plain_ddp.py" in command else None
+    ranks = 1 if probes == ALONE else 2
     command = [str(SCRIPTS / word) if word.endswith(".py") else word for word in command]
     # Workers of a DataLoader would be processes of their own.
     run = run_attached(tmp_path, command, python=python, environment={"WORKERS": "1"})
