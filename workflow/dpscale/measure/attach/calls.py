@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from .hooks import NOW, Hooked, Line, Places, line_of, noting, shown
+from .hooks import NOW, Hooked, Json, Line, Places, line_of, noting, shown
 
 clock = time.perf_counter
 real_synchronize = torch.cuda.synchronize
@@ -69,7 +69,7 @@ class Calls:
                 sums[0] += 1
                 sums[1] += seconds
 
-    def report(self) -> list[dict[str, Any]]:
+    def report(self) -> list[Json]:
         """A row per line, those that take longest first."""
         rows = [{**shown(line), "calls": calls, "seconds": seconds} for line, (calls, seconds) in self.lines.items()]
         return sorted(rows, key=lambda row: -row["seconds"])[:100]
@@ -146,7 +146,7 @@ class Events:
         elif NOW.as_it_is or (NOW.counting and self.search_off):
             self.known_shape_s.append(seconds)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Json:
         (count, seconds), (count_before, seconds_before) = compiled(), self.compiled_before
         gc_s = self.gc_s * self.steps / max(1, self.steps_with_gc)  # as if no block had been without
         usual_s = median(self.known_shape_s or [0.0])

@@ -17,6 +17,7 @@ from typing import Any
 
 LOOK_EVERY_S = 0.025
 Line = tuple[str, int]  # file and number
+Json = dict[str, Any]  # values as the file of a process holds them
 Hooked = Callable[..., Any]
 # Where a hook is put: the module or class, the names of functions in it, and what makes a hook of the real one.
 Places = Sequence[tuple[Any, str, Callable[[Hooked], Hooked]]]
@@ -117,7 +118,7 @@ def line_of(frame: FrameType | None) -> Line | None:
     return main
 
 
-def shown(line: Line | None) -> dict[str, Any]:
+def shown(line: Line | None) -> Json:
     """A line as it stands in the file of a process; nothing where no line of the script called."""
     return {"file": line[0], "line": line[1], "code": linecache.getline(*line).strip()} if line else {}
 
@@ -152,7 +153,7 @@ class Sampler:
         if steady:
             self.steady[line] += 1
 
-    def of_step(self, step: int) -> dict[str, Any]:
+    def of_step(self, step: int) -> Json:
         """The line most often seen in a step, and the function it was in most often."""
         seen = [(line, inside) for number, line, inside in list(self.latest) if number == step and line]
         if not seen:
@@ -161,7 +162,7 @@ class Sampler:
         inside = Counter(inside for outer, inside in seen if outer == line).most_common(1)[0][0]
         return {**shown(line), "inside": inside}
 
-    def report(self) -> list[dict[str, Any]]:
+    def report(self) -> list[Json]:
         """Return the lines where counted steps as they are spend their time, by samples."""
         seen = sum(self.steady.values())
         return [{**shown(line), "share": count / seen} for line, count in self.steady.most_common(12) if line]

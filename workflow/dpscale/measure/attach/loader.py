@@ -6,6 +6,7 @@ import copy
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -15,17 +16,42 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as of_torch
 
 from .calls import EVENTS
-from .hooks import NOW, Hooked, Places
+from .hooks import NOW, Hooked, Json, Places
 
 clock = time.perf_counter
 KEPT = 4  # batches that take turns
 SKETCH = 512  # smallest hashes of an epoch's samples: those of two ranks share as many as the ranks share samples
 
 
+@dataclass(frozen=True)
+class LoaderFacts:
+    """Facts that tell one loader of a script from its others, also where it is made anew for every epoch."""
+
+    workers: int
+    batches: int | None
+    samples: int | None
+    is_iterable: bool
+    ahead: int  # batches that each worker makes ahead
+    batch_size: int | None
+    sampler: str
+
+    @classmethod
+    def of(cls, loader: Any) -> LoaderFacts:
+        return cls(
+            loader.num_workers,
+            _length(loader),
+            _length(loader.dataset),
+            loader._dataset_kind == of_torch._DatasetKind.Iterable,
+            loader.prefetch_factor or 0,
+            loader.batch_size,
+            type(loader.sampler).__name__,
+        )
+
+
 class Source:
     """One DataLoader, or equal ones. Keeps nothing of the script alive, but for the batches of a block."""
 
-    def __init__(self, facts: dict[str, Any]) -> None:
+    def __init__(self, facts: LoaderFacts) -> None:
         self.facts = facts
         self.epochs = 0
         self.born = NOW.step
@@ -113,7 +139,7 @@ class EpochOfLoader:
             NOW.spent["loader start"] += self.start_s + seconds
             if self.starts_workers:
                 LOADING.worker_starts.append(self.start_s + seconds)
-        if source.facts["iterable"] and source.epochs == 1 and len(source.hashes) < SKETCH:
+        if source.facts.is_iterable and source.epochs == 1 and len(source.hashes) < SKETCH:
             source.note_samples(samples_in(batch))
         source.note_batch(batch)
         return batch
@@ -123,7 +149,7 @@ class Loading:
     """State of all loaders: the work done so far, and whether they are to keep their batches."""
 
     def __init__(self) -> None:
-        self.sources: dict[tuple[Any, ...], Source] = {}
+        self.sources: dict[LoaderFacts, Source] = {}
         self.starting: list[Source] = []  # an iterator with workers asks for indices before it is handed over
         self.seconds = 0.0  # in `next`
         # To begin epochs that start workers, and in their first `next`; since the warm-up.
@@ -145,19 +171,22 @@ class Loading:
 
     def queued(self) -> int:
         """Batches that workers make ahead."""
-        return max((source.facts["workers"] * source.facts["ahead"] for source in self.of_training()), default=0)
+        return max((source.facts.workers * source.facts.ahead for source in self.of_training()), default=0)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Json:
         """Report the loader that most steps took a batch of. Nothing without one."""
         source = next(iter(self.of_training()), None)
         if source is None:
             return {"loader": None, "batch": None}
-        facts = {name: source.facts[name] for name in ("workers", "batches", "samples", "iterable")}
-        hashes = [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]]
-        return {
-            "loader": {**facts, "threads_in_worker": source.threads_in_worker(), "hashes": hashes},
-            "batch": source.batch,
+        loader = {
+            "workers": source.facts.workers,
+            "batches": source.facts.batches,
+            "samples": source.facts.samples,
+            "iterable": source.facts.is_iterable,
+            "threads_in_worker": source.threads_in_worker(),
+            "hashes": [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]],
         }
+        return {"loader": loader, "batch": source.batch}
 
 
 LOADING = Loading()
@@ -206,24 +235,11 @@ def _length(sized: Any) -> int | None:
         return None
 
 
-def described(loader: Any) -> dict[str, Any]:
-    """Return the facts that tell one loader of a script from its others, also where it is made anew for every epoch."""
-    return {
-        "workers": loader.num_workers,
-        "batches": _length(loader),
-        "samples": _length(loader.dataset),
-        "iterable": loader._dataset_kind == of_torch._DatasetKind.Iterable,
-        "ahead": loader.prefetch_factor or 0,
-        "batch_size": loader.batch_size,
-        "sampler": type(loader.sampler).__name__,
-    }
-
-
 def _iter(real: Hooked) -> Hooked:
     def begin(self: Any) -> Any:
         began = clock()
-        facts = described(self)
-        source = LOADING.sources.setdefault(tuple(facts.values()), Source(facts))
+        facts = LoaderFacts.of(self)
+        source = LOADING.sources.setdefault(facts, Source(facts))
         source.epochs += 1
         LOADING.starting.append(source)
         try:
@@ -252,7 +268,7 @@ def _next_index(real: Hooked) -> Hooked:
         index = real(self)
         epoch = getattr(self, "dpscale_epoch", None)
         source = LOADING.starting[-1] if LOADING.starting else epoch and epoch.source
-        if source is not None and source.epochs == 1 and not source.facts["iterable"]:
+        if source is not None and source.epochs == 1 and not source.facts.is_iterable:
             source.note_samples(index if isinstance(index, (list, tuple)) else [index])
         return index
 

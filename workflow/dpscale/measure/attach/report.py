@@ -13,13 +13,14 @@ from typing import Any
 import torch
 
 from .calls import ASKED, EMPTIED, EVENTS, EXCHANGED, NETWORK, SEARCHED, SYNCHRONISED
+from .hooks import Json
 from .loader import LOADING
 from .probes import Scene, dtypes, parameters
 
 READ = ("NCCL_", "GLOO_", "CUDA_LAUNCH_BLOCKING")
 
 
-def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
+def write(folder: Path, kind: str, values: Json) -> None:
     """Write KIND-HOST-PID.json, whole or not at all. A folder that is gone is no error of the script."""
     path = folder / f"{kind}-{socket.gethostname()}-{os.getpid()}.json"
     temporary = path.with_suffix(".tmp")
@@ -30,7 +31,7 @@ def write(folder: Path, kind: str, values: dict[str, Any]) -> None:
         pass
 
 
-def seen(scene: Scene) -> dict[str, Any]:
+def seen(scene: Scene) -> Json:
     """Return what hooks have found, and what they found it in."""
     optimisers, on_gpu = scene.optimisers, scene.on_gpu
     tensors, per_step, starts_s = parameters(optimisers), NETWORK.each_step(), LOADING.worker_starts
@@ -82,7 +83,7 @@ def processor_time() -> tuple[int, int] | None:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def machine(before: tuple[int, int] | None, folder: Path) -> dict[str, Any]:
+def machine(before: tuple[int, int] | None, folder: Path) -> Json:
     """Return the cores of this machine, and how busy they were since `before`."""
     now = processor_time()
     usable = sorted(os.sched_getaffinity(0))
@@ -116,7 +117,7 @@ class Profile:
         self._profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
         self._profiler.__enter__()
 
-    def end(self, steps: int, step_s: float) -> dict[str, Any] | None:
+    def end(self, steps: int, step_s: float) -> dict[str, float] | None:
         """Busy share of the GPU, of the step as it is without a profiler. None where no kernel was seen."""
         self._profiler.__exit__(None, None, None)
         spans = sorted(

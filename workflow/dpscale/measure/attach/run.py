@@ -18,14 +18,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import calls, hooks, loader, probes, report, schedule
 from .calls import EVENTS, NETWORK
-from .hooks import NOW, Sampler
+from .hooks import NOW, Json, Sampler
 from .loader import LOADING
 from .report import Flops, Profile
-from .schedule import AS_IT_IS, Ranks, Turn
+from .schedule import AS_IT_IS, AttachJob, Ranks, Turn
 from .steps import Optimisers, StepClock
 
 clock = time.perf_counter
-TOOLS: dict[str, Any] = {"flops_per_step": Flops, "profile": Profile}
+TOOLS: dict[str, type[Flops | Profile]] = {"flops_per_step": Flops, "profile": Profile}
 
 
 class Ended(SystemExit):
@@ -35,17 +35,17 @@ class Ended(SystemExit):
 class WatchedRun:
     """From the first optimiser step of a process to its end, block by block, and what was found."""
 
-    def __init__(self, job: dict[str, Any], folder: Path, optimiser: Any) -> None:
+    def __init__(self, job: AttachJob, folder: Path, optimiser: Any) -> None:
         self.job, self.folder = job, folder
-        self.pace = job.get("mode") == "pace"
+        self.pace = job.mode == "pace"
         self.began = clock()
         self.timing_began: float | None = None
         self.warm_up_steps = 0
         self.optimisers = Optimisers(optimiser)
         self.ranks = Ranks()
         self.why: str | None = None  # it is only watched
-        self.blocks: list[dict[str, Any]] = []
-        self.found: dict[str, Any] = {}  # by tools
+        self.blocks: list[Json] = []
+        self.found: Json = {}  # by tools
         self.processor: Any = None
         self.sampler = None if self.pace else Sampler()
         EVENTS.start()
@@ -117,7 +117,7 @@ class WatchedRun:
         if self.pace:
             return []
         self.why = probes.hindrance(self.scene()) or self._others()
-        left_out = probes.PROBES if self.why else self.job.get("leave_out", ())
+        left_out = probes.PROBES if self.why else self.job.leave_out
         offered = [name for name in probes.offered(self.scene()) if name not in left_out]
         return schedule.that_fit(offered, self.clock.pace_s, seconds)
 
@@ -152,7 +152,7 @@ class WatchedRun:
         self.phase = phase
         report.write(self.folder, "progress", {"phase": phase, "left_s": left_s})
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Json:
         """Return all findings: the file of this process."""
         values = {
             "host": socket.gethostname(),
@@ -227,7 +227,7 @@ class StepBlock:
 class Beginning:
     """Begins a run where an optimiser steps for the first time in a process. A forked process begins anew."""
 
-    def __init__(self, job: dict[str, Any], folder: Path) -> None:
+    def __init__(self, job: AttachJob, folder: Path) -> None:
         self.job, self.folder = job, folder
         self.run: WatchedRun | None = None
         self.tried = False
@@ -252,12 +252,12 @@ class Beginning:
         NOW.counting, NOW.as_it_is, NOW.step = False, False, 0
 
 
-def install(job: dict[str, Any], folder: Path) -> None:
+def install(job: AttachJob, folder: Path) -> None:
     """Puts all hooks in; for `pace` those of optimisers alone."""
     beginning = Beginning(job, folder)
     hooks.leave_out_of_graphs(Beginning.stepped)
     os.register_at_fork(after_in_child=beginning.forget)
     hooks.add(beginning.listen, lambda: beginning.listening.remove())
-    if job.get("mode") != "pace":
+    if job.mode != "pace":
         hooks.add(partial(gc.callbacks.append, EVENTS.collected), partial(gc.callbacks.remove, EVENTS.collected))
         hooks.put((*calls.PLACES, *loader.PLACES))

@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
@@ -38,6 +39,17 @@ PROFILED, PROFILED_CHANGING, PROFILED_S = 3, 30, 2.0
 PATIENCE_S = 60.0  # for the turn that rank 0 tells
 
 clock = time.perf_counter
+
+
+@dataclass(frozen=True)
+class AttachJob:
+    """The order of a run, from its job.json."""
+
+    minutes: float
+    mode: str = "diagnose"  # or `pace`: nothing but a clock of steps
+    seed: int = 0
+    rounds: float = math.inf  # at most
+    leave_out: Sequence[str] = ()  # interventions
 
 
 class Turn(NamedTuple):
@@ -89,7 +101,7 @@ def that_fit(probes: Sequence[str], step_s: float, seconds: float) -> list[str]:
 
 def plan(run: Any) -> Iterator[Turn]:
     """All blocks of a run (run.WatchedRun), the first of warm-up excepted: they depend on how long its steps take."""
-    seconds = 60.0 * run.job["minutes"]
+    seconds = 60.0 * run.job.minutes
     yield Turn("warm-up", 0, "as_it_is", 0, LEAST_STEPS)
     while clock() - run.began < min(3.0, 0.15 * seconds):
         yield Turn("warm-up", 0, "as_it_is", 0, steps_of(run.clock.pace_s, 0.2))
@@ -105,12 +117,11 @@ def plan(run: Any) -> Iterator[Turn]:
 def rounds(run: Any, probes: Sequence[str], seconds: float) -> Iterator[Turn]:
     """Yield as many rounds as fit, the first one if twice `seconds` is enough; no more than the job's `rounds`."""
     until, number, longest, before = clock() + seconds, 0, 0.0, ""
-    most = run.job.get("rounds", math.inf)
-    while not number or (number < most and clock() + 0.7 * longest < until):
+    while not number or (number < run.job.rounds and clock() + 0.7 * longest < until):
         began = clock()
         skipped_s = SKIPPED * run.clock.pace_s
         steps = steps_of(run.clock.pace_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)) - skipped_s)
-        for name in order(probes, run.job.get("seed", 0), number):
+        for name in order(probes, run.job.seed, number):
             if clock() > until + (0.3 if number else 1.0) * seconds:
                 return
             skip = skipped(name, before, LOADING.queued())

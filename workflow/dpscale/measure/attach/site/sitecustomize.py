@@ -60,8 +60,9 @@ def hook_in(torch: Any) -> None:
                 "dpscale_attach", init, submodule_search_locations=[str(HERE.parent)]
             )
             sys.modules["dpscale_attach"] = importlib.util.module_from_spec(spec)
-            run = importlib.import_module("dpscale_attach.run")
-            run.install(json.loads((folder / "job.json").read_text()), folder)
+            job_type = importlib.import_module("dpscale_attach.schedule").AttachJob
+            job = job_type(**json.loads((folder / "job.json").read_text()))
+            importlib.import_module("dpscale_attach.run").install(job, folder)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
     if why:
