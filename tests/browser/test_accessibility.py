@@ -128,7 +128,7 @@ def test_every_chart_is_a_table_too(page: Page) -> None:
             arms = {line.split(":")[0].strip() for line in re.findall(r"(?:^|\. )([^:.]+):", description)}
             assert arms <= set(cells), name
             continue
-        shown = [number_of(found[0]) for cell in cells if (found := NUMBER.match(cell))]
+        shown = [number_of(number[0]) for cell in cells if (number := NUMBER.match(cell))]
         for value in DESCRIBED.findall(description):
             wanted, digit = number_of(value)
             assert any(abs(wanted - number) <= (digit + unit) / 2 * 1.001 for number, unit in shown), f"{name}: {value}"

@@ -32,11 +32,11 @@ FITTING = "body, header, nav, section, article, figure, svg, h1, li, dd"
 
 @pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data, others = audited(root, h200()), with_variants()
+    data, variants = audited(root, h200()), with_variants()
     data = replace(
         data,
-        variants=others.variants,
-        one_gpu=others.one_gpu,
+        variants=variants.variants,
+        one_gpu=variants.one_gpu,
         records=[replace(row, throttle_reasons="software power cap") for row in data.records],
         rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
     )
@@ -86,9 +86,9 @@ def test_text_of_charts_is_inside_and_apart(resized: Page, width: int) -> None:
 def test_the_first_screen_has_the_answer_a_chart_and_what_to_do_first(browser: Browser, recorded_file: Path) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.goto(recorded_file.as_uri())
-    for part in (".answer", "#table-answer", ".first figure", ".why", ".advice li:first-child"):
-        box = page.locator(part).first.bounding_box()
-        assert box and box["y"] > 0 and box["y"] + box["height"] <= 800, part
+    for selector in (".answer", "#table-answer", ".first figure", ".why", ".advice li:first-child"):
+        box = page.locator(selector).first.bounding_box()
+        assert box and box["y"] > 0 and box["y"] + box["height"] <= 800, selector
     page.close()
 
 

@@ -112,13 +112,13 @@ def test_a_healthy_script_has_no_reason() -> None:
     assert healthy.reasons == []
     assert healthy.is_efficient
     assert healthy.speedup.value == pytest.approx(2 * 10 / 10.4, rel=1e-3)
-    assert sum(part.seconds.value for part in healthy.parts) == pytest.approx(healthy.whole_s.value, rel=1e-3)
+    assert sum(row.seconds.value for row in healthy.parts) == pytest.approx(healthy.whole_s.value, rel=1e-3)
     assert healthy.cautions == []
 
 
 def test_every_cause_has_a_case() -> None:
-    others = {"debugger", "batch_not_scaled", "fixed_steps", "other_work"}
-    assert {case[0] for case in CASES} | others == set(CAUSES)
+    with_cases_below = {"debugger", "batch_not_scaled", "fixed_steps", "other_work"}
+    assert {case[0] for case in CASES} | with_cases_below == set(CAUSES)
 
 
 @pytest.mark.parametrize(
@@ -152,15 +152,15 @@ def test_the_cause_that_is_named_first(
 
 
 def test_other_work_has_no_cost_and_what_was_measured_keeps_its_own() -> None:
-    """That all of a step waits for cores was never measured."""
+    """Nobody measured whether all of a step waits for cores."""
     diagnosis = answer({"steps_ms": {**HEALTHY, "anomaly_off": 4.4}}, other_cores=15.0)
-    other, anomaly = found(diagnosis, "other_work"), found(diagnosis, "anomaly")
-    assert not (other.cost_s.is_known or other.share.is_known or other.remedies)
+    other_work, anomaly = found(diagnosis, "other_work"), found(diagnosis, "anomaly")
+    assert not (other_work.cost_s.is_known or other_work.share.is_known or other_work.remedies)
     assert anomaly.is_reason and anomaly.cost_s.value * 1e3 == pytest.approx(6.0, rel=0.03)
 
 
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:
-    (finding,) = [one for one in (*diagnosis.reasons, *diagnosis.smaller) if one.cause.name == name]
+    (finding,) = [cause for cause in (*diagnosis.reasons, *diagnosis.smaller) if cause.cause.name == name]
     return finding
 
 
@@ -211,7 +211,7 @@ def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "sentence"),
     [
         ({"world_size": 8}, "Of 8 ranks 2 are on this machine"),
         ({"optimiser": {"class": "Adam", "count": 2}}, "It has 2 optimisers"),
@@ -220,5 +220,5 @@ def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
         ({"ended_by": "script"}, "ended by itself after 2000 steps"),
     ],
 )
-def test_what_a_reader_has_to_know_is_said(changes: dict[str, Any], said: str) -> None:
-    assert any(said in caution for caution in answer(changes).cautions)
+def test_what_a_reader_has_to_know_is_said(changes: dict[str, Any], sentence: str) -> None:
+    assert any(sentence in caution for caution in answer(changes).cautions)

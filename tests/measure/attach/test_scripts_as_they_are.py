@@ -83,8 +83,8 @@ def test_what_cannot_be_undone_is_only_watched(shard: bool, why: str, strategy: 
     launcher = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, *{torchrun('script.py')}]))"
     run = run_attached(tmp_path, ["-c", launcher])
     assert run.code == 0, run.output
-    told = [(process["status"], process["why"], process["strategy"]) for process in run.processes]
-    assert told == [("observed", why, strategy)] * 2
+    outcomes = [(process["status"], process["why"], process["strategy"]) for process in run.processes]
+    assert outcomes == [("observed", why, strategy)] * 2
     assert set(run.probes()) == AS_IT_IS
     assert bool(run.processes[0]["collectives"]) == shard
 
@@ -164,9 +164,9 @@ def test_a_gap_between_steps_has_the_line_that_ran(straggling: Attached) -> None
 def test_switches_are_read_flipped_and_put_back(straggling: Attached) -> None:
     assert straggling.processes[0]["switches"]["search_s"] > 0
     assert "anomaly_off" in straggling.probes(0)
-    said = straggling.output.split("\n")
+    lines = straggling.output.split("\n")
     # What the script reads of DDP never changes; anomaly mode does, in its blocks alone, and comes back.
-    assert {line.split()[0] for line in said if "e " in line[:6]} == {"True"}
-    modes = [line.split()[1] for line in said if line.startswith("True ")]
+    assert {line.split()[0] for line in lines if "e " in line[:6]} == {"True"}
+    modes = [line.split()[1] for line in lines if line.startswith("True ")]
     assert 0 < modes.count("False") < 0.4 * len(modes)
     assert modes[-1] == "True"
