@@ -80,7 +80,7 @@ report: $(READY) $(FIRST_PAGE)  ## Measure the study that fits this machine, and
 
 assignment: STUDY := config/assignment.yaml
 assignment: SHOW := handin --out handin
-assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md (3.3 GPU-hours on H200s); RUNS= as for report
+assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md; RUNS= as for report
 
 report assignment:
 	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) "$(RUNS)" $(SHOW)

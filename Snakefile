@@ -16,17 +16,12 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/study.smk"
-include: "workflow/rules/dataset.smk"
-include: "workflow/rules/fit.smk"
+include: "workflow/rules/inputs.smk"
 include: "workflow/rules/timing.smk"
-include: "workflow/rules/network.smk"
 include: "workflow/rules/communication.smk"
 include: "workflow/rules/training.smk"
 include: "workflow/rules/audit.smk"
-include: "workflow/rules/tables.smk"
-include: "workflow/rules/report.smk"
-include: "workflow/rules/partial.smk"
+include: "workflow/rules/page.smk"
 
 
 rule all:

@@ -89,7 +89,7 @@ def in_turns(worker: TimingWorker, rounds: int) -> dict[str, Seconds]:
             patch.object(epoch_timer, "to_device", timed(to_device, copies)),
             patch.object(MARKS, "mark", timed(MARKS.mark, marks)),
         ):
-            epoch_s = timer.time(step, batches, len(batches))["epoch_s"]
+            epoch_s = timer.time(step, batches, len(batches)).epoch_s
         return {"step_s": epoch_s, "copy_s": sum(copies), "mark_s": sum(marks)}
 
     loops = {"by_hand": by_hand, "cell": cell}

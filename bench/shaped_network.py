@@ -21,7 +21,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 from dpscale.analyse.tables import build_tables
-from dpscale.measure.launch.job import Run, measure
+from dpscale.measure.launch.cells import Run, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell, TimingCell
 from dpscale.plan.plan import expected_cells

@@ -32,12 +32,12 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from dpscale.measure.model.resnet import build_network
 from dpscale.measure.ranks import meet
 from dpscale.measure.worker.communication import steps_of
 from dpscale.measure.worker.epoch_timer import EpochTimer, training_step
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.measure.workload.images import classification_loss
+from dpscale.measure.workload.networks import build_network
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
 
@@ -146,8 +146,7 @@ def _batches(batch: int, pinned: bool) -> list[Batch]:
 def _stretch(timed: tuple[EpochTimer, Step, list[Batch]], steps: int) -> float:
     """The seconds of a stretch of steps, of the slowest rank."""
     timer, step, batches = timed
-    seconds: float = timer.time(step, steps_of(batches, steps), steps)["epoch_s"]
-    return seconds
+    return timer.time(step, steps_of(batches, steps), steps).epoch_s
 
 
 def table(machines: Sequence[Sequence[Job]]) -> Iterator[str]:

@@ -20,7 +20,7 @@ FLOORS = (
     ("plan",),
     ("records",),
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
-    ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "measure.attach", "*.in_torch"),
+    ("analyse", "measure.workload", "measure.workload", "measure.watch", "measure.attach", "*.in_torch"),
     ("present", "export", "measure.worker"),
     ("compare", "diagnosis", "measure.launch", "measure.fit", "audit.page", "audit.files"),
     ("options",),

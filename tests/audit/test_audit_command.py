@@ -11,7 +11,9 @@ import pytest
 
 from command_line import dpscale
 from dpscale.audit.page import render
-from dpscale.records.files import read_json
+from dpscale.records.audit import AuditRecord
+from dpscale.records.files import read_record
+from json_records import read_json
 from published_factory import written
 
 # Whole studies, again and again.
@@ -90,7 +92,7 @@ def test_pages_are_written(root: Path, tmp_path: Path) -> None:
     done = dpscale("audit", *studies, "--page", tmp_path / "pages", "--out", tmp_path / "records")
     assert done.returncode == 0, done.stderr
     pages = {path.name: path.read_text() for path in (tmp_path / "pages").iterdir()}
-    records = {path.stem: read_json("audit", path) for path in (tmp_path / "records").iterdir()}
+    records = {path.stem: read_record(AuditRecord, path) for path in (tmp_path / "records").iterdir()}
     assert pages == {f"{name}.html": render([record]) for name, record in records.items()}
     assert f"page: {tmp_path / 'pages/study-e.html'}\n" in done.stdout
 

@@ -11,6 +11,7 @@ from dpscale.audit.page import help_of, render, render_studies
 from dpscale.audit.reading.own_table import read_table
 from dpscale.audit.tables import rows
 from dpscale.plan.study import Study
+from dpscale.records.audit import AuditRecord
 from dpscale.tables.published import AuditFindingsRow, AuditRow
 from dpscale.tables.tables import Tables
 from published_factory import published
@@ -41,7 +42,9 @@ def text_of(page: str) -> str:
         ("j", "Compute it again as the definitions below say, or call it what it is."),
     ],
 )
-def test_a_page_says_what_was_printed_what_it_is_and_what_to_do(audits: dict[str, Any], study: str, said: str) -> None:
+def test_a_page_says_what_was_printed_what_it_is_and_what_to_do(
+    audits: dict[str, AuditRecord], study: str, said: str
+) -> None:
     assert said in text_of(render([audits[f"study-{study}"]]))
 
 
@@ -65,13 +68,13 @@ def test_a_file_of_several_studies_has_a_block_of_each() -> None:
     assert page.count("<article") == 2 and '<a href="#audited-other">other</a>' in page
 
 
-def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(audits: dict[str, Any]) -> None:
+def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(audits: dict[str, AuditRecord]) -> None:
     for record in audits.values():
         page = render([record])
         assert "<script" not in page and "javascript:" not in page
         assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
         assert len(page) < 60_000
-        assert all(help_of(warning["check"]) for warning in record["warnings"])
+        assert all(help_of(warning.check) for warning in rows([record]).audit_warnings)
 
 
 def rendered(data: Tables) -> str:
@@ -84,7 +87,7 @@ def tables(cells: list[dict[str, Any]], **of_study: str) -> Tables:
 
 
 @pytest.mark.slow
-def test_every_study_is_a_block_with_its_sentences(audits: dict[str, dict[str, Any]]) -> None:
+def test_every_study_is_a_block_with_its_sentences(audits: dict[str, AuditRecord]) -> None:
     page = rendered(Tables(**rows(audits.values())._asdict()))
     text = text_of(page)
     assert page.count("<article") == 10

@@ -28,10 +28,10 @@ def with_cell(quantity: str, place: tuple[int, int], number: str) -> Published:
 
 def test_a_clean_study_is_clean() -> None:
     record = audit(clean())
-    assert {cell["verdict"] for cell in record["cells"]} == {EXPLAINED, None}
-    assert all("as defined here" in row["sentence"] for row in record["findings"][1:])
-    assert record["warnings"] == [] and not is_faulty(record)
-    assert record["answer"] == "Nothing calls for a second look: 18 of 18 figures are explained."
+    assert {cell["verdict"] for cell in record.cells} == {EXPLAINED, None}
+    assert all("as defined here" in str(row["sentence"]) for row in record.findings[1:])
+    assert record.warnings == [] and not is_faulty(record)
+    assert record.answer == "Nothing calls for a second look: 18 of 18 figures are explained."
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
         data = 2 * (place.gpus - 1) / place.gpus * 44_695_848 * -(-50_000 // place.batch_per_gpu)
         table[place] = f"{data / float(communication) / 1e9:.3g}"
     record = audit(with_table(clean(batch=UNSTATED), "bandwidth", table))
-    assert record["batch"] == "global"
-    assert record["findings"][-1]["verdict"] == EXPLAINED and not is_faulty(record)
+    assert record.batch == "global"
+    assert record.findings[-1]["verdict"] == EXPLAINED and not is_faulty(record)

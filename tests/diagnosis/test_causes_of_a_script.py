@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse.answer.causes import FoundCause
+from dpscale.analyse.causes.causes import FoundCause
 from dpscale.diagnosis.diagnose import NO_EXCHANGE, Diagnosis, diagnose_script
-from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record
 
@@ -24,7 +23,6 @@ def answer(*changes: dict[str, Any], one: dict[str, Any] | None = None, other_co
     """Of two ranks, each with its changes; of one change, both alike."""
     ranks = [process(rank, **(changes[rank % len(changes)])) for rank in range(2)]
     record = script_record(*ranks, one=[process(0, 1, **one)] if one else [], other_cores=other_cores)
-    assert violations("script", record) == []
     return diagnose_script(record)
 
 
@@ -128,9 +126,9 @@ def test_every_cause_has_a_case() -> None:
         ({"switches": {"debugger": True}}, None, 0.0, "debugger"),
         # As many batches for one alone, as many steps, or the batch of both together.
         ({}, {"loader": LOADER}, 0.0, "work_not_divided"),
-        ({"ended_by": "script"}, {"ended_by": "script", "loader": {}}, 0.0, "fixed_steps"),
-        ({"ended_by": "script"}, {"ended_by": "script", "steps": 4000, "loader": {}}, 0.0, "nothing"),
-        ({}, {"batch": 16, "loader": {}, "steps_ms": {"as_it_is": 12.0}}, 0.0, "batch_not_scaled"),
+        ({"ended_by": "script"}, {"ended_by": "script", "loader": None}, 0.0, "fixed_steps"),
+        ({"ended_by": "script"}, {"ended_by": "script", "steps": 4000, "loader": None}, 0.0, "nothing"),
+        ({}, {"batch": 16, "loader": None, "steps_ms": {"as_it_is": 12.0}}, 0.0, "batch_not_scaled"),
         ({"machine": {"cores_usable": 16, "same_command": 1}}, None, 0.0, "started_twice"),
         ({}, None, 15.0, "other_work"),
         ({}, None, 13.0, "nothing"),

@@ -13,7 +13,7 @@ import pytest
 from command_line import dpscale
 from dpscale.diagnosis import launcher
 from dpscale.diagnosis.launcher import _on_one
-from dpscale.records.files import read_json
+from json_records import read_json
 from script_factory import process
 
 pytestmark = pytest.mark.processes
@@ -75,7 +75,7 @@ def test_the_answer_is_printed_and_record_page_and_the_script_s_own_output_are_t
         ([], 0, "script", 0, "", "ended without an optimiser step: this is no training with torch"),
         ([], 0, "script", 60, "--first-step-within 1", "no optimiser step within 1 s: this is no training that can be"),
         ([process(0, status="few steps", steps=5)], 0, "script", 0, "", "made 5 optimiser steps, too few"),
-        ([{}], 0, "time", 0, "", "what is no record"),
+        ([{}], 0, "time", 0, "", "the hooks wrote no record"),
     ],
 )
 def test_a_script_that_cannot_be_diagnosed_is_told_in_a_sentence_with_its_exit_code(

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from command_line import dpscale
-from exported_study import Measured
+from exported_study import SHORT, Measured
 
 # MLflow takes seconds to load, starts a process then, and takes longer to make a store. So it is loaded within the
 # tests, and they share one store.
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
-
-SHORT = "training/short/seed-1"
 
 
 def client_of(uri: str) -> Any:
@@ -49,9 +47,9 @@ def read(uri: str) -> dict[str, Any]:
     experiment = client.get_experiment_by_name("small")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
-    found = {run.info.run_name: run for run in runs}
-    assert len(found) == len(runs), "no run twice"
-    return found
+    by_name = {run.info.run_name: run for run in runs}
+    assert len(by_name) == len(runs), "no run twice"
+    return by_name
 
 
 def test_a_local_store_has_the_numbers_settings_and_times(measured: Measured, store: str) -> None:
@@ -60,9 +58,8 @@ def test_a_local_store_has_the_numbers_settings_and_times(measured: Measured, st
     for key, run in measured.runs.items():
         assert {name: runs[key].data.metrics[name.replace("+", " 43 ")] for name in run.figures} == run.figures, key
     record, number = measured.record(SHORT), runs[SHORT].info.run_id
-    losses = sorted(client.get_metric_history(number, "training/step_loss"), key=lambda metric: metric.step)
-    assert [metric.value for metric in losses] == record["step_loss"]
-    assert [metric.step for metric in losses] == list(range(1, len(losses) + 1))
+    losses = {metric.step: metric.value for metric in client.get_metric_history(number, "training/step_loss")}
+    assert losses == dict(enumerate(record["step_loss"], 1))
     accuracy = sorted(client.get_metric_history(number, "training/test_accuracy"), key=lambda metric: metric.step)
     assert [(metric.step, metric.value) for metric in accuracy] == [(1, 0.4), (2, 0.6)]
     apart_s = (accuracy[1].timestamp - accuracy[0].timestamp) / 1000
@@ -87,7 +84,7 @@ def test_a_second_export_replaces_its_runs(measured: Measured, store: str, tmp_p
     copy.rewrite_tables()
     copy.export("--to", "mlflow", "--uri", store)
     after = read(store)
-    assert set(after) == set(before), "what a record is gone of is not deleted in the tracker"
+    assert set(after) == set(before), "a run without a record stays in the tracker"
     assert after["cells/ddp/gpus-2/batch-512/run-1"].data.metrics["times/compute/runs"] == 1
 
 

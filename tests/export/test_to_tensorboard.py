@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exported_study import Measured
-
-SHORT = "training/short/seed-1"
+from exported_study import SHORT, Measured
 
 
 @pytest.fixture(scope="module")
@@ -22,26 +20,25 @@ def place(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(folder: Path) -> Any:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    found = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
-    found.Reload()
-    return found
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+    events.Reload()
+    return events
 
 
 def test_figures_are_those_of_the_csv_files(measured: Measured, place: Path) -> None:
     """TensorBoard keeps seven digits."""
     for key in measured.runs.keys() - {"study"}:
-        found = read(place / key)
+        events = read(place / key)
         for name, value in measured.runs[key].figures.items():
-            (event,) = found.Scalars(name)
+            (event,) = events.Scalars(name)
             assert event.value == np.float32(value), name
 
 
 def test_a_training_has_its_history(measured: Measured, place: Path) -> None:
-    record, found = measured.record(SHORT), read(place / SHORT)
-    losses = found.Scalars("training/step_loss")
-    assert [event.value for event in losses] == [np.float32(loss) for loss in record["step_loss"]]
-    assert [event.step for event in losses] == list(range(1, len(losses) + 1))
-    accuracy = found.Scalars("training/test_accuracy")
+    record, events = measured.record(SHORT), read(place / SHORT)
+    losses = [(event.step, event.value) for event in events.Scalars("training/step_loss")]
+    assert losses == [(step, np.float32(loss)) for step, loss in enumerate(record["step_loss"], 1)]
+    accuracy = events.Scalars("training/test_accuracy")
     assert [event.value for event in accuracy] == [np.float32(value) for value in (0.4, 0.6)]
     assert accuracy[1].wall_time - accuracy[0].wall_time == pytest.approx(record["epochs"][1]["epoch_s"])
 

@@ -3,43 +3,19 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from command_line import run_apart
 from dpscale.strategies.known import parallel_strategies
+from on_gpus import measured
 
 IMAGES = 4096
-LARGE = 50_000
-# What training takes of a GPU's memory per image, about: seen at large batches in float32.
+# GPU memory that training takes per image, about: seen at large batches in float32.
 BYTES_PER_IMAGE = 4.9e6
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
-    return made(tmp_path_factory.mktemp("dataset"), IMAGES)
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("large"), LARGE)
-
-
-def made(folder: Path, images: int) -> Path:
-    run_apart("dataset", "--source", "synthetic", "--images", images, "--out", folder)
-    return folder
-
-
-def time_cell(
-    dataset: Path, out: Path, strategy: str, gpus: int, batch: int, *more: str, images: int = IMAGES
-) -> subprocess.CompletedProcess[str]:
-    cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --timed-epochs 2".split()
-    source = f"--dataset-source synthetic --epoch-images {images}".split()
-    words = ["time", *cell, *source, *more, "--dataset", str(dataset), "--out", str(out)]
-    return subprocess.run([sys.executable, "-m", "dpscale", *words], capture_output=True, text=True)
 
 
 @pytest.mark.gpu
@@ -49,12 +25,9 @@ def time_cell(
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_cell_on_gpus(tmp_path: Path, dataset: Path, strategy: str, precision: str) -> None:
     gpus = 1 if strategy == "single" else torch.cuda.device_count()
-    out = tmp_path / "record.json"
     layout = "channels_last" if precision == "bfloat16" and strategy != "fsdp" else "contiguous"
-    more = ["--precision", precision, "--memory-format", layout]
-    done = time_cell(dataset, out, strategy, gpus, 128, *more)
-    assert done.returncode == 0, done.stderr
-    record = json.loads(out.read_text())
+    more = f"--timed-epochs 2 --precision {precision} --memory-format {layout}"
+    record = measured("time", dataset, tmp_path / "record.json", strategy, gpus, 128, more)
     hardware = record["hardware"]
     assert len({gpu["uuid"] for gpu in hardware["gpus"]}) == gpus
     assert len(hardware["links"]) == gpus * (gpus - 1) // 2
@@ -89,22 +62,21 @@ def assert_watched(result: dict[str, Any], gpus: int) -> None:
 def test_another_process_on_the_gpu_is_seen_during_the_clock(tmp_path: Path, dataset: Path) -> None:
     program = "import torch; a = torch.ones(4096, 4096, device='cuda')\nwhile True: (a @ a).sum().item()"
     with subprocess.Popen([sys.executable, "-c", program]) as busy:
-        out = tmp_path / "record.json"
-        done = time_cell(dataset, out, "single", 1, 128, "--scopes", "compute")
-        busy.kill()
-    assert done.returncode == 0, done.stderr
-    record = json.loads(out.read_text())
+        try:
+            more = "--timed-epochs 2 --scopes compute"
+            record = measured("time", dataset, tmp_path / "record.json", "single", 1, 128, more)
+        finally:
+            busy.kill()
     assert max(epoch["other_processes"] for epoch in record["scopes"]["compute"]["watched"]) >= 1
 
 
 @pytest.mark.gpu(2)
-def test_a_baseline_that_does_not_fit_at_the_global_batch_is_a_result(tmp_path: Path, large: Path) -> None:
-    """At a batch of which one GPU holds one, and not two."""
+def test_a_baseline_that_does_not_fit_at_the_global_batch_is_a_result(
+    tmp_path: Path, dataset_of: Callable[[int], Path]
+) -> None:
+    """One GPU holds the batch once, and not twice."""
     batch = int(0.7 * torch.cuda.get_device_properties(0).total_memory / BYTES_PER_IMAGE)
-    out = tmp_path / "record.json"
-    more = ["--scopes", "compute", "--baseline-at-global-batch"]
-    done = time_cell(large, out, "ddp", 2, batch, *more, images=LARGE)
-    assert done.returncode == 0, done.stderr
-    record = json.loads(out.read_text())
+    more = "--timed-epochs 2 --scopes compute --baseline-at-global-batch"
+    record = measured("time", dataset_of(50_000), tmp_path / "record.json", "ddp", 2, batch, more)
     assert record["status"] == "ok", record["oom"]
     assert [(item["batch_per_gpu"], item["status"]) for item in record["alone"]] == [(batch, "ok"), (2 * batch, "oom")]

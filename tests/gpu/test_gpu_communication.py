@@ -8,51 +8,38 @@ import pytest
 import torch
 
 from command_line import run_apart
-from dpscale.analyse.communication.collectives import collectives_rows
+from dpscale.analyse.communication.collectives import collectives_rows, isolated_step_s
 from dpscale.analyse.communication.estimators import from_steps
-from dpscale.analyse.communication.isolated import isolated_step_s
 from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import Configuration
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
+from json_records import read_json
+from on_gpus import measured
 from record_factory import typed
 
 pytestmark = pytest.mark.gpu(2)
 
 IMAGES = 4096
-PARTS = 0.03
-
-
-@pytest.fixture(scope="module")
-def gpus() -> int:
-    return torch.cuda.device_count()
+TOLERANCE = 0.03
+ALL = torch.cuda.device_count()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("communication")
-    run_apart("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder / "dataset")
     run_apart("network", "--out", folder / "network.json")
     return folder
 
 
 @pytest.fixture(scope="module")
-def collectives(folder: Path, gpus: int) -> dict[str, Any]:
+def collectives(folder: Path) -> dict[str, Any]:
     out = folder / "collectives.json"
-    run_apart("collectives", "--gpus", gpus, "--network-facts", folder / "network.json", "--out", out)
+    run_apart("collectives", "--gpus", ALL, "--network-facts", folder / "network.json", "--out", out)
     return read_json("collectives", out)
 
 
-def take_apart(folder: Path, strategy: str, gpus: int, batch: int, *more: str) -> dict[str, Any]:
-    out = folder / f"{strategy}-{batch}.json"
-    source = ["--dataset-source", "synthetic", "--epoch-images", IMAGES, "--dataset", folder / "dataset"]
-    cell = ["--strategy", strategy, "--gpus", gpus, "--batch-per-gpu", batch]
-    run_apart("communication", *cell, *source, *more, "--out", out)
-    return read_json("communication", out)
-
-
-def test_every_pair_of_gpus_is_copied_between(collectives: dict[str, Any], gpus: int) -> None:
-    assert len(collectives["peer_copies"]) == gpus * (gpus - 1)
+def test_every_pair_of_gpus_is_copied_between(collectives: dict[str, Any]) -> None:
+    assert len(collectives["peer_copies"]) == ALL * (ALL - 1)
     for copy in collectives["peer_copies"]:
         print(copy["source"], copy["target"], copy["bytes"] / min(copy["seconds"]) / 1e9, "GB/s")
 
@@ -60,25 +47,26 @@ def test_every_pair_of_gpus_is_copied_between(collectives: dict[str, Any], gpus:
 @pytest.mark.parametrize("batch", [32, 512])
 @pytest.mark.parametrize("strategy", ["dp", "ddp"])
 def test_a_profiled_step_is_accounted_for(
-    folder: Path, collectives: dict[str, Any], gpus: int, strategy: str, batch: int
+    folder: Path, dataset: Path, collectives: dict[str, Any], strategy: str, batch: int
 ) -> None:
-    record = take_apart(folder, strategy, gpus, batch, "--keep-traces")
+    out = folder / f"{strategy}-{batch}.json"
+    record = measured("communication", dataset, out, strategy, ALL, batch, "--keep-traces")
     for block in record["profile"]["blocks"]:
-        assert [device["device"] for device in block["devices"]] == list(range(gpus))
+        assert [device["device"] for device in block["devices"]] == list(range(ALL))
         for device in block["devices"]:
             parts_s = sum(device["phases"]["step"].values())
-            assert parts_s == pytest.approx(device["step_s"], rel=PARTS)
+            assert parts_s == pytest.approx(device["step_s"], rel=TOLERANCE)
             # Two sums of the same intervals, where all of it is exposed: equal but for their last digit.
             assert 0 < device["exposed_s"] <= device["communication_s"] * (1 + 1e-9)
             assert device["phases"]["step"]["compute_s"] > 0
     place = {"environment": "A", "block": OnServer("run 1", 0)}
-    found = from_steps([typed(CommunicationRecord, {**record, **place})])
+    estimates = from_steps([typed(CommunicationRecord, {**record, **place})])
     facts = json.loads((folder / "network.json").read_text())
-    timed = list(collectives_rows({(gpus, "A"): [typed(CollectivesRecord, {**collectives, **place})]}, facts))
-    isolated = isolated_step_s(Configuration(strategy, gpus, batch), facts, timed)
+    timed = list(collectives_rows({(ALL, "A"): [typed(CollectivesRecord, {**collectives, **place})]}, facts))
+    isolated = isolated_step_s(Configuration(strategy, ALL, batch), facts, timed)
     assert isolated.is_known
-    print(strategy, batch, found, f"E5 {isolated.value * 1e3:.3f} ms")
+    print(strategy, batch, estimates, f"E5 {isolated.value * 1e3:.3f} ms")
     # Nothing communicates faster than alone; copies between GPUs are timed with large ones.
-    assert found.profiler_step_s.value > 0.7 * isolated.value
+    assert estimates.profiler_step_s.value > 0.7 * isolated.value
     traces = list(folder.glob(f"{strategy}-{batch}.rank-*.trace.json.gz"))
-    assert len(traces) == (gpus if strategy == "ddp" else 1)
+    assert len(traces) == (ALL if strategy == "ddp" else 1)

@@ -5,17 +5,19 @@ Tries share a process here, which saves minutes.
 
 import gc
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from command_line import dpscale, run_apart
+from command_line import must
 from dpscale.measure.fit import search as fit
 from dpscale.measure.fit.search import MULTIPLE, find_largest_batch
-from dpscale.records.files import read_json, write_record
+from dpscale.records.files import write_record
 from dpscale.schemas.settings import FitSettings
+from json_records import read_json
 from workers_here import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.gpu
@@ -46,45 +48,28 @@ def test_the_found_batch_trains_and_8_more_do_not(root: Path, workload: str, mon
     settings, start = FitSettings.from_json({**chosen, "round_to": "multiple_of_8"}), time.monotonic()
     record = find_largest_batch("single", 1, settings, MEMORY_GB[workload], 60, end_with_parent=False)
     print(workload, f"largest {record['largest']} of {MEMORY_GB[workload]} GB in {time.monotonic() - start:.0f} s")
-    for one in record["tries"]:
-        print(one)
+    for attempt in record["tries"]:
+        print(attempt)
     assert record["too_large"] == record["largest"] + MULTIPLE
 
 
-def test_a_cell_at_the_found_batch_fits_in_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_at_the_found_batch_fits_in_the_same_memory(
+    dataset_of: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With an epoch's smaller last step, in the memory that the search had."""
     monkeypatch.setattr(fit, "Workers", InTurn)
     chosen = {"dataset_source": "synthetic", "epoch_images": 1001, "round_to": "multiple_of_8"}
     memory_gb = MEMORY_GB["cifar_resnet18"]
     record = find_largest_batch("single", 1, FitSettings.from_json(chosen), memory_gb, 60, end_with_parent=False)
     write_record("fit", tmp_path / "fit.json", record)
-    run_apart("dataset", "--source", "synthetic", "--images", 1001, "--out", tmp_path / "images")
+    images = dataset_of(1001)
     torch.cuda.set_per_process_memory_fraction(memory_gb * 1e9 / torch.cuda.mem_get_info()[1])
-    words = [
-        "--strategy",
-        "single",
-        "--gpus",
-        "1",
-        "--dataset-source",
-        "synthetic",
-        "--epoch-images",
-        "1001",
-        "--scopes",
-        "compute",
-    ]
-    places = (
-        "--batch-per-gpu",
-        tmp_path / "fit.json",
-        "--dataset",
-        tmp_path / "images",
-        "--out",
-        tmp_path / "cell.json",
-    )
+    cell = ["--strategy", "single", "--gpus", 1, "--batch-per-gpu", tmp_path / "fit.json", "--scopes", "compute"]
+    source = ["--dataset-source", "synthetic", "--epoch-images", 1001, "--dataset", images]
     try:
         with single_workers_here():
-            done = dpscale("time", *words, *places)
+            must("time", *cell, *source, "--out", tmp_path / "cell.json")
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert done.returncode == 0, done.stderr
-    cell = read_json("timing", tmp_path / "cell.json")
-    assert (cell["status"], cell["cell"]["batch_per_gpu"]) == ("ok", record["largest"])
+    timed = read_json("timing", tmp_path / "cell.json")
+    assert (timed["status"], timed["cell"]["batch_per_gpu"]) == ("ok", record["largest"])

@@ -1,22 +1,21 @@
 """fsdp on real GPUs: it trains as ddp does, sends what its formula says, and takes less memory."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from test_gpu_cells import dataset, time_cell
 
 from dpscale.measure.launch.workers import Workers
-from dpscale.measure.model.resnet import build_network
+from dpscale.measure.workload.networks import build_network
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
+from on_gpus import measured
+from record_factory import typed_facts
 from stub_cell import helpers_for_workers
 
-__all__ = ["dataset"]
-
 pytestmark = pytest.mark.gpu(2)
+IMAGES = 4096
 BATCH = 32
 
 
@@ -34,19 +33,17 @@ def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -
         print(f"fsdp {a:.6f}, ddp {b:.6f}: {a / b - 1:+.1e}")
     assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-3)
     sizes = unit_bytes(build_network("cifar_resnet18", 64))
-    messages = STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes})
+    messages = STRATEGY.messages_of_step(typed_facts(settings, fsdp_unit_bytes=sizes))
     print("sent", outcome["sent"], "formula", messages)
     assert sorted(map(tuple, outcome["sent"])) == sorted(messages)
 
 
 def test_it_takes_less_memory_than_ddp(tmp_path: Path, dataset: Path) -> None:
-    """Of a network whose weights, gradients and momenta are most of it."""
+    """Weights, gradients and momenta of this network are most of it."""
     peaks = {}
+    more = "--timed-epochs 2 --width 256 --scopes compute --baseline own_cells"
     for strategy in ("ddp", "fsdp"):
-        out = tmp_path / f"{strategy}.json"
-        more = ["--width", "256", "--scopes", "compute", "--baseline", "own_cells"]
-        done = time_cell(dataset, out, strategy, torch.cuda.device_count(), 8, *more)
-        assert done.returncode == 0, done.stderr
-        peaks[strategy] = max(json.loads(out.read_text())["scopes"]["compute"]["peak_memory_bytes"])
+        record = measured("time", dataset, tmp_path / f"{strategy}.json", strategy, torch.cuda.device_count(), 8, more)
+        peaks[strategy] = max(record["scopes"]["compute"]["peak_memory_bytes"])
     print({strategy: round(peak / 1e9, 2) for strategy, peak in peaks.items()}, "GB")
     assert peaks["fsdp"] < 0.8 * peaks["ddp"]

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 import scipy  # its tests of means load when they are first used
 import torch
+
+from on_gpus import measured
 
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
 IN_TURNS = Path(__file__).parents[2] / "bench/clock_cost.py"
@@ -23,13 +26,6 @@ TOLERANCE = 0.01
 ALL = torch.cuda.device_count()
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dataset")
-    run("-m", "dpscale", "dataset", "--source", "synthetic", "--images", str(IMAGES[512]), "--out", str(folder))
-    return folder
-
-
 def run(*arguments: str, gpus: int | None = None) -> str:
     environment = dict(os.environ)
     if gpus:
@@ -37,14 +33,6 @@ def run(*arguments: str, gpus: int | None = None) -> str:
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def cell_epochs(strategy: str, gpus: int, dataset: Path, out: Path) -> list[float]:
-    cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu 512 --scopes compute --baseline own_cells"
-    images = f"--dataset-source synthetic --epoch-images {IMAGES[512]} --timed-epochs {EPOCHS}"
-    run("-m", "dpscale", "time", *cell.split(), *images.split(), "--dataset", str(dataset), "--out", str(out))
-    epochs: list[float] = json.loads(out.read_text())["scopes"]["compute"]["epoch_s"]
-    return epochs
 
 
 def bare_epochs(strategy: str, gpus: int, dataset: Path) -> list[float]:
@@ -58,13 +46,18 @@ def bare_epochs(strategy: str, gpus: int, dataset: Path) -> list[float]:
 @pytest.mark.parametrize(
     ("strategy", "gpus"), [("single", 1), pytest.param("ddp", ALL, marks=pytest.mark.gpu(2))], ids=["single", "ddp"]
 )
-def test_the_cell_takes_as_long_as_a_bare_loop(tmp_path: Path, dataset: Path, strategy: str, gpus: int) -> None:
-    """Where GPUs are the limit, at batch 512, medians agree between processes."""
+def test_the_cell_takes_as_long_as_a_bare_loop(
+    tmp_path: Path, dataset_of: Callable[[int], Path], strategy: str, gpus: int
+) -> None:
+    """At batch 512, where GPUs are the limit, medians agree between processes."""
+    dataset = dataset_of(IMAGES[512])
+    more = f"--scopes compute --baseline own_cells --timed-epochs {EPOCHS}"
     cell: list[float] = []
     bare: list[float] = []
     for repeat in range(REPEATS):
         bare += bare_epochs(strategy, gpus, dataset)
-        cell += cell_epochs(strategy, gpus, dataset, tmp_path / f"{repeat}.json")
+        record = measured("time", dataset, tmp_path / f"{repeat}.json", strategy, gpus, 512, more)
+        cell += record["scopes"]["compute"]["epoch_s"]
     assert abs(ratio_of_medians(cell, bare) - 1) <= TOLERANCE
 
 
@@ -88,7 +81,7 @@ def test_an_epoch_that_waits_for_the_host_takes_as_long_as_a_bare_one_in_turn(tm
 
 
 def steps_in_turns(strategy: str, gpus: int, batch: int, folder: Path) -> tuple[list[float], list[float]]:
-    """Of the cell and of the bare loop, epoch by epoch; those of one turn at the same place."""
+    """The seconds of a step of the cell and of the bare loop, epoch by epoch; those of one turn at the same place."""
     out = folder / "steps.json"
     cell: list[float] = []
     bare: list[float] = []

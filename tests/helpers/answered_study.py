@@ -34,7 +34,7 @@ def answered_tables(
     """One GPU takes `ALONE_S`; runs are on servers of their own."""
     study = Study({**VALUES, **({"scopes": ["compute", "end_to_end"]} if loaded else {}), **values})
     for cell in plan(study.on_any_machine()).timing:
-        times = [_epoch_s(found, cell) for found in (gains, loaded) if found is not None]
+        times = [_epoch_s(speedups, cell) for speedups in (gains, loaded) if speedups is not None]
         if all(times):
             server = 0 if one_server else cell.run
             uuids = [f"GPU-{server}-{device}" for device in range(cell.gpus)]
@@ -46,12 +46,12 @@ def answered_tables(
 
 
 def _epoch_s(gains: Gains, cell: TimingCell) -> list[float]:
-    """Of two epochs; none where the run was not made."""
+    """Return the times of two epochs; none where the run was not made."""
     if cell.gpus == 1:
         return [ALONE_S, ALONE_S]
-    of = cell.configuration
-    found = gains.get((of.strategy, of.gpus, of.batch_per_gpu)) or gains.get(of.gpus, ())
-    return [ALONE_S / speedup for speedup in found[cell.run - 1 : cell.run] for _ in range(2)]
+    point = cell.configuration
+    speedups = gains.get((point.strategy, point.gpus, point.batch_per_gpu)) or gains.get(point.gpus, ())
+    return [ALONE_S / speedup for speedup in speedups[cell.run - 1 : cell.run] for _ in range(2)]
 
 
 def _alone(cell: TimingCell) -> Any:

@@ -1,8 +1,9 @@
 """The worker of a training cell that starts its clock cold."""
 
-from dpscale.measure.data.augmentation import DeviceImages
+from dpscale.measure.worker.checkpoint import Trained
 from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.training import Trained, TrainingWorker
+from dpscale.measure.worker.training import TrainingWorker
+from dpscale.measure.workload.images import DeviceImages
 
 
 class ColdWorker(TrainingWorker):

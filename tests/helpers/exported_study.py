@@ -1,4 +1,4 @@
-"""A small measured study with its tables and its page, and what is exported of it."""
+"""A small measured study with its tables and its page, and the runs that are exported of it."""
 
 import json
 from dataclasses import dataclass
@@ -14,6 +14,9 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
 from record_factory import timing_record, training_record, write
+
+# A training of two epochs.
+SHORT = "training/short/seed-1"
 
 VALUES: dict[str, Any] = {
     "study": "small", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [512, 8192], "runs": 2,
@@ -42,8 +45,8 @@ class Measured:
         return self.folder / self.study.page
 
     def record(self, key: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.results / f"{key}.json").read_text())
-        return found
+        record: dict[str, Any] = json.loads((self.results / f"{key}.json").read_text())
+        return record
 
     def export(self, *options: object) -> str:
         return must("export", "study.json", *options, folder=self.folder)
@@ -53,7 +56,7 @@ class Measured:
         must("tables", "--study", self.folder / "study.json", *results)
 
     def runs_by(self, tables: Tables) -> dict[str, TrackedRun]:
-        """What is exported with these tables, by the place of the record without its ending, and the study's own."""
+        """The runs that are exported with these tables, by the place of the record without its ending, or `study`."""
         collected = collect(self.results, plan(self.study).all_cells, self.study.settings)
         return {run.key: run for run in runs_of(self.study, collected, tables, [self.page])}
 
@@ -65,18 +68,18 @@ class Measured:
 def measure(folder: Path) -> Measured:
     """The study in `folder`: one cell ran out of memory, and one training diverged."""
     (folder / "study.json").write_text(json.dumps(VALUES))
-    made = Measured(folder, Study(VALUES))
-    for number, cell in enumerate(plan(made.study).all_cells):
+    measured = Measured(folder, Study(VALUES))
+    for number, cell in enumerate(plan(measured.study).all_cells):
         if isinstance(cell, TrainingCell):
             record = training_record(cell, [0.4, 0.6], epoch_s=1.7 + 0.1 * number, diverged=cell.arm == "wild")
         else:
             assert isinstance(cell, TimingCell | VariantCell)
             epochs = [4.25 / cell.gpus + 0.013 * number + 0.001 * epoch for epoch in range(3)]
             ran_out = cell.gpus == 1 and cell.configuration.batch_per_gpu == 8192
-            settings = cell.settings if isinstance(cell, VariantCell) else made.study.settings
+            settings = cell.settings if isinstance(cell, VariantCell) else measured.study.settings
             record = timing_record(cell, settings, None if ran_out else epochs)
-        write(made.results, cell, record)
-    made.rewrite_tables()
-    made.page.parent.mkdir()
-    made.page.write_text("<!DOCTYPE html><title>small</title>")
-    return made
+        write(measured.results, cell, record)
+    measured.rewrite_tables()
+    measured.page.parent.mkdir()
+    measured.page.write_text("<!DOCTYPE html><title>small</title>")
+    return measured

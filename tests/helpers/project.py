@@ -31,7 +31,7 @@ STUDY: dict[str, Any] = {
 }
 
 
-KINDS = ("timing", "communication", "collectives", "training", "fit")
+KINDS = ("timing", "communication", "collectives", "training")
 
 
 class Project:
@@ -142,7 +142,7 @@ class Project:
         self._write_stub("timing", {})
 
     def _write_stub(self, kind: str, warmup_epochs: Mapping[str, int]) -> None:
-        path = self.folder / f"workflow/dpscale/measure/{'fit/worker' if kind == 'fit' else f'worker/{kind}'}.py"
+        path = self.folder / f"workflow/dpscale/measure/worker/{kind}.py"
         assert path.exists(), f"no worker is called {kind}"
         path.write_text(f"from stub_worker import stub\n\nWORKER = stub({kind!r}, {warmup_epochs!r})\n")
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dpscale.measure.launch.cells import messages
@@ -13,20 +14,19 @@ from dpscale.plan.cells import (
     CollectivesCell,
     CommunicationCell,
     Configuration,
-    FitCell,
     TimingCell,
     TrainingCell,
     VariantCell,
 )
 from dpscale.records.collect import Collected
+from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import decoded, write_record
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import BASELINE, STRATEGIES
-from dpscale.strategies.strategy import Facts
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=Struct)
 
 PARAMETERS = 11_173_962
 SENSOR = {
@@ -200,6 +200,11 @@ def network_facts(settings: NetworkSettings) -> dict[str, Any]:
     }
 
 
+def typed_facts(settings: NetworkSettings, **changes: Any) -> NetworkRecord:
+    """The same facts as analysis has them, with changes."""
+    return typed(NetworkRecord, {**network_facts(settings), **changes})
+
+
 def collectives_record(
     cell: CollectivesCell, settings: TimingSettings, latency_s: float = 1e-5, gb_s: float = 250.0
 ) -> dict[str, Any]:
@@ -218,7 +223,7 @@ def collectives_record(
         **_of_cell(
             cell, CollectivesSettings.from_json(settings.to_json()), cell.run, gpus if settings.device == "cuda" else 0
         ),
-        "collectives": [timings(*sent) for sent in messages(network_facts(settings), settings.device, STRATEGIES)],
+        "collectives": [timings(*sent) for sent in messages(typed_facts(settings), settings.device, STRATEGIES)],
         "peer_copies": [
             {"source": a, "target": b, "bytes": 2**28, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
             for a in range(gpus)
@@ -306,18 +311,6 @@ def training_record(
             "validation_loss": None, "validation_accuracy": None,
             "epoch_s": epoch_s, "images_per_s": arm.epoch_images / epoch_s, "gpu_s": epoch_s * arm.gpus,
             "energy_j": 500.0 * epoch_s * arm.gpus if arm.device == "cuda" else None,
-            "orders": [
-                {
-                    "checksum": 1000 * cell.seed + number * arm.set_epoch + rank,
-                    "seen_before": None if number == 1 else 0.5 if arm.set_epoch else 1.0,
-                    "same_place": None if number == 1 else 0.0 if arm.set_epoch else 1.0,
-                }
-                for rank in range(arm.gpus if arm.strategy == "ddp" else 1)
-            ],
-            "batch_norm": None if arm.gpus == 1 or accuracy is None else {
-                "difference": 0.0 if arm.sync_batch_norm else 0.2,
-                "kept": list(range(arm.gpus)) if arm.sync_batch_norm else [0],
-            },
         }  # fmt: skip
 
     return {
@@ -327,24 +320,6 @@ def training_record(
         "validation_checksum": None,
         "step_loss": [None if accuracy is None else 2 - accuracy for accuracy in figures for _ in range(steps)],
         "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(figures, 1)],
-    }
-
-
-def fit_outcome(gpus: int, batch_per_gpu: int, largest: int = 80) -> dict[str, Any]:
-    """What a try of this batch leaves on GPUs whose memory has room for `largest` samples."""
-    fits, sample = batch_per_gpu <= largest, 1e9
-    tried = {"peak_bytes": batch_per_gpu * sample if fits else None, "step_s": 0.01 * batch_per_gpu if fits else None}
-    return {"status": "ok" if fits else "oom", **where_and_when(1, gpus), "limit_bytes": largest * sample, **tried}
-
-
-def fit_record(cell: FitCell, largest: int = 64) -> dict[str, Any]:
-    tried = {"batch_per_gpu": largest, "limit_bytes": 1e9, "peak_bytes": 9e8, "images_per_s": 1e3, "seconds": 1.0}
-    return {
-        **_of_cell(cell, cell.settings, 1, cell.gpus),
-        "tries": [tried],
-        "largest": largest,
-        "too_large": None,
-        "enough": largest,
     }
 
 
@@ -359,8 +334,6 @@ def any_record(cell: AnyCell, settings: TimingSettings, epoch_s: list[float] | N
             return training_record(cell, [0.5] * cell.settings.epochs)
         case TimingCell() | VariantCell():
             return timing_record(cell, settings, epoch_s)
-        case FitCell():
-            return fit_record(cell)
     raise TypeError(cell)
 
 
@@ -382,6 +355,6 @@ def typed_records(records: Mapping[AnyCell, dict[str, Any]]) -> dict[AnyCell, Re
     return {cell: typed(RECORDS[cell.kind], record) for cell, record in records.items()}
 
 
-def collected_of(records: Mapping[AnyCell, dict[str, Any]], network: Facts | None = None) -> Collected:
+def collected_of(records: Mapping[AnyCell, dict[str, Any]], network: dict[str, Any] | None = None) -> Collected:
     """A study with these records, and with nothing that failed."""
-    return Collected(typed_records(records), {}, {}, network)
+    return Collected(typed_records(records), {}, {}, typed(NetworkRecord, network) if network else None)

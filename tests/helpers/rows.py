@@ -1,6 +1,7 @@
 """Rows of tables: read from the entries of files, and picked by their fields."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from dpscale.tables.row import Row
@@ -34,3 +35,11 @@ def read_tables(entries: Mapping[str, Iterable[Any]]) -> Tables:
         for name, rows in entries.items()
     }
     return Tables(**found)
+
+
+def changed(rows: Iterable[Any], where: Mapping[str, object], **values: Any) -> list[Any]:
+    """Return the rows, with these values in those whose fields are as in `where`, of which there is at least one."""
+    rows = list(rows)
+    chosen = picked(rows, **where)
+    assert chosen
+    return [replace(row, **values) if row in chosen else row for row in rows]

@@ -9,7 +9,7 @@ from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.strategies.in_torch import parallelise
 
 STEPS = 20
-# By torch's own operation: what it is called here, and which argument is the whole message.
+# The name here, and the argument that is the whole message, by torch's own operation.
 COLLECTIVES = {"c10d::_allgather_base_": ("all_gather", 0), "c10d::_reduce_scatter_base_": ("reduce_scatter", 1)}
 
 
@@ -37,7 +37,7 @@ class ShardedWorker(StepWorker):
         return losses
 
     def batch_of(self, number: int) -> Any:
-        """Another one on every rank and in every step."""
+        """A batch that differs on every rank and in every step."""
         torch.manual_seed(2 * number + self.rank)
         return self.made_up_batch(self.batch)
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dpscale.errors import DpscaleError
-from dpscale.measure.launch.job import Run, Samples, measure
+from dpscale.measure.launch.cells import Run, Samples, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study

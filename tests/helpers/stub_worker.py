@@ -14,7 +14,7 @@ from typing import Any
 from dpscale.measure.parent import write_outcome
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
 from dpscale.schemas.settings import TimingSettings, TrainingSettings
-from record_factory import collectives_record, communication_record, fit_outcome, timing_record, training_record
+from record_factory import collectives_record, communication_record, timing_record, training_record
 
 Job = Mapping[str, Any]
 
@@ -107,16 +107,11 @@ def _training(job: Job) -> dict[str, Any]:
     return training_record(cell, [0.1 * epoch for epoch in range(1, settings.epochs + 1)])
 
 
-def _fit(job: Job) -> dict[str, Any]:
-    return fit_outcome(*job["configuration"][1:])
-
-
 RECORDS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
     "timing": _timing,
     "communication": _communication,
     "collectives": _collectives,
     "training": _training,
-    "fit": _fit,
 }
 
 WORKER = StubWorker

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce
 
-from dpscale.measure.worker.checkpoint import Checkpoint
-from dpscale.measure.worker.training import Trained, TrainingWorker
+from dpscale.measure.worker.checkpoint import Checkpoint, Trained
+from dpscale.measure.worker.training import TrainingWorker
 
 
 class SharedStatistics(nn.BatchNorm2d):

@@ -192,14 +192,19 @@ def h200() -> Tables:
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
-    """Where a row is of, as the factories of rows take it."""
+    """Return the configuration of a row, as the factories of rows take it."""
     return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
 
 def audited(root: Path, data: Tables) -> Tables:
-    """The same tables with the audits of the published studies."""
-    found = _audits(root)
-    return replace(data, audit=found.audit, audit_findings=found.audit_findings, audit_warnings=found.audit_warnings)
+    """Return the tables with the audits of the published studies."""
+    audits_of = _audits(root)
+    return replace(
+        data,
+        audit=audits_of.audit,
+        audit_findings=audits_of.audit_findings,
+        audit_warnings=audits_of.audit_warnings,
+    )
 
 
 @cache

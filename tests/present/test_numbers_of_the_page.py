@@ -24,7 +24,7 @@ from dpscale.plan.study import Study
 from dpscale.present.study import page as page_module
 from dpscale.tables.column import KIB, PERCENT, PLAIN
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.vocabulary.public_best import public_best
+from dpscale.vocabulary.networks import public_best
 from recorded import recorded_tables, watched, written_page
 
 # Whole pages, again and again.

@@ -17,14 +17,14 @@ def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any)
     """A row of variants.csv: one GPU at batch 128 unless said otherwise; quantities by name are known to `spread`."""
     where = {name: more.pop(name) for name in ("strategy", "gpus", "batch", "scope") if name in more}
     place = key(**{"strategy": "single", "gpus": 1, "batch": 128, **where})
-    known = {name: more.pop(name) for name in list(more) if isinstance(more[name], float)}
+    quantities = {name: more.pop(name) for name in list(more) if isinstance(more[name], float)}
     row = {
         "variant": variant, **place, "status": "ok", "runs": 3, "n": 6,
         "full_steps_per_epoch": IMAGES // place["global_batch"], "is_fastest": False,
         **around("epoch_s", epoch_s, spread),
         **around("images_per_s", IMAGES / epoch_s, spread),
     }  # fmt: skip
-    for name, value in known.items():
+    for name, value in quantities.items():
         row |= around(name, value, spread)
     return {**row, **more}
 
@@ -32,9 +32,6 @@ def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any)
 BASE = variant_row("base", 3.0)
 FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
 SLOW = variant_row("bf16", 4.0, faster=0.75)
-# On two GPUs: how many times as fast as one, with the variant and with base.
-WEIGHED: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "faster": 2.0, "alone_faster": 3.0, "base_speedup": 1.8}
-HEAVY, LIGHT = (variant_row("graph", 0.8, **WEIGHED, speedup=speedup) for speedup in (1.25, 1.95))
 PREPARED: dict[str, Any] = {
     "preparation_s": 30.0,
     "faster": 3.0,
@@ -45,15 +42,5 @@ PAYS = variant_row("graph", 1.0, **PREPARED, saved_s=2.0, pays_from_epochs=15, p
 NEVER = variant_row("compiled", 4.0, **{**PREPARED, "faster": 0.75}, saved_s=-1.0, pays="never")
 
 
-def beside(ratio: float, as_fast: str, other: str = "base", spread: float = 0.01, **more: Any) -> dict[str, Any]:
-    """A row of one_gpu.csv: one GPU with graph against ddp on two."""
-    place = key(**{"strategy": "ddp", "gpus": 2, "batch": 128, **more})
-    return {
-        "variant": "graph", "other_variant": other, **place, "full_steps_per_epoch": IMAGES // place["global_batch"],
-        "units": 3, **around("epoch_s", 1.0, spread), **around("other_epoch_s", ratio, spread),
-        **around("ratio", ratio, spread), "as_fast": as_fast,
-    }  # fmt: skip
-
-
-def of_variants(*rows: dict[str, Any], **others: list[dict[str, Any]]) -> Tables:
-    return tables(variants=list(rows), **others)
+def of_variants(*rows: dict[str, Any]) -> Tables:
+    return tables(variants=list(rows))

@@ -15,7 +15,7 @@ from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, S
 from dpscale.records.files import write_record
 from dpscale.records.outdated import find_outdated
 from project import STUDY
-from record_factory import any_record, fit_record, network_facts, write
+from record_factory import any_record, network_facts, write
 
 SMALL = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
 LARGE = {**SMALL, "strategy": "ddp", "gpus": 2}
@@ -56,10 +56,10 @@ def made_again(results: Path, **changes: Any) -> dict[str, int]:
     """How many cells of every rule, and which other files, are made where the study is changed so."""
     study = Study({**WHOLE, **changes})
     planned = plan(study)
-    found = find_outdated(study, planned, results)
+    outdated = find_outdated(study, planned, results)
     rules = {str(results / cell.path): cell.rule for cell in planned.all_cells}
     again: dict[str, int] = {}
-    for path in sorted(found.paths):
+    for path in sorted(outdated.paths):
         name = rules.get(path, Path(path).name)
         again[name] = again.get(name, 0) + 1
     return again
@@ -118,26 +118,6 @@ def test_a_variant_with_other_settings_is_measured_again_and_no_other(results: P
     assert made_again(results, **variants("float32-strict")) == {**STUDY_ALONE, "time_variant": 4}
 
 
-@pytest.mark.parametrize(
-    ("largest", "again"),
-    [(64, {}), (48, {"time": 2, "communication": 1}), (None, {"fit": 1, "time": 2, "communication": 1})],
-)
-def test_cells_at_the_largest_batch_follow_the_number_that_was_found(
-    results: Path, largest: int | None, again: dict[str, int]
-) -> None:
-    on_gpus = {"device": "cuda", "batch_per_gpu": [32, "max"]}
-    study = Study({**WHOLE, **on_gpus})
-    planned = plan(study, {("single", 1): 64, ("ddp", 2): 64})
-    for cell in planned.all_cells:
-        write(results, cell, any_record(cell, study.settings, [1.0]))
-    of_ddp = planned.fits[0]
-    if largest is None:
-        (results / of_ddp.path).unlink()
-    else:
-        write(results, of_ddp, fit_record(of_ddp, largest))
-    assert made_again(results, **on_gpus) == {**STUDY_ALONE, **again}
-
-
 def test_a_deleted_record_is_missing_and_only_that(results: Path) -> None:
     for cell in plan(Study(WHOLE)).all_cells:
         content = (results / cell.path).read_bytes()
@@ -153,10 +133,10 @@ def test_a_record_that_is_damaged_or_of_other_settings_is_named(results: Path) -
     record = json.loads(foreign.read_text())
     record["settings"]["width"] = 8
     foreign.write_text(json.dumps(record))
-    found = find_outdated(study, plan(study), results)
-    assert set(found.rejected_records) == {damaged, foreign}
-    assert any(reason.startswith(f"{damaged}: is damaged") for reason in found.reasons)
-    assert f"{foreign}: width is 8, the study says 4" in found.reasons
+    outdated = find_outdated(study, plan(study), results)
+    assert set(outdated.rejected_records) == {damaged, foreign}
+    assert any(reason.startswith(f"{damaged}: is damaged") for reason in outdated.reasons)
+    assert f"{foreign}: width is 8, the study says 4" in outdated.reasons
 
 
 @pytest.mark.parametrize("written", ["./data", "data/", "data"])
@@ -170,11 +150,11 @@ def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(results: P
 
 def test_only_what_is_measured_again_is_set_aside(results: Path) -> None:
     study = Study({**WHOLE, "network": {"width": 6}})
-    found = find_outdated(study, plan(study), results)
-    assert len(found.rejected_records) == sum(ALL.values())
-    assert not list(found.set_aside([]))
-    first, *_ = found.rejected_records
-    assert [path.name for path in found.set_aside([str(first)])] == [f"{first.name}.set-aside-1"]
+    outdated = find_outdated(study, plan(study), results)
+    assert len(outdated.rejected_records) == sum(ALL.values())
+    assert not list(outdated.set_aside([]))
+    first, *_ = outdated.rejected_records
+    assert [path.name for path in outdated.set_aside([str(first)])] == [f"{first.name}.set-aside-1"]
     assert len(list(results.rglob("*set-aside*"))) == 1
 
 

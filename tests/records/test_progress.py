@@ -1,69 +1,67 @@
-"""How far a study is, what the rest of it will cost, and what `dpscale plan` prints of it."""
+"""How far a study is and what the rest will cost, as `dpscale plan`, a run and `dpscale watch` print it."""
 
 import json
-import re
+import os
+import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from command_line import must
-from dpscale.plan.cells import AnyCell, CollectivesCell, Configuration, TimingCell, TrainingCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records import collect
 from dpscale.records.collect import CellState
-from dpscale.records.cost import SAME, UNKNOWN, Costs
+from dpscale.records.kinds import RECORDS, TimingRecord, TrainingRecord
 from dpscale.records.plan_lines import cell_lines, summary
-from record_factory import any_record, write
+from dpscale.records.progress import Progress, outcome
+from record_factory import any_record, training_record, typed, write
 
 VALUES: dict[str, Any] = {
-    "study": "s", "device": "cuda", "strategies": ["single", "dp", "ddp"], "gpus": [1, 2, 4],
-    "batch_per_gpu": [32, 128, 65536], "runs": 2, "dataset": {"source": "synthetic", "images": 50_000},
-    "training": {"seeds": 1, "arms": {
-        "short": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 2},
-        "long": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 10},
-    }},
+    "study": "s", "strategies": ["single", "ddp"], "gpus": [1, 2], "batch_per_gpu": [32, 128], "runs": 1,
+    "baseline": "own_cells", "communication": {"runs": 0}, "dataset": {"source": "synthetic", "images": 50_000},
+    "training": {"seeds": 1, "arms": {"a": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 2}}},
 }  # fmt: skip
 STUDY = Study(VALUES)
-# From its start to its end, as the factory makes records.
-RECORD_S = 60.0
+CELLS = plan(STUDY).all_cells
+# Of ddp on two GPUs at batch 32.
+TIMED, TRAINED = CELLS[0], CELLS[-1]
+NAME = "ddp, 2 GPUs, batch 32, run 1"
+LOG = f"logs/{TIMED.path.removesuffix('.json')}.log"
 
 
-def timing(strategy: str, gpus: int, batch: int, run: int = 1) -> TimingCell:
-    return TimingCell(Configuration(strategy, gpus, batch), run)
+def record_of(cell: AnyCell, study: Study = STUDY, oom: bool = False, minutes: int = 1) -> dict[str, Any]:
+    record = any_record(cell, study.settings, None if oom else [0.9, 1.2345, 1.3])
+    return {**record, "started_at": "2026-01-01T00:00:00+00:00", "finished_at": f"2026-01-01T00:{minutes:02}:00+00:00"}
 
 
-def record_of(cell: AnyCell, study: Study = STUDY, oom: bool = False, seconds: int = 60) -> dict[str, Any]:
-    """From start to end it took so many seconds; none of them in the epochs of a timing cell."""
-    return {
-        **any_record(cell, study.settings, None if oom else [1.0, 1.0]),
-        **({"epochs_total_s": 0.0} if cell.kind == "timing" else {}),
-        "started_at": "2026-01-01T00:00:00+00:00",
-        "finished_at": f"2026-01-01T00:{seconds // 60:02}:00+00:00",
-    }
+def start(results: Path, cell: AnyCell, says: str = "", ago_s: float = 0.0) -> None:
+    """Write the log that a shell leaves when it begins a cell."""
+    log = (results / "logs" / cell.path).with_suffix(".log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(says)
+    os.utime(log, (time.time() - ago_s,) * 2)
+
+
+def standing(results: Path) -> str:
+    return Progress(STUDY, results).standing()
 
 
 def states_of(results: Path, study: Study = STUDY) -> list[CellState]:
     return list(collect.states_of(plan(study).all_cells, study.settings, results))
 
 
-def costs_of(results: Path, study: Study = STUDY, recorded: list[Path] | None = None) -> Costs:
-    return Costs(study, states_of(results, study), recorded or [])
-
-
-CELL = timing("ddp", 2, 32)
-LOG = f"logs/{CELL.path.removesuffix('.json')}.log"
-
-
 @pytest.mark.parametrize(
     ("file", "content", "state"),
     [
         ("elsewhere", "", "missing"),
-        (CELL.path, record_of(CELL), "done"),
-        (CELL.path, record_of(CELL, oom=True), "done"),
-        (CELL.path, record_of(CELL, Study({**VALUES, "precision": "bfloat16"})), "rejected"),
-        (CELL.path, "{", "rejected"),
+        (TIMED.path, record_of(TIMED), "done"),
+        (TIMED.path, record_of(TIMED, oom=True), "done"),
+        (TIMED.path, record_of(TIMED, Study({**VALUES, "precision": "bfloat16"})), "rejected"),
+        (TIMED.path, "{", "rejected"),
         (LOG, "Error: no GPU\n", "failed"),
         (LOG, "12:00:01 warm-up epoch 1\n", "unfinished"),
         ("logs/dataset.log", "Error: disk full\n", "failed"),
@@ -73,128 +71,140 @@ def test_the_state_of_a_cell_is_what_its_files_say(tmp_path: Path, file: str, co
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    states = {known.cell: known for known in states_of(tmp_path)}
-    assert list(states) == list(plan(STUDY).all_cells)
-    assert states[CELL].state == state
-    assert ("precision is bfloat16" in states[CELL].reason) == ("bfloat16" in str(content))
-    assert states[CELL].is_to_be_measured == (state != "done")
+    study = Study({**VALUES, "communication": {"runs": 1}})
+    states = {cell_state.cell: cell_state for cell_state in states_of(tmp_path, study)}
+    assert list(states) == list(plan(study).all_cells)
+    assert states[TIMED].state == state
+    assert ("precision is bfloat16" in states[TIMED].reason) == ("bfloat16" in str(content))
+    assert states[TIMED].is_to_be_measured == (state != "done")
     assert states[CollectivesCell(2, 1)].state == "missing", "it needs no dataset"
 
 
 @pytest.mark.parametrize(
-    ("measured", "seconds"),
-    [
-        ({("ddp", 2, 32): 60, ("ddp", 4, 32): 180}, 180),  # two doublings of the batch, and none of the GPUs
-        ({("ddp", 2, 128): 60, ("ddp", 4, 32): 180}, 60),  # one doubling of the GPUs is less than two of the batch
-        ({("dp", 4, 128): 60, ("ddp", 2, 32): 120}, 120),  # another strategy is further than three doublings
-        ({("dp", 4, 128): 60}, 60),  # but better than nothing
-        ({("ddp", 2, 128): 60, ("ddp", 4, 128): 240}, 240),
-    ],
+    ("says", "ago_s", "running"),
+    [("", 0, 1), ("warming up\n", 0, 1), ("warming up\n", STUDY["cell_timeout_s"] + 1, 0)],
 )
-def test_otherwise_the_nearest_configuration_does(
-    tmp_path: Path, measured: dict[tuple[str, int, int], int], seconds: int
+def test_a_cell_runs_from_the_start_of_its_log_for_as_long_as_its_time_allows(
+    tmp_path: Path, says: str, ago_s: float, running: int
 ) -> None:
-    for place, one_s in measured.items():
-        write(tmp_path, timing(*place), record_of(timing(*place), seconds=one_s))
-    cost = costs_of(tmp_path).of(timing("ddp", 4, 128))
-    assert cost.gpu_s == 4 * seconds
-    same = ("ddp", 4, 128) in measured
-    assert cost.basis == (SAME if same else "the nearest configuration of this study")
+    assert standing(tmp_path) == "s: 0 done, 0 running, 0 failed, 5 queued; time left unknown"
+    start(tmp_path, TIMED, says, ago_s)
+    assert f"0 done, {running} running, 0 failed, {5 - running} queued" in standing(tmp_path)
+    assert [line[24:] for line in Progress(STUDY, tmp_path).under_way()] == [NAME] * running
 
 
-@pytest.mark.parametrize(
-    ("values", "epochs"),
-    [
-        ({"baseline": "own_cells"}, 2 * (1 + 2)),  # of both scopes: one to warm up, two timed
-        ({"baseline": "own_cells", "scopes": ["compute"], "epochs": {"warmup": 2, "timed": 5}}, 2 + 5),
-        ({}, 2 * (1 + 2) + 4 * (1 + 2 * 2)),  # on one of four GPUs: one to warm up, and one before and after each scope
-        ({"epochs": {"timed": 3}}, 2 * (1 + 3) + 4 * (1 + 2 * 4)),
-    ],
-)
-def test_what_it_takes_in_epochs_grows_with_them(tmp_path: Path, values: dict[str, Any], epochs: int) -> None:
-    """A record of four epochs on four GPUs, ten seconds each, and of twenty seconds outside; without a baseline."""
-    record = record_of(timing("ddp", 4, 32), Study({**VALUES, "baseline": "own_cells", "epochs": {"timed": 1}}))
-    record["scopes"] = {scope: {**found, "epoch_s": [10.0]} for scope, found in record["scopes"].items()}
-    write(tmp_path / "recorded-x", timing("ddp", 4, 32), {**record, "epochs_total_s": 40.0})
-    study = Study({**VALUES, **values})
-    cost = costs_of(tmp_path / "none", study, [tmp_path / "recorded-x"]).of(timing("ddp", 4, 32))
-    assert cost.gpu_s == pytest.approx(4 * (20 + 10 * epochs))
+def test_the_time_left_is_the_mean_of_done_cells_by_kind_for_as_many_as_run_at_once(tmp_path: Path) -> None:
+    write(tmp_path, TIMED, record_of(TIMED, minutes=2))
+    start_line = "s: 1 done, 0 running, 0 failed, 4 queued; 0.0667 GPU-hours spent; "
+    assert standing(tmp_path) == f"{start_line}at least 6 min left", "nothing is known of the training"
+    write(tmp_path, CELLS[1], record_of(CELLS[1], minutes=4))
+    write(tmp_path, TRAINED, record_of(TRAINED))
+    assert standing(tmp_path).endswith("; about 6 min left")
+    for cell in CELLS[2:4]:
+        start(tmp_path, cell)
+    assert standing(tmp_path).endswith("; about 3 min left"), "two at once"
 
 
-def test_a_job_that_ran_out_of_memory_says_nothing_of_others(tmp_path: Path) -> None:
-    write(tmp_path, timing("ddp", 4, 128), record_of(timing("ddp", 4, 128), oom=True))
-    assert costs_of(tmp_path).of(timing("ddp", 4, 128, run=2)).basis == UNKNOWN
+def test_records_of_an_older_version_say_nothing_of_the_time_left(tmp_path: Path) -> None:
+    write(tmp_path, TIMED, {**record_of(TIMED), "measurement_version": 1})
+    assert standing(tmp_path).endswith("5 queued; 0.0333 GPU-hours spent; time left unknown")
 
 
-def test_a_training_costs_by_its_epochs(tmp_path: Path) -> None:
-    short, long = (TrainingCell(name, 1, STUDY.arms[name]) for name in ("short", "long"))
-    write(tmp_path, short, record_of(short, seconds=60))
-    assert costs_of(tmp_path).of(long).gpu_s == 2 * 60 * 10 / 2
+def test_a_line_per_cell_as_it_ends(tmp_path: Path) -> None:
+    """Whoever looks at records, and a run that knows which job has ended, say the same."""
+    watched, run = Progress(STUDY, tmp_path), Progress(STUDY, tmp_path, CELLS)
+    start(tmp_path, TIMED)
+    assert list(watched.look()) == [], "it runs"
+    write(tmp_path, TIMED, record_of(TIMED))
+    line = f"[1/5] {NAME}: 1.23 s per epoch, 1.23 s with loading, at least 3 min left"
+    assert list(watched.look()) == [line] == [run.end(str(tmp_path / TIMED.path))]
+    assert list(watched.look()) == [], "once"
+    assert run.end("report/s.html") == ""
 
 
-@pytest.mark.parametrize(
-    ("values", "known"),
-    [
-        ({}, True),
-        ({"device": "cpu", "strategies": ["single", "ddp"]}, False),
-        ({"network": {"width": 8}}, False),
-        ({"dataset": {"source": "synthetic", "images": 256}, "batch_per_gpu": [32]}, False),
-        ({"precision": "bfloat16"}, True),  # another time, but of the same order
-    ],
-)
-def test_a_recorded_study_tells_where_this_one_knows_nothing(
-    tmp_path: Path, values: dict[str, Any], known: bool
-) -> None:
-    write(tmp_path / "recorded-x", timing("ddp", 2, 32), record_of(timing("ddp", 2, 32)))
-    other = Study({**VALUES, "training": {"arms": {}}, **values})
-    cost = costs_of(tmp_path / "none", other, [tmp_path / "empty", tmp_path / "recorded-x"]).of(timing("ddp", 2, 32))
-    assert cost.gpu_s == (2 * RECORD_S if known else None)
-    assert cost.basis == (f"the nearest configuration of {tmp_path / 'recorded-x'} (NVIDIA H200)" if known else UNKNOWN)
+def test_a_failed_cell_that_is_tried_again_and_ends_has_a_line(tmp_path: Path) -> None:
+    start(tmp_path, TIMED, says="Error: no such GPU\n", ago_s=10)
+    watched, run = Progress(STUDY, tmp_path), Progress(STUDY, tmp_path, CELLS)
+    assert "0 failed, 5 queued" in run.standing()
+    write(tmp_path, TIMED, record_of(TIMED))
+    for line in (next(watched.look()), run.end(str(tmp_path / TIMED.path))):
+        assert line.startswith(f"[1/5] {NAME}: 1.23 s")
 
 
-def test_the_summary_adds_up(tmp_path: Path) -> None:
-    for batch in (32, 128):
-        write(tmp_path, timing("single", 1, batch), record_of(timing("single", 1, batch), seconds=3600 - 60))
-    states, planned = states_of(tmp_path), plan(STUDY)
-    lines = list(summary(STUDY, planned, states, costs_of(tmp_path)))
+def test_it_is_over_when_no_cell_runs_or_waits(tmp_path: Path) -> None:
+    for cell in CELLS[1:]:
+        write(tmp_path, cell, record_of(cell))
+    watched = Progress(STUDY, tmp_path)
+    assert not watched.is_over
+    start(tmp_path, TIMED, says="Error: no such GPU\n")
+    (line,) = watched.look()
+    assert line.startswith(f"[5/5] {NAME}: failed: no such GPU; log: ")
+    assert watched.is_over
+    assert "1 failed" in watched.standing() and "left" not in watched.standing()
+
+
+def test_outcomes_of_every_kind_of_cell() -> None:
+    study = Study({**VALUES, "communication": {"runs": 1}})
+    cells = {cell.kind: cell for cell in plan(study).all_cells}
+    assert outcome(typed(TimingRecord, record_of(TIMED, oom=True))) == "out of memory"
+    assert isinstance(TRAINED, TrainingCell)
+    trained, diverged = training_record(TRAINED, [0.5, 0.71]), training_record(TRAINED, [0.5], diverged=True)
+    assert outcome(typed(TrainingRecord, trained)) == "2 s per epoch, test accuracy 0.7100"
+    assert outcome(typed(TrainingRecord, diverged)) == "2 s per epoch, diverged"
+    for kind in ("collectives", "communication"):
+        assert outcome(typed(RECORDS[kind], any_record(cells[kind], study.settings, None))) == "took 60 s"
+
+
+def test_watch_follows_a_run_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text(json.dumps(VALUES))
+    results = tmp_path / "there"
+    start(results, TIMED)
+    command = "watch", "study.json", "--results", "there"
+    first, running = must(*command, "--once", folder=tmp_path).splitlines()
+    assert first == "s: 0 done, 1 running, 0 failed, 4 queued; time left unknown"
+    assert running.startswith("running since ") and running.endswith(NAME)
+
+    def measure() -> None:
+        for cell in CELLS:
+            start(results, cell)
+            time.sleep(0.1)
+            write(results, cell, record_of(cell))
+
+    run = Thread(target=measure)
+    run.start()
+    lines = must(*command, "--every", "0.02", folder=tmp_path).splitlines()
+    run.join()
+    assert [line[:6] for line in lines if " s per epoch" in line] == [f"[{number}/5] " for number in range(1, 6)]
+
+
+def test_the_summary_of_a_plan_adds_up(tmp_path: Path) -> None:
+    study = Study({**VALUES, "batch_per_gpu": [32, 128, 65536]})
+    for cell in plan(study).timing[:2]:
+        write(tmp_path, cell, record_of(cell, minutes=45))
+    states, planned = states_of(tmp_path, study), plan(study)
+    lines = list(summary(study, planned, states))
     row = next(line for line in lines if line.startswith("timing")).split()
-    assert row[1:3] == ["2", "18"]
-    assert float(row[3]) == pytest.approx(2 * 3540 / 3600, rel=1e-2)
-    cells = [known.cell for known in states if known.state == "missing"]
-    gpu_s = sum(3540 * cell.gpus for cell in cells if isinstance(cell, TimingCell))
-    assert float(row[4]) == pytest.approx(gpu_s / 3600, rel=1e-2)
-    assert any(line.startswith(f"To be measured: {len(cells)} cells, at least ") for line in lines)
-    others = sum(not isinstance(cell, TimingCell) for cell in cells)
-    assert any(f"unknown for {others} cells: nothing like it was measured" in line for line in lines)
-    assert sum("capped" in line for line in lines) == len({item.reason for item in planned.not_run})
+    to_come = [state.cell for state in states if state.cell.kind == "timing" and state.state == "missing"]
+    done_gpus = sum(cell.gpus for cell in plan(study).timing[:2])
+    hours = 0.75 * sum(cell.gpus for cell in to_come)
+    assert [float(number) for number in row[1:]] == [2, len(to_come), 0.75 * done_gpus, hours]
+    assert f"To be measured: {len(to_come) + 1} cells, at least {hours:.3g} GPU-hours." in lines
+    assert any(line.strip().startswith("unknown for 1 cell:") for line in lines), "the training"
+    assert sum("capped" in line for line in lines) == len({item.reason for item in planned.not_run}) == 2
 
 
-def test_every_cell_has_a_line_and_so_has_what_is_not_run(tmp_path: Path) -> None:
-    planned = plan(STUDY)
-    lines = list(cell_lines(planned, states_of(tmp_path), costs_of(tmp_path)))
+def test_plan_lists_every_cell_and_what_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text(json.dumps({**VALUES, "batch_per_gpu": [32, 65536]}))
+    study = Study.read(tmp_path / "study.json")
+    planned = plan(study)
+    write(tmp_path / "results/s", TIMED, record_of(TIMED, study))
+    printed = must("plan", "study.json", folder=tmp_path)
+    assert f"To be measured: {len(planned.all_cells) - 1} cells, at least " in printed
+    assert "run-1.json" not in printed
+    lines = must("plan", "study.json", "--cells", folder=tmp_path).removeprefix(printed).strip().splitlines()
+    assert lines == list(cell_lines(planned, states_of(tmp_path / "results/s", study)))
     assert len(lines) == len(planned.all_cells) + len(planned.not_run)
-    assert lines[0].startswith(f"{planned.all_cells[0].path}  missing  ")
+    assert lines[0] == f"{TIMED.path}  done"
+    assert lines[1].endswith("missing  no record yet  60 GPU-seconds")
+    assert f"{TRAINED.path}  missing  no record yet  cost unknown" in lines
     assert "ddp on 2 GPUs at batch 65536  capped  global batch 131072 > 50000 images: no full step" in lines
-
-
-def test_a_laptop_study_that_was_never_run(root: Path, tmp_path: Path) -> None:
-    command = "plan", root / "config/laptop.yaml"
-    text = must(*command, folder=tmp_path)
-    planned = plan(Study.read(root / "config/laptop.yaml"))
-    assert text.startswith(f"laptop: {len(planned.all_cells)} cells\n")
-    assert f"To be measured: {len(planned.all_cells)} cells, worker-hours unknown." in text
-    assert "run-1.json" not in text
-    assert f"{planned.all_cells[0].path}  missing" in must(*command, "--cells", folder=tmp_path)
-
-
-@pytest.mark.parametrize("place", ["Makefile", "config/assignment.yaml", "docs/cluster.md"])
-def test_what_the_assignment_costs_is_what_the_plan_says(root: Path, tmp_path: Path, place: str) -> None:
-    """Within a fifth, as far as the recorded studies know."""
-    study = Study.read(root / "config/assignment.yaml")
-    costs = costs_of(tmp_path, study, sorted((root / "results").glob("recorded*")))
-    known = [costs.of(cell).gpu_s for cell in plan(study).all_cells]
-    (said,) = re.findall(r"([\d.]+) GPU-hours (?:on|of an) H200", (root / place).read_text())
-    assert study["runs"] == 3
-    if None not in known:
-        assert float(said) == pytest.approx(sum(filter(None, known)) / 3600, rel=0.2)
-    assert said == "3.3"

@@ -1,8 +1,8 @@
 """What a cell's job asks of a cluster: pure functions, and the file that a user edits."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +15,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
-from dpscale.scheduler.patience import Patient
-from dpscale.schemas.settings import TimingSettings
+from dpscale.schemas.settings import TimingSettings, TrainingSettings
 
 CUDA = Study({"study": "s"}).settings
 CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": {"images": 512}}).settings
@@ -34,11 +33,11 @@ CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": 
 def test_gpus_are_asked_for_per_node_and_only_where_they_are_used(
     values: dict[str, Any], settings: TimingSettings, gres: str
 ) -> None:
-    assert Cluster(values).gres(settings, 4) == gres
+    assert Cluster.of(values).gres(settings, 4) == gres
 
 
 def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
-    described = Cluster(
+    described = Cluster.of(
         {
             "account": "physics",
             "gpu_jobs": {"partition": "gpu", "constraint": "h200|l40s", "exclusive": True},
@@ -49,7 +48,7 @@ def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
     assert described.cell_options(CUDA) == {**gpu, "slurm_extra": "--exclusive"}
     assert described.cpu_options() == {"nodes": 1, "slurm_account": "physics", "slurm_partition": "cpu"}
     assert described.cell_options(CPU) == described.cpu_options()
-    assert Cluster({}).cell_options(CUDA) == {"nodes": 1}
+    assert Cluster.of({}).cell_options(CUDA) == {"nodes": 1}
 
 
 @pytest.mark.parametrize(
@@ -69,15 +68,31 @@ def test_cores_for_threads_that_feed_gpus_and_for_loaders(
     assert cluster.cpus(settings, Configuration(*configuration)) == expected
 
 
-def test_memory_counts_processes_loaders_and_the_epoch() -> None:
-    # 4 processes of 4000 MB, 8 loaders of 500 MB, 50,000 images of 12,288 bytes.
-    assert cluster.memory_mb(CUDA, Configuration("ddp", 4, 8192), 1) == 16_000 + 4000 + 615
-    assert cluster.memory_mb(CUDA, Configuration("dp", 4, 8192), 1) == 4000 + 1000 + 615
+@pytest.mark.parametrize(
+    ("strategy", "changes", "expected_mb"),
+    [
+        # 4 processes of 4000 MB, 8 loaders of 500 MB, 50,000 images of 12,288 bytes.
+        ("ddp", {}, 16_000 + 4000 + 615),
+        ("dp", {}, 4000 + 1000 + 615),
+        # On a CPU activations of the global batch lie in host memory.
+        ("ddp", {"device": "cpu", "width": 8}, 16_000 + 4000 + 615 + 4 * 8192 * 7 // 8),
+        # Each process gathers batches of a workload's file.
+        ("ddp", {"workload": "mine.py", "batch_memory_gb": 3}, 16_000 + 4000 + 4 * 3000),
+    ],
+)
+def test_memory_counts_processes_loaders_and_the_epoch(
+    strategy: str, changes: dict[str, Any], expected_mb: int
+) -> None:
+    settings = replace(CUDA, **changes)
+    assert cluster.memory_mb(settings, Configuration(strategy, 4, 8192), 1) == pytest.approx(expected_mb, abs=1)
 
 
-def test_on_a_cpu_activations_are_host_memory() -> None:
-    small, large = (cluster.memory_mb(CPU, Configuration("ddp", 2, batch), 1) for batch in (0, 8192))
-    assert large - small == 2 * 8192 * 7 / 8
+def test_memory_of_a_training_counts_its_images_and_on_a_cpu_its_largest_batch() -> None:
+    arm = TrainingSettings(strategy="ddp", gpus=4, batch_per_gpu=512)
+    assert cluster.training_memory_mb(arm, 1, 1) == 4 * (4000 + 240)
+    assert cluster.training_memory_mb(arm, 1, 2) == 2 * cluster.training_memory_mb(arm, 1, 1)
+    grown = replace(arm, device="cpu", batch_growth_epochs=(2,))
+    assert cluster.training_memory_mb(grown, 1, 1) == 4 * (4000 + 240) + 2 * 4 * 512 * 7
 
 
 @given(
@@ -103,19 +118,17 @@ def test_every_attempt_asks_for_more_time_and_memory_and_slurm_never_cuts_a_cell
         ("a: [", "is not YAML"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_said_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_fault_in_the_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     with pytest.raises(ClusterError) as error:
         Cluster.read(path)
-    assert str(path) in str(error.value)
-    assert message in str(error.value)
+    assert str(path) in str(error.value) and message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_the_file_of_the_repository_asks_for_nothing_special(root: Path) -> None:
-    described = Cluster.read(root / "config/cluster.yaml")
-    assert described.values == Cluster({}).values
+    assert Cluster.read(root / "config/cluster.yaml") == Cluster.of({})
 
 
 def test_options_of_sbatch_are_those_asked_for() -> None:
@@ -123,7 +136,7 @@ def test_options_of_sbatch_are_those_asked_for() -> None:
     assert slurm.sbatch_options({**resources, "slurm_extra": "--exclusive --nice=3"}) == (
         "--constraint=a|b", "--nodes=1", "--gres=gpu:v100:2", "--mem=5000", "--time=70", "--exclusive", "--nice=3",
     )  # fmt: skip
-    assert slurm.sbatch_options({"gres": "", "nodes": 1}) == ("--nodes=1",)
+    assert slurm.sbatch_options({"gres": "", "nodes": 2, "tasks": 2}) == ("--nodes=2", "--ntasks=2")
 
 
 @pytest.mark.parametrize(
@@ -141,25 +154,14 @@ def test_time_limits_are_read_as_slurm_writes_them(limit: str, minutes: float) -
     assert slurm.limit_min(limit) == minutes
 
 
-def test_status_checks_are_never_further_apart_than_asked_for() -> None:
-    executor = object.__new__(Patient)
-    executor.workflow = SimpleNamespace(remote_execution_settings=SimpleNamespace(seconds_between_status_checks=10))
-    executor._next_seconds_between_status_checks = 0
-    assert executor.next_seconds_between_status_checks == 10
-    executor.next_seconds_between_status_checks = 180
-    assert executor.next_seconds_between_status_checks == 10
-    executor.next_seconds_between_status_checks = 5
-    assert executor.next_seconds_between_status_checks == 5
-
-
 def test_a_study_is_laid_out_on_the_clusters_nodes_only_where_a_cell_needs_several() -> None:
     small, large = (Study({"study": "s", "gpus": gpus}) for gpus in ([1, 4], [1, 8]))
-    described = Cluster({"gpus_per_node": 4})
+    described = Cluster.of({"gpus_per_node": 4})
     assert described.laid_out(small) is small
     assert described.laid_out(large)["gpus_per_node"] == 4
-    assert Cluster({}).laid_out(large) is large
-    own = large.changed(gpus_per_node=2)
-    assert described.laid_out(own) is own
+    assert Cluster.of({}).laid_out(large) is large
+    stated = large.changed(gpus_per_node=2)
+    assert described.laid_out(stated) is stated
 
 
 def test_without_several_nodes_what_was_measured_there_stays_and_nothing_is_added(
@@ -176,12 +178,7 @@ def test_without_several_nodes_what_was_measured_there_stays_and_nothing_is_adde
 
 
 def test_cores_and_memory_are_those_of_a_node() -> None:
-    one, two = Configuration("ddp", 4, 32), Configuration("ddp", 8, 32, nodes=2)
-    assert cluster.cpus(CUDA, two) == cluster.cpus(CUDA, one)
-    assert cluster.memory_mb(CUDA, two, 1) == cluster.memory_mb(CUDA, one, 1)
+    on_one, on_two = Configuration("ddp", 4, 32), Configuration("ddp", 8, 32, nodes=2)
+    assert cluster.cpus(CUDA, on_two) == cluster.cpus(CUDA, on_one)
+    assert cluster.memory_mb(CUDA, on_two, 1) == cluster.memory_mb(CUDA, on_one, 1)
     assert "--nodes=2 --ntasks=2 --cpus-per-task=12 " in cluster.launcher(2, 12)
-    assert slurm.sbatch_options({"nodes": 2, "tasks": 2, "gres": "gpu:4"}) == (
-        "--nodes=2",
-        "--ntasks=2",
-        "--gres=gpu:4",
-    )

@@ -1,6 +1,5 @@
 """torchrun --nproc-per-node 2 plain_ddp.py: a loop with DDP as in most tutorials."""
 
-import argparse
 import os
 
 import torch
@@ -10,12 +9,6 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--epochs", type=int, default=1000)
-parser.add_argument("--batch-size", type=int, default=32)
-parser.add_argument("--width", type=int, default=64)
-args = parser.parse_args()
 
 cuda = torch.cuda.is_available()
 dist.init_process_group("nccl" if cuda else "gloo")
@@ -27,7 +20,7 @@ if cuda:
 torch.manual_seed(0)
 dataset = TensorDataset(torch.randn(2048, 3, 16, 16), torch.randint(0, 10, (2048,)))
 sampler = DistributedSampler(dataset)
-loader = DataLoader(dataset, batch_size=args.batch_size, sampler=sampler)
+loader = DataLoader(dataset, batch_size=32, sampler=sampler)
 
 model = nn.Sequential(
     nn.Conv2d(3, 16, 3, padding=1),
@@ -35,14 +28,14 @@ model = nn.Sequential(
     nn.ReLU(),
     nn.AdaptiveAvgPool2d(4),
     nn.Flatten(),
-    nn.Linear(256, args.width),
+    nn.Linear(256, 64),
     nn.ReLU(),
-    nn.Linear(args.width, 10),
+    nn.Linear(64, 10),
 ).to(device)
 model = DDP(model, device_ids=[local_rank] if cuda else None)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
-for epoch in range(args.epochs):
+for epoch in range(1000):
     sampler.set_epoch(epoch)
     for images, labels in loader:
         images, labels = images.to(device), labels.to(device)

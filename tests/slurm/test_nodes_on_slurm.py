@@ -108,8 +108,8 @@ def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
     wait_for(
         lambda: ["warm-up epoch 2" in log.read_text() for log in folder.glob("*/run-1.log")] == [True] * 4,
     )
-    jobs = {what: job_of(project, batch) for what, batch in batches.items()}
-    hosts = {what: project.hosts(job) for what, job in jobs.items()}
+    jobs = {fault: job_of(project, batch) for fault, batch in batches.items()}
+    hosts = {fault: project.hosts(job) for fault, job in jobs.items()}
     everywhere = {host for of_job in hosts.values() for host in of_job}
     assert len(everywhere) == 8
 
@@ -117,18 +117,16 @@ def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
     nodes.kill_node(hosts["node"][1])
     nodes.run("scancel", jobs["scancel"]["JobId"])
     nodes.run("scontrol", "update", f"JobId={jobs['limit']['JobId']}", "EndTime=now")
-    wait_for(
-        lambda: not project.alive() and not any(workers_on(nodes, host) for some in hosts.values() for host in some)
-    )
+    wait_for(lambda: not project.alive() and not any(workers_on(nodes, host) for host in everywhere))
     assert snakemake.wait(240) != 0
-    states = {what: nodes.job(job["JobId"])["JobState"] for what, job in jobs.items()}
+    states = {fault: nodes.job(job["JobId"])["JobState"] for fault, job in jobs.items()}
     assert states["scancel"] == "CANCELLED"
     assert states["limit"] == "TIMEOUT"
     assert not [path for path in project.folder.glob("results/tiny/cells/ddp/**/*") if path.is_file()]
 
     assert project.run("partial")["partial"] == 1
     missing = pd.read_csv(project.folder / "results/tiny/tables/missing.csv").set_index("batch_per_gpu")
-    reasons = {what: str(missing.loc[batch, "reason"]) for what, batch in batches.items()}
+    reasons = {fault: str(missing.loc[batch, "reason"]) for fault, batch in batches.items()}
     assert set(missing["status"]) == {"failed"}
     assert f"node 1 ({hosts['rank'][1]}): worker 2 of 4 was killed by SIGKILL" in reasons["rank"]
     assert reasons["node"] == f"Error: node 1 ({hosts['node'][1]}) has gone"
@@ -153,6 +151,6 @@ def job_of(project: SlurmProject, batch: int) -> dict[str, str]:
 
 
 def workers_on(nodes: ThrowawaySlurm, node: str) -> list[int]:
-    """The workers of cells on a node, that of the lowest rank first."""
-    workers = [each for each in nodes.processes_on(node) if "dpscale.measure.worker" in each.cmdline()]
-    return [each.pid for each in sorted(workers, key=lambda each: each.cmdline())]
+    """Return the workers of cells on a node, that of the lowest rank first."""
+    workers = [process for process in nodes.processes_on(node) if "dpscale.measure.worker" in process.cmdline()]
+    return [process.pid for process in sorted(workers, key=lambda process: process.cmdline())]

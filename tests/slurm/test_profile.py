@@ -34,9 +34,9 @@ def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(pro
         # Processes, 128 images of the epoch, and the activations of their batches.
         assert job["MinMemoryNode"] == {1: "4030M", 2: "8058M"}[gpus]
     # The page and the tables are made by jobs without GPUs, and nothing is left to do.
-    others = project.jobs()[2:]
-    assert [job["Comment"].strip() for job in others] == ["rule_tables", "rule_report"]
-    assert all("TresPerNode" not in job for job in others)
+    later = project.jobs()[2:]
+    assert [job["Comment"].strip() for job in later] == ["rule_tables", "rule_report"]
+    assert all("TresPerNode" not in job for job in later)
     for job in project.jobs():
         assert job["Account"] == "physics"
         assert job["JobName"].startswith("dpscale_")
@@ -102,7 +102,7 @@ def test_more_time_than_the_partition_gives_is_said_at_once(project: SlurmProjec
 
 
 def test_the_command_prefix_is_put_before_what_needs_torch(project: SlurmProject) -> None:
-    """As a container would be: `singularity exec --nv image dpscale time ...`, on the node."""
+    """A container is such a prefix: `singularity exec --nv image dpscale time ...`, on the node."""
     singularity = project.folder / "bin/singularity"
     singularity.write_text('#!/bin/sh\necho "$@" >> prefixed.txt\nshift 5\nexec "$@"\n')
     singularity.chmod(0o755)

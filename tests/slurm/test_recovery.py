@@ -67,14 +67,14 @@ def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice
 
 
 def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmProject) -> None:
-    """As when all nodes go down at once: Snakemake has marked the record as incomplete, which it never is."""
+    """All nodes may go down at once. Snakemake has then marked the record as incomplete, which it never is."""
     record = project.record()
-    whole = record.read_bytes()
+    content = record.read_bytes()
     project.start_a_cell()
     for process in running_in(project.folder):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     wait_for(lambda: not project.alive())
-    record.write_bytes(whole)
+    record.write_bytes(content)
     assert project.snakemake("--unlock").returncode == 0
     assert project.planned() == {}

@@ -41,7 +41,7 @@ def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited: Project)
 
 
 def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_lost(audited: Project) -> None:
-    """As when a file is put in the place of another with rsync or mv, which keep its time."""
+    """rsync and mv put a file in the place of another and keep its time."""
     file = audited.folder / FILES[0]
     times = file.stat()
     file.write_text(file.read_text().replace("2: 1.40", "2: 1.41"))
@@ -50,10 +50,10 @@ def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_l
     assert "speedup 1.41; the times give 1.40" in audited.audit_page.read_text()
 
     lost = audited.folder / "results/tiny/audit/study-d.json"
-    whole = lost.read_text()
+    content = lost.read_text()
     lost.write_text("{")
     assert audited.planned() == AUDITED
-    lost.write_text(whole)
+    lost.write_text(content)
     path = audited.folder / "workflow/dpscale/audit/conventions.py"
     path.write_text(path.read_text() + "\n# edited\n")
     assert audited.planned() == AUDITED

@@ -12,8 +12,8 @@ from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CommunicationRecord
+from json_records import read_json
 from record_factory import typed
 
 Record = dict[str, Any]
@@ -41,18 +41,18 @@ def laptop(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     clone = Clone(root, tmp_path_factory.mktemp("laptop") / "project")
     study = clone.folder / "config/laptop.yaml"
     study.write_text(yaml.safe_dump(smaller(yaml.safe_load(study.read_text()))))
-    for name, whole, part in LESS_CODE:
+    for name, line, quicker in LESS_CODE:
         file = clone.folder / "workflow/dpscale/measure" / name
         text = file.read_text()
-        assert text.count(f"{whole}\n") == 1, whole
-        file.write_text(text.replace(f"{whole}\n", f"{part}\n"))
+        assert text.count(f"{line}\n") == 1, line
+        file.write_text(text.replace(f"{line}\n", f"{quicker}\n"))
     (clone.folder / "report/recorded-two-gpus.html").touch()  # newer than all that it is made of: test_make.py makes it
     return clone
 
 
 @pytest.fixture(scope="module")
 def laptop_report(laptop: Clone) -> str:
-    """What the first `make report` prints."""
+    """The output of the first `make report`."""
     return laptop.make_warm("report")
 
 
@@ -62,7 +62,7 @@ def results(laptop: Clone, laptop_report: str) -> Path:
 
 
 def test_make_report_measures_the_laptop_study_and_make_assignment_then_nothing(
-    laptop: Clone, laptop_report: str, results: Path, root: Path
+    laptop: Clone, laptop_report: str, results: Path
 ) -> None:
     page = laptop.folder / "report/laptop.html"
     lines = laptop_report.splitlines()
@@ -74,10 +74,8 @@ def test_make_report_measures_the_laptop_study_and_make_assignment_then_nothing(
     assert lines[-1].endswith("report/recorded-two-gpus.html")
     records = sorted(results.glob("*/**/run-*.json"))
     assert len(records) == 2 + 1 + 1, "timing, collectives, communication"
-    whole = plan(Study.read(root / "config/laptop.yaml")).all_cells
-    assert len(lines) - len(records) + len(whole) <= 40 and max(map(len, lines)) <= 120
-    html = page.read_text()
-    assert "This page is partial" not in html
+    assert max(map(len, lines)) <= 120
+    assert "This page is partial" not in page.read_text()
     stamps = {path: path.stat().st_mtime_ns for path in [*records, page]}
     again = laptop.make_warm("assignment")
     assert "Nothing to be done" in again
@@ -93,44 +91,31 @@ def test_an_epoch_of_the_laptop_study_is_long_enough_for_the_verdict(root: Path)
 
 
 @pytest.fixture
-def facts(results: Path) -> Record:
-    return read_json("network", results / "network.json")
+def steps(results: Path) -> Record:
+    """The record of communication: ddp on 2 workers."""
+    (path,) = results.glob("communication/**/run-*.json")
+    return read_json("communication", path)
 
 
-@pytest.fixture
-def steps(results: Path) -> list[Record]:
-    """Every record of communication: ddp on 2 workers."""
-    return [read_json("communication", path) for path in sorted(results.glob("communication/**/run-*.json"))]
+def test_steps_take_turns_with_and_without_communication(steps: Record) -> None:
+    rungs, orders = steps["steps"]["variants"], steps["steps"]["orders"]
+    assert list(rungs) == ["alone", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"]
+    assert [sorted(order) for order in orders] == [sorted(rungs)] * BLOCKS
+    assert len({tuple(order) for order in orders}) > 1, "rungs take turns in a random order"
+    for name, rung in rungs.items():
+        assert len(rung["step_s"]) == BLOCKS
+        for step_s, mean_s, rank_step_s in zip(rung["step_s"], rung["block_step_s"], rung["rank_step_s"], strict=True):
+            assert [seconds is None for seconds in rank_step_s] == [False, name == "alone"], "alone, one waits"
+            assert step_s == max(filter(None, rank_step_s)), "the slowest worker's"
+            assert 0.3 * mean_s < step_s < 1.5 * mean_s, "the median by one clock, the mean by the other"
+    row = from_steps([typed(CommunicationRecord, steps)])
+    assert row.training_step_s.is_known and row.ablation_step_s.is_known and row.no_sync_step_s.is_known
 
 
-def test_steps_take_turns_with_and_without_communication(steps: list[Record]) -> None:
-    for record in steps:
-        variants = record["steps"]["variants"]
-        assert list(variants) == ["alone", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"]
-        assert {len(blocks["step_s"]) for blocks in variants.values()} == {BLOCKS}
-        orders = record["steps"]["orders"]
-        assert [sorted(order) for order in orders] == [sorted(variants)] * BLOCKS
-        assert len({tuple(order) for order in orders}) > 1, "rungs take turns in a random order"
-        for name, blocks in variants.items():
-            # The slowest worker's; alone, the second one waits.
-            for step_s, of_ranks in zip(blocks["step_s"], blocks["rank_step_s"], strict=True):
-                assert step_s == max(seconds for seconds in of_ranks if seconds is not None)
-                assert [seconds is None for seconds in of_ranks] == [False, name == "alone"]
-        for blocks in variants.values():
-            # The median step by one clock, the mean step by the other.
-            for median_s, mean_s in zip(blocks["step_s"], blocks["block_step_s"], strict=True):
-                assert 0.3 * mean_s < median_s < 1.5 * mean_s
-        found = from_steps([typed(CommunicationRecord, record)]).flat()
-        assert {name for name, value in found.items() if value is not None} == {
-            "training_step_s", "ablation_step_s", "no_sync_step_s", "logger_exposed_step_s", "rests_on",
-        }  # fmt: skip
-
-
-def test_ddps_logger_reduces_the_buckets_that_the_facts_predict(steps: list[Record], facts: Record) -> None:
-    for record in steps:
-        logged = record["ddp_logger"]
-        assert logged["bucket_bytes"] == [bucket["bytes"] for bucket in facts["ddp_buckets"]]
-        assert all(exposed_s >= 0 for exposed_s in logged["exposed_s"])
+def test_ddps_logger_reduces_the_buckets_that_the_facts_predict(results: Path, steps: Record) -> None:
+    facts, logged = read_json("network", results / "network.json"), steps["ddp_logger"]
+    assert logged["bucket_bytes"] == [bucket["bytes"] for bucket in facts["ddp_buckets"]]
+    assert all(exposed_s >= 0 for exposed_s in logged["exposed_s"])
 
 
 def test_collectives_are_timed_at_every_size_of_the_series(results: Path) -> None:

@@ -14,12 +14,10 @@ def test_make_example_renders_the_recorded_study(example: Path) -> None:
     assert "NVIDIA H200" in (example / "report/recorded.html").read_text()
 
 
-def test_make_help_names_every_target_and_how_long_it_takes(clone: Clone, root: Path) -> None:
-    help = dict(re.findall(r"^  make ([\w-]+) +(.*)$", clone.make("help"), re.MULTILINE))
+def test_make_help_names_every_target(clone: Clone, root: Path) -> None:
+    targets = re.findall(r"^  make ([\w-]+) ", clone.make("help"), re.MULTILINE)
     listed, *_ = re.findall(r"^\.PHONY: (.*)$", (root / "Makefile").read_text(), re.MULTILINE)
-    assert set(help) == set(listed.split())
-    for target in ("report", "example", "check", "test", "test-slurm", "lint", "bench"):
-        assert re.search(r"\d+ (s|min)\b", help[target]), target
+    assert sorted(targets) == sorted(listed.split())
 
 
 @pytest.mark.parametrize(("torch", "installed"), [("torch==2.8.0 torchvision==0.23.0 --no-deps", 1), ("none", 0)])
@@ -28,9 +26,9 @@ def test_another_torch_is_one_variable_and_remembered(clone: Clone, tmp_path: Pa
         return clone.run("make", "-n", "env", f"VENV={tmp_path}", *words)
 
     (tmp_path / ".torch").write_text(f"{torch}\n")
-    for said in (commands(f"TORCH={torch}"), commands()):
-        assert sum(line.endswith(f"pip install -qq {torch}") for line in said.splitlines()) == installed
-        assert f"grep -vE '^torch(vision)?==' requirements.txt > {tmp_path}/requirements.txt" in said
+    for printed in (commands(f"TORCH={torch}"), commands()):
+        assert sum(line.endswith(f"pip install -qq {torch}") for line in printed.splitlines()) == installed
+        assert f"grep -vE '^torch(vision)?==' requirements.txt > {tmp_path}/requirements.txt" in printed
     assert "grep" not in commands("TORCH=").split(".torch\n", 1)[1].replace("grep -o", "")
 
 
@@ -42,7 +40,6 @@ def test_bytecode_is_kept_where_the_environment_forbids_it(clone: Clone, monkeyp
 
 
 def test_the_graph_can_be_drawn(clone: Clone) -> None:
-    """What the workflow says while it is read must not get into the graph."""
     command = [sys.executable, "-m", "snakemake", "--dag", "--cores", "1", "--configfile", "config/laptop.yaml"]
     graph = clone.run(*command)
     assert graph.startswith("digraph")

@@ -10,16 +10,17 @@ import pytest
 import warm
 from project import Project
 
+pytestmark = pytest.mark.snakemake
+
 OWN = {"fast": {"precision": "bfloat16", "runs": 1}, "slow": {"memory_format": "channels_last"}}
 
 
 def run(project: Project, runs: str) -> subprocess.CompletedProcess[str]:
-    """As the Makefile does."""
+    """Run `make report`'s command."""
     words = ["-m", "dpscale.run", "study.yaml", "study.yaml", runs, "summary"]
     return warm.python(words, project.folder, project.environment)
 
 
-@pytest.mark.snakemake
 def test_a_larger_number_measures_only_the_runs_that_are_missing(project: Project) -> None:
     before = {path: path.read_bytes() for path in project.records()}
     done = run(project, "3")
@@ -33,7 +34,6 @@ def test_a_larger_number_measures_only_the_runs_that_are_missing(project: Projec
     assert (study["runs"], study["network"]["width"], study["dataset"]["images"]) == (3, 4, 128), "nested keys stay"
 
 
-@pytest.mark.snakemake
 def test_a_smaller_number_measures_nothing_and_the_answer_names_the_study_file(project: Project) -> None:
     before = {path: path.stat().st_mtime_ns for path in project.records()}
     done = run(project, "1")
@@ -43,7 +43,6 @@ def test_a_smaller_number_measures_nothing_and_the_answer_names_the_study_file(p
     assert "make report CONFIG=study.yaml RUNS=3" in " ".join(done.stdout.split())
 
 
-@pytest.mark.snakemake
 def test_what_has_a_number_of_its_own_keeps_it(project: Project) -> None:
     project.change_study(communication={"runs": 1}, variants=OWN)
     planned = project.snakemake("-n", "--config", "runs=3")
@@ -53,10 +52,3 @@ def test_what_has_a_number_of_its_own_keeps_it(project: Project) -> None:
         ("cells", "3"), ("communication", "1"), ("variants/fast", "1"),
         *(("variants/slow", run) for run in "123"),
     }  # fmt: skip
-
-
-@pytest.mark.snakemake
-def test_what_is_no_number_of_runs_is_told(project: Project) -> None:
-    done = run(project, "many")
-    assert done.returncode != 0
-    assert "runs" in done.stdout and "study.yaml" in done.stdout

@@ -63,18 +63,18 @@ def grown(project: Project) -> Project:
 
 @pytest.mark.snakemake
 def test_one_line_is_a_new_setting(grown: Project, root: Path, tmp_path: Path) -> None:
-    here = grown.folder, grown.environment
-    assert "--tail-rotors INTEGER RANGE" in printed(warm.dpscale(["time", "--help"], *here))
+    place = grown.folder, grown.environment
+    assert "--tail-rotors INTEGER RANGE" in printed(warm.dpscale(["time", "--help"], *place))
 
     used, rejected = printed(
-        warm.python(["-c", READ_RECORDED.format(recorded=root / "results/recorded")], *here)
+        warm.python(["-c", READ_RECORDED.format(recorded=root / "results/recorded")], *place)
     ).split()
     committed = [path for name in ("run-*.json", "seed-*.json") for path in (root / "results/recorded").rglob(name)]
     assert (int(used), int(rejected)) == (len(committed), 0)
 
     assert grown.planned() == {}, "a setting with its default is no reason to make anything again"
 
-    again, not_again = printed(warm.python(["-c", MEASURED_AGAIN, str(tmp_path)], *here)).splitlines()
+    again, not_again = printed(warm.python(["-c", MEASURED_AGAIN, str(tmp_path)], *place)).splitlines()
     assert again.split() == ["communication", "timing", "training"]
     assert not_again.split() == ["collectives"]
 

@@ -1,4 +1,4 @@
-"""A strategy is its folder and one row; what does not know it raises, and none is taken for another.
+"""A strategy is its folder and one row; code that does not know it raises, and none is taken for another.
 
 The made-up one is no twin of ddp: it gathers its weights twice and scatters its gradient, in place of an allreduce.
 """
@@ -27,10 +27,10 @@ STRATEGY = Strategy(
     has_process_per_gpu=True,
     all_ranks_send_alike=True,
     messages_of_step=lambda network: [
-        (operation, network["gradient_bytes"]) for operation in ("all_gather", "all_gather", "reduce_scatter")
+        (operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")
     ],
     message_names={"all_gather": "ShardedParallel's weights", "reduce_scatter": "ShardedParallel's gradient"},
-    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network["gradient_bytes"],
+    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes,
 )
 '''
 IN_TORCH = '''"""Its wrapper: all-gathers before the forward and the backward pass, a reduce-scatter after that."""
@@ -161,25 +161,25 @@ def test_a_strategy_is_its_folder_and_one_row(project: Project, tmp_path: Path) 
     commands = {kind: [*words, "--out", str(tmp_path / f"{kind}.json")] for kind, words in (
         ("timing", timed), ("communication", ["communication", *CELL]),
     )}  # fmt: skip
-    here = project.folder, project.environment
+    place = project.folder, project.environment
 
-    unknown = warm.dpscale(commands["timing"], *here)
+    unknown = warm.dpscale(commands["timing"], *place)
     assert unknown.returncode == 2
     assert "'sharded' is not one of 'single', 'dp', 'fsdp', 'ddp'" in unknown.stdout
 
-    known, folder = project.folder / KNOWN, project.folder / FOLDER
-    code = known.read_text().replace("import ddp, dp, fsdp, single\n", "import ddp, dp, fsdp, sharded, single\n")
-    known.write_text(code.replace("    ddp.STRATEGY,\n", "    ddp.STRATEGY,\n    sharded.STRATEGY,\n"))
+    registry, folder = project.folder / KNOWN, project.folder / FOLDER
+    code = registry.read_text().replace("import ddp, dp, fsdp, single\n", "import ddp, dp, fsdp, sharded, single\n")
+    registry.write_text(code.replace("    ddp.STRATEGY,\n", "    ddp.STRATEGY,\n    sharded.STRATEGY,\n"))
     folder.mkdir()
     (folder / "__init__.py").write_text(DATA)
-    for kind, what in (("timing", "wrap"), ("communication", "rungs")):
-        refused = warm.dpscale(commands[kind], *here)
+    for kind, function in (("timing", "wrap"), ("communication", "rungs")):
+        refused = warm.dpscale(commands[kind], *place)
         assert refused.returncode == 1
-        assert f"Error: sharded has no {what} in dpscale.strategies.sharded.in_torch" in refused.stdout
+        assert f"Error: sharded has no {function} in dpscale.strategies.sharded.in_torch" in refused.stdout
     assert not list(tmp_path.glob("*.json"))
 
     # Analysis knows all it needs without torch. The same times are half as much bandwidth again: they sent more bytes.
-    shown = warm.python(["-c", SHOWN, str(tmp_path)], *here)
+    shown = warm.python(["-c", SHOWN, str(tmp_path)], *place)
     assert shown.returncode == 0, shown.stdout
     assert json.loads(shown.stdout) == {
         "speedups": True, "alone": 4, "to ddp": [[1.5], [1.5], [1.5]],
@@ -188,7 +188,7 @@ def test_a_strategy_is_its_folder_and_one_row(project: Project, tmp_path: Path) 
 
     (folder / "in_torch.py").write_text(IN_TORCH)
     for kind, command in commands.items():
-        done = warm.dpscale(command, *here)
+        done = warm.dpscale(command, *place)
         assert done.returncode == 0, done.stdout
         record = json.loads((tmp_path / f"{kind}.json").read_text())
         assert (record["status"], record["cell"]["strategy"]) == ("ok", "sharded")

@@ -137,7 +137,7 @@ def test_a_changed_setting_measures_every_cell_and_keeps_the_old_records(project
 
 
 def test_foreign_records_and_a_newer_version_are_noticed_without_snakemakes_own_memory(project: Project) -> None:
-    """As after copying results from another machine, or deleting .snakemake."""
+    """Results may be copied from another machine, and .snakemake deleted."""
     shutil.rmtree(project.folder / ".snakemake")
     record = json.loads(project.record().read_text())
     record["settings"]["width"] = 8
@@ -196,7 +196,7 @@ def test_a_failing_cell_leaves_the_others_measured(project: Project) -> None:
 def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(project: Project) -> None:
     """Also where the record comes back with its old time, as rsync and mv leave it. An edited template is a reason to
     render the page again, and for nothing else."""
-    whole, times = project.record().read_bytes(), project.record().stat()
+    content, times = project.record().read_bytes(), project.record().stat()
     project.record().unlink()
     template = project.folder / "workflow/dpscale/present/template/page.html.j2"
     template.write_text(template.read_text().replace("</body>", "<p>edited here</p></body>"))
@@ -204,7 +204,7 @@ def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(pro
     assert project.page_is_partial()
     assert "edited here" in project.page.read_text()
     assert "no record yet: ddp on 2 workers at batch 64 per worker, run 1" in project.page.read_text()
-    project.record().write_bytes(whole)
+    project.record().write_bytes(content)
     os.utime(project.record(), ns=(times.st_atime_ns, times.st_mtime_ns))
     assert project.run() == {"tables": 1, "report": 1, "all": 1}
     assert not project.page_is_partial()
@@ -213,7 +213,7 @@ def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(pro
 
 
 def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project: Project) -> None:
-    """Which has other people's figures too, although nothing of this study is measured."""
+    """The partial page has other people's figures too, although nothing of this study is measured."""
     dataset = {"source": "imagefolder", "root": "nowhere", "images": 128, "loader_workers": 0}
     project.change_study(dataset=dataset)
     done = project.snakemake("--keep-going")
@@ -228,7 +228,6 @@ def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project
 
 
 def test_a_study_of_which_nothing_can_run_stops_before_anything_runs(project: Project) -> None:
-    """What is wrong with the study itself: test_audit_rule.py, and plan/test_plan.py."""
     project.change_study(batch_per_gpu=[1000])
     done = project.snakemake("-n")
     assert done.returncode != 0

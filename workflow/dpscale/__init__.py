@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 
 def load(study: str | Path) -> "LoadedStudy":
-    """The results of a study by its name, its file or its folder of results."""
+    """Return the results of a study by its name, its file or its folder of results."""
     from dpscale.loaded import load as loaded
 
     return loaded(study)

@@ -1,4 +1,4 @@
-"""What a user can be told in one line."""
+"""Faults that a user is told in one line."""
 
 
 class DpscaleError(Exception):
@@ -38,7 +38,7 @@ class ExportError(DpscaleError):
 
 
 class ComparisonError(DpscaleError):
-    """Two studies whose numbers cannot be set against each other."""
+    """Two studies whose numbers cannot be compared."""
 
 
 class StrategyError(DpscaleError):

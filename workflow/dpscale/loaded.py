@@ -26,7 +26,7 @@ class LoadedStudy:
 
     @cached_property
     def tables(self) -> Tables:
-        """From their files, or made of the records where there are none yet. Raises DpscaleError without either."""
+        """The tables from their files, or made of the records where there are no files. Without both: DpscaleError."""
         from dpscale.analyse.tables import build_tables
 
         folder = self.results / "tables"
@@ -36,7 +36,7 @@ class LoadedStudy:
 
     @property
     def answer(self) -> str:
-        """What each number of devices gives, why not more, and what to do."""
+        """The answer of the study: what each number of devices gives, why not more, and what to do."""
         from dpscale.analyse.answer.answer import answer_of
         from dpscale.present.findings.answer import first_screen, text
         from dpscale.present.text.words import Terms
@@ -44,14 +44,14 @@ class LoadedStudy:
         return text(first_screen(answer_of(self.tables), Terms.of(self.study.values, self.tables)))
 
     def figure(self, name: str) -> "Chart":
-        """A chart of the page, which a notebook shows. Raises DpscaleError where none has this name."""
+        """Return a chart of the page, which a notebook shows. Raises DpscaleError where none has this name."""
         if name not in self._charts:
             raise DpscaleError(f"no chart is called {name}, but {', '.join(self._charts)}")
         return self._charts[name]
 
     @cached_property
     def _charts(self) -> "dict[str, Chart]":
-        from dpscale.present.study.charts import charts_of
+        from dpscale.present.study.page import charts_of
         from dpscale.present.text.words import Terms
 
         return charts_of(self.study.values, self.tables, Terms.of(self.study.values, self.tables))
@@ -61,24 +61,24 @@ class LoadedStudy:
             raise AttributeError(f"a study has no {name}; its tables: {', '.join(TABLES)}")
         kind = TABLES[name]
         table = frame(kind, getattr(self.tables, name))
-        table.attrs["units"] = {entry: one.unit.stored for one in kind.columns().values() for entry in one.names}
+        table.attrs["units"] = {name: column.unit.stored for column in kind.columns().values() for name in column.names}
         return table
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *TABLES]
 
 
-def load(what: str | Path) -> LoadedStudy:
-    """The study of a name (`recorded`), a study file, or a folder of results. Raises DpscaleError where there is none.
+def load(name: str | Path) -> LoadedStudy:
+    """Return the study of a name (`recorded`), a study file, or a folder of results. Raises DpscaleError without one.
 
     Names are those of config/<name>.yaml and results/<name>, here or in the clone that this package stands in.
     """
     for root in (Path(), Path(__file__).parents[2]):
-        path, named = root / what, root / "config" / f"{Path(what).name}.yaml"
+        path, stated = root / name, root / "config" / f"{Path(name).name}.yaml"
         if path.is_dir():
-            file = path / STUDY_FILE if (path / STUDY_FILE).exists() else named
+            file = path / STUDY_FILE if (path / STUDY_FILE).exists() else stated
             return LoadedStudy(read_study(file), path)
-        for file in filter(Path.is_file, (path, named)):
+        for file in filter(Path.is_file, (path, stated)):
             study = read_study(file)
             return LoadedStudy(study, root / study.results)
-    raise DpscaleError(f"{what}: no study of this name in config/, no study file and no folder of results")
+    raise DpscaleError(f"{name}: no study of this name in config/, no study file and no folder of results")

@@ -1,13 +1,14 @@
-"""What commands of several rooms share: kinds of paths, the option of a study, and reading what a command is about."""
+"""Options that commands of several rooms share, and reading the study, records and tables that a command is about."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dpscale.errors import RecordError
 from dpscale.plan.study import Study
 from dpscale.scheduler.cluster import Cluster
+from dpscale.schemas.settings import JsonSchema
 from dpscale.schemas.validation import load_schema
 
 if TYPE_CHECKING:
@@ -20,22 +21,22 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
 
 
-def schema_node(*path: str) -> dict[str, Any]:
-    """What the study's schema says of a key: its type, allowed values, default and description."""
-    node = load_schema("study")
+def schema_node(*path: str) -> JsonSchema:
+    """Return the schema of a study's key: its type, allowed values, default and description."""
+    node: JsonSchema = load_schema("study")
     for key in path:
         node = node["properties"][key] if "properties" in node else node["additionalProperties"]
     return node
 
 
 def read_study(path: Path) -> Study:
-    """The study in a file, on the nodes of this folder's cluster."""
-    study, here = Study.read(path), Path("config/cluster.yaml")
-    return Cluster.read(here).laid_out(study) if here.exists() else study
+    """Read a study from a file, on the nodes of this folder's cluster."""
+    study, cluster = Study.read(path), Path("config/cluster.yaml")
+    return Cluster.read(cluster).laid_out(study) if cluster.exists() else study
 
 
 def read_records(study: Study, results: Path) -> "Collected":
-    """The records of a study. Prints which files are not used, and why. Raises RecordError without such a folder."""
+    """Read the records of a study. Prints which files are not used, and why. Raises RecordError without the folder."""
     from dpscale.plan.plan import expected_cells
     from dpscale.records.collect import collect
 
@@ -48,7 +49,7 @@ def read_records(study: Study, results: Path) -> "Collected":
 
 
 def read_tables(folder: Path) -> "Tables":
-    """The tables that `dpscale tables` wrote."""
+    """Read the tables that `dpscale tables` wrote."""
     from dpscale.tables.tables import Tables
 
     return Tables.read(folder)

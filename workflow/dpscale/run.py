@@ -33,7 +33,7 @@ def main(chosen: str, on_gpus: str, runs: str, command: str, *options: str) -> N
 
 
 def _snakemake(study: str, changes: Mapping[str, str]) -> None:
-    """Ends this process where the run failed. `changes` stand for keys of the study file."""
+    """Run Snakemake, and end this process where that fails. `changes` stand for keys of the study file."""
     from snakemake import cli
 
     how = ["--cores", "all", "--keep-going", "--rerun-incomplete", "--logger", "dpscale"]

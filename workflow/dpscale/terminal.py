@@ -17,17 +17,17 @@ def say(text: str, stream: TextIO | None = None, colour: str = "", indent: str =
     width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
     for line in text.splitlines():
         words = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        for part in words or [""]:
-            stream.write(f"{_coloured(part, colour) if shows_colours(stream) else part}\n")
+        for piece in words or [""]:
+            stream.write(f"{_coloured(piece, colour) if shows_colours(stream) else piece}\n")
     stream.flush()
 
 
 def shows_colours(stream: TextIO) -> bool:
-    """Whether it is a terminal whose user has not said otherwise (no-color.org)."""
+    """Return whether `stream` is a terminal whose user has not said otherwise (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _coloured(part: str, colour: str) -> str:
+def _coloured(piece: str, colour: str) -> str:
     if colour:
-        return f"\033[{colour}m{part}\033[0m"
-    return re.sub(r"^\[\d+/\d+\]", lambda place: f"\033[{DIM}m{place[0]}\033[0m", part)
+        return f"\033[{colour}m{piece}\033[0m"
+    return re.sub(r"^\[\d+/\d+\]", lambda place: f"\033[{DIM}m{place[0]}\033[0m", piece)

@@ -26,12 +26,11 @@ from dpscale.scheduler.snakemake import (
     jobs_to_run,
     measure_one_at_a_time,
     partial_command,
-    preload,
     has_several_nodes,
     prepare_slurm,
     schedule_when_jobs_end,
 )
-from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, FitSettings, NetworkSettings, StepSettings
+from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings
 from dpscale.strategies.known import STRATEGIES
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
@@ -40,8 +39,7 @@ from snakemake.logging import logger
 # collector would visit them again and again.
 gc.set_threshold(50_000, 50, 50)
 
-# The `dpscale` command of the environment that Snakemake runs in, also where that is not activated.
-shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+shell.prefix(cluster.SHELL_PREFIX)
 
 STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.configfiles] or ["config/config.yaml"]
 
@@ -66,7 +64,6 @@ VARIANT_RECORD = f"{RESULTS}/{cells.VARIANT_PATH}.json"
 COMMUNICATION_RECORD = f"{RESULTS}/{cells.COMMUNICATION_PATH}.json"
 COLLECTIVES_RECORD = f"{RESULTS}/{cells.COLLECTIVES_PATH}.json"
 TRAINING_RECORD = f"{RESULTS}/{cells.TRAINING_PATH}.json"
-FIT_RECORD = f"{RESULTS}/{cells.FIT_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
 # The rules whose jobs measure.
 CELL_RULES = {cell.rule for cell in PLAN.all_cells}
@@ -77,17 +74,33 @@ AUDIT_PAGE = STUDY.audit_page(PAGE) or []
 CHARTS = RESULTS / "charts"
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 
-# What the jobs ask for that make tables and page: CPU jobs.
+# Resources of the jobs that make tables and page: CPU jobs.
 PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": lambda wildcards, attempt: 2000 * attempt, "runtime": 10}
 
-# What the jobs ask for that measure; each adds CPUs and memory, per node.
+
+def gpus_of(wildcards):
+    return STUDY.arms[wildcards.arm].gpus if hasattr(wildcards, "arm") else int(wildcards.gpus)
+
+
+def nodes_of(wildcards):
+    return STUDY.nodes_of(gpus_of(wildcards))
+
+
+def gpus_per_node_of(wildcards):
+    return gpus_of(wildcards) // nodes_of(wildcards)
+
+
+# Resources of the jobs that measure; each adds CPUs and memory, per node.
 CELL_JOB = {
     **CLUSTER.cell_options(STUDY.settings),
     "measuring": 1,
-    "nodes": lambda wildcards: nodes_of(wildcards),
-    "mpi": lambda wildcards: cluster.mpi(nodes_of(wildcards)),
-    "tasks": lambda wildcards: cluster.tasks(nodes_of(wildcards)),
-    "tasks_per_gpu": lambda wildcards: cluster.tasks_per_gpu(nodes_of(wildcards)),
+    "nodes": nodes_of,
+    # Of several nodes. With `mpi` the executor leaves starting the tasks to the job's own srun, which starts one launcher
+    # on every node; otherwise it would start the job in a step of its own on one node. It refuses `tasks_per_node: 1`, and
+    # would make `tasks` tasks per GPU. A resource that is None is not there.
+    "mpi": lambda wildcards: "srun" if nodes_of(wildcards) > 1 else None,
+    "tasks": lambda wildcards: nodes_of(wildcards) if nodes_of(wildcards) > 1 else None,
+    "tasks_per_gpu": lambda wildcards: 0 if nodes_of(wildcards) > 1 else None,
     "gres": lambda wildcards: CLUSTER.gres(STUDY.settings, gpus_per_node_of(wildcards)),
     "runtime": lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
     "timeout_s": lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
@@ -95,11 +108,11 @@ CELL_JOB = {
 
 SHARE_JOBS = CLUSTER.cells_per_job > 1 and has_several_nodes(workflow)
 
-# What the commands begin with that measure.
+# The begin of the commands that measure.
 CELL_PARAMS = {
     "launcher": lambda wildcards, resources: cluster.launcher(nodes_of(wildcards), resources.cpus_per_task, SHARE_JOBS),
-    "prefix": CLUSTER.command_prefix,
-    "nodes": lambda wildcards: cluster.nodes_option(nodes_of(wildcards)),
+    "prefix": CLUSTER.prefix,
+    "nodes": lambda wildcards: f" --nodes {nodes_of(wildcards)}" if nodes_of(wildcards) > 1 else "",
 }
 
 measure_one_at_a_time(workflow)
@@ -122,9 +135,8 @@ onstart:
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         print(f"set aside: {aside}", file=sys.stderr)
     schedule_when_jobs_end(workflow)
-    preload(workflow, sum(job.rule.name in CELL_RULES for job in jobs), STUDY["device"])
     begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
-    follow(workflow, Progress(STUDY, RESULTS, sorted(Path("results").glob("recorded*")), begun))
+    follow(workflow, Progress(STUDY, RESULTS, begun))
 
 
 onerror:
@@ -140,36 +152,9 @@ def of_this_study(*paths):
     return paths
 
 
-def gpus_of(wildcards):
-    return STUDY.arms[wildcards.arm].gpus if hasattr(wildcards, "arm") else int(wildcards.gpus)
-
-
-def nodes_of(wildcards):
-    return STUDY.nodes_of(gpus_of(wildcards))
-
-
-def gpus_per_node_of(wildcards):
-    return gpus_of(wildcards) // nodes_of(wildcards)
-
-
 def configuration(wildcards):
-    batch = 0 if wildcards.batch_per_gpu == cells.LARGEST else int(wildcards.batch_per_gpu)
-    place = wildcards.strategy, int(wildcards.gpus), batch
+    place = wildcards.strategy, int(wildcards.gpus), int(wildcards.batch_per_gpu)
     return Configuration(*place, nodes_of(wildcards))
-
-
-def fit_of(wildcards):
-    """The record that says how large the largest batch is, as an input of cells at it. Its file time is ignored: which
-    cells are not of its number is known."""
-    if wildcards.batch_per_gpu != cells.LARGEST:
-        return []
-    record = FIT_RECORD.format(**wildcards)
-    return record if record in OUTDATED.paths else ancient(record)
-
-
-def batch_of(wildcards):
-    """What commands are told of the batch: a number, or the record that says it."""
-    return FIT_RECORD.format(**wildcards) if fit_of(wildcards) else wildcards.batch_per_gpu
 
 
 def settings_of(wildcards):
@@ -207,14 +192,14 @@ def chart_labels(wildcards):
 
 def code_of(*folders):
     """Every file in these folders of the package. A change makes tables or page out of date, never a measurement."""
-    found = (path for folder in folders for path in (PACKAGE / folder).rglob("*"))
-    return sorted(os.path.relpath(path) for path in found if path.is_file() and "__pycache__" not in path.parts)
+    files = (path for folder in folders for path in (PACKAGE / folder).rglob("*") if path.is_file())
+    return sorted(os.path.relpath(path) for path in files if "__pycache__" not in path.parts)
 
 
 wildcard_constraints:
     strategy="|".join(STRATEGIES),
     gpus=r"\d+",
-    batch_per_gpu=rf"\d+|{cells.LARGEST}",
+    batch_per_gpu=r"\d+",
     run=r"\d+",
     variant="[a-z0-9][a-z0-9_+-]*",
     arm="[a-z0-9][a-z0-9_-]*",

@@ -11,7 +11,7 @@ rule collectives:
         f"{RESULTS}/logs/{cells.COLLECTIVES_PATH}.log",
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
+        cpus_per_task=gpus_per_node_of,
         mem_mb=lambda wildcards, attempt: cluster.collectives_memory_mb(gpus_per_node_of(wildcards), attempt),
     params:
         **CELL_PARAMS,
@@ -27,23 +27,21 @@ rule collectives:
 rule communication:
     input:
         only_with_images(COMMUNICATION_RECORD),
-        fit_of,
     output:
         COMMUNICATION_RECORD,
     log:
         f"{RESULTS}/logs/{cells.COMMUNICATION_PATH}.log",
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
+        cpus_per_task=gpus_per_node_of,
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
     params:
         **CELL_PARAMS,
         settings=StepSettings.of(STUDY.values).options(),
-        batch=batch_of,
         images=IMAGES,
         traces="--keep-traces" if STUDY["communication"]["keep_traces"] else "",
         measurement_version=VERSIONS["communication"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale communication{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {params.batch} --run {wildcards.run} {params.images} {params.settings}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.settings}"
         " {params.traces} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -5,7 +5,6 @@
 rule time:
     input:
         only_with_images(TIMING_RECORD),
-        fit_of,
     output:
         TIMING_RECORD,
     log:
@@ -19,13 +18,12 @@ rule time:
     params:
         **CELL_PARAMS,
         settings=STUDY.settings.options(),
-        batch=batch_of,
         strong=lambda wildcards: "--baseline-at-global-batch" if is_in_strong_series(wildcards) else "",
         images=IMAGES,
         measurement_version=VERSIONS["timing"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale time{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {params.batch} --run {wildcards.run} {params.images} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"
 
 

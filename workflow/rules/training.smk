@@ -13,7 +13,7 @@ rule train:
     priority: lambda wildcards: STUDY["training"]["seeds"] - int(wildcards.seed)
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
+        cpus_per_task=gpus_per_node_of,
         mem_mb=lambda wildcards, attempt: cluster.training_memory_mb(
             STUDY.arms[wildcards.arm], nodes_of(wildcards), attempt
         ),

@@ -9,13 +9,13 @@ import pytest
 from answered_study import answered_tables
 from blocks import apart, together
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.analyse.answer.asked import Asked
-from dpscale.analyse.answer.verdict import Units, more_units, verdict
+from dpscale.analyse.answer.verdict import Asked, Units, more_units, verdict
 from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
+from dpscale.tables.answer import AnswerRow
 from record_factory import timing_record, typed_records
 
 
@@ -25,6 +25,11 @@ def machines(*values: float) -> Figure:
 
 def runs(*values: float) -> Figure:
     return estimate_of_blocks(together(dict(enumerate(values))))
+
+
+def of_two(speedup: Figure) -> AnswerRow:
+    """Return the row of 2 GPUs, which are worth it from 1.4 times on."""
+    return AnswerRow(gpus=2, speedup=speedup, limit=1.4)
 
 
 @pytest.mark.parametrize(
@@ -42,28 +47,25 @@ def runs(*values: float) -> Figure:
         (machines(1.9), "not confirmed", 2),
         (Figure(1.54, 1.5, 1.6, "two machines"), "probably", 2),  # as a file has it
         (Figure(1.9), "not confirmed", 3),  # of how many is not known
+        (UNKNOWN, "", None),
     ],
 )
 def test_the_verdict_and_how_many_more_decide(speedup: Figure, worth: str, more: int | None) -> None:
     units = Units.of(speedup)
-    assert verdict(speedup, units, 1.4) == worth
-    if worth not in ("worth it", "not"):
+    assert verdict(of_two(speedup), units) == worth
+    if worth not in ("worth it", "not", ""):
         assert more_units(speedup, units, 1.4) == more
-
-
-def test_without_a_speedup_there_is_no_verdict() -> None:
-    assert verdict(UNKNOWN, Units.of(UNKNOWN), 1.4) == ""
 
 
 def test_two_that_borrowed_are_as_far_apart_as_their_interval_says() -> None:
     """t of two degrees of freedom is 4.303: an interval of 1.78 [1.33, 2.38] is of a spread of 9.6 %."""
     blocks = apart({1: 1.77, 2: 1.79})
     alike = Figure(1.78, 1.33, 2.38, "interval", blocks, borrowed_from=21)
-    assert verdict(alike, Units.of(alike), 1.4) == "probably"
+    assert verdict(of_two(alike), Units.of(alike)) == "probably"
     assert more_units(alike, Units.of(alike), 1.4) == 1
     assert more_units(alike, Units.of(alike), 1.72) is None
-    own = Figure(1.78, 1.77, 1.79, "two machines", blocks)
-    assert more_units(own, Units.of(own), 1.72) == 1, "their own spread alone"
+    not_borrowed = Figure(1.78, 1.77, 1.79, "two machines", blocks)
+    assert more_units(not_borrowed, Units.of(not_borrowed), 1.72) == 1, "their own spread alone"
 
 
 def test_servers_are_units_and_not_their_runs() -> None:
@@ -98,12 +100,8 @@ def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
     assert (asked.batch_per_gpu, asked.worth_from) == (32, 0.7)
 
 
-@pytest.mark.parametrize(
-    ("source", "named"),
-    [("config/mine.yaml", "config/mine.yaml"), ("/somewhere/clone/config/mine.yaml", "config/mine.yaml")],
-)
-def test_a_command_names_no_place_of_this_machine(source: str, named: str) -> None:
-    assert Asked.of(Study(VALUES, source=source), {}).study_file == named
+def test_a_command_names_no_place_of_this_machine() -> None:
+    assert Asked.of(Study(VALUES, source="/somewhere/clone/config/mine.yaml"), {}).study_file == "config/mine.yaml"
 
 
 def test_runs_of_variants_are_no_runs_of_the_answer(tmp_path: Path) -> None:
@@ -111,14 +109,3 @@ def test_runs_of_variants_are_no_runs_of_the_answer(tmp_path: Path) -> None:
     of_variant = [replace(run, variant="graph", run=7) for run in tables.runs]
     more = complete(replace(tables, runs=[*tables.runs, *of_variant]), Asked(study_file="mine.yaml"))
     assert answer_of(more).several[0].command == "make report CONFIG=mine.yaml RUNS=3"
-
-
-def test_the_rows_say_what_the_machines_showed(tmp_path: Path) -> None:
-    tables = answered_tables(tmp_path, {2: [1.45, 1.8, 1.82]}, loaded={2: [0.9, 0.91, 0.89]}, gpus=[1, 2])
-    answer = answer_of(tables)
-    (row,), (loaded,) = answer.several, answer.loaded
-    assert (row.worth, row.is_decided, row.unit, row.units) == ("probably", False, "machine", 3)
-    assert (row.lowest, row.highest, row.limit, row.more_units) == pytest.approx((1.45, 1.82, 1.4, 2))
-    assert (row.more_s, row.command) == (120, "make report CONFIG=study RUNS=4")
-    assert (loaded.worth, loaded.is_decided, loaded.scope) == ("not", True, "end_to_end")
-    assert (loaded.more_units, loaded.command) == (None, "")

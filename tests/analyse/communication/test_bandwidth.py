@@ -14,7 +14,8 @@ from dpscale.errors import StrategyError
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.strategies import known
-from dpscale.strategies.strategy import Facts, Message
+from dpscale.strategies.facts import NetworkFacts, NetworkSize
+from dpscale.strategies.strategy import Message
 from dpscale.tables.communication import BandwidthRow
 from h200_study import COMMUNICATION_S, collected
 from record_factory import timing_record
@@ -27,21 +28,20 @@ DDP_4 = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
 
 
 def test_bandwidth_three_ways() -> None:
-    found = one(h200_study.h200_tables().bandwidth, **DDP_4)
+    row = one(h200_study.h200_tables().bandwidth, **DDP_4)
     ring_bytes = 1.5 * GRADIENT_BYTES
-    assert found.bus_bandwidth_gb_s.value == pytest.approx(ring_bytes / (6 * 1e-5 + ring_bytes / 250e9) / 1e9)
-    profiled = found.profiler_bandwidth_gb_s.value
-    assert profiled == pytest.approx(ring_bytes / (0.9 * COMMUNICATION_S["ddp"]) / 1e9)
-    assert found.utilisation.value == pytest.approx(found.bandwidth_gb_s.value / found.bus_bandwidth_gb_s.value)
-    assert found.utilisation.low < found.utilisation.value < found.utilisation.high
-    bytes_per_epoch = found.allreduce_bytes_per_step * -(-50_000 // 2048)
-    for end, opposite in zip(found.bandwidth_gb_s.interval, found.communication_s.interval[::-1], strict=True):
-        assert end == pytest.approx(bytes_per_epoch / opposite / 1e9)
-    assert isnan(found.root_link_bytes_per_step)
+    assert row.bus_bandwidth_gb_s.value == pytest.approx(ring_bytes / (6 * 1e-5 + ring_bytes / 250e9) / 1e9)
+    assert row.profiler_bandwidth_gb_s.value == pytest.approx(ring_bytes / (0.9 * COMMUNICATION_S["ddp"]) / 1e9)
+    assert row.utilisation.value == pytest.approx(row.bandwidth_gb_s.value / row.bus_bandwidth_gb_s.value)
+    assert row.utilisation.low < row.utilisation.value < row.utilisation.high
+    bytes_per_epoch = row.allreduce_bytes_per_step * -(-50_000 // 2048)
+    low, high = row.communication_s.interval
+    assert row.bandwidth_gb_s.interval == pytest.approx((bytes_per_epoch / high / 1e9, bytes_per_epoch / low / 1e9))
+    assert isnan(row.root_link_bytes_per_step)
 
 
 def off(tmp_path: Path, *off_s: float) -> BandwidthRow:
-    """Of two GPUs that take half as long as one, but for so many seconds in every run."""
+    """Two GPUs take half as long as one, but for so many seconds in every run."""
     settings = Study(THREE_RUNS).settings
 
     def change(cell: TimingCell, _: dict[str, Any]) -> dict[str, Any]:
@@ -52,26 +52,26 @@ def off(tmp_path: Path, *off_s: float) -> BandwidthRow:
 
 
 def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: Path) -> None:
-    found = off(tmp_path, -0.01, 0.0, 0.02)
-    assert (found.status, found.bandwidth_gb_s.is_known) == ("not resolvable", False)
-    assert "not above zero" in found.reason
+    row = off(tmp_path, -0.01, 0.0, 0.02)
+    assert (row.status, row.bandwidth_gb_s.is_known) == ("not resolvable", False)
+    assert "not above zero" in row.reason
     geometric = (1.99 * 2.0 * 2.02) ** (1 / 3)
-    assert found.communication_s.value == pytest.approx(geometric - 2.0)
-    bytes_per_epoch = found.allreduce_bytes_per_step * (found.steps_per_epoch or 0)
-    assert found.bandwidth_gb_s_at_least == pytest.approx(bytes_per_epoch / found.communication_s.high / 1e9)
+    assert row.communication_s.value == pytest.approx(geometric - 2.0)
+    bytes_per_epoch = row.allreduce_bytes_per_step * (row.steps_per_epoch or 0)
+    assert row.bandwidth_gb_s_at_least == pytest.approx(bytes_per_epoch / row.communication_s.high / 1e9)
 
 
 def test_a_communication_time_below_zero_bounds_no_bandwidth(tmp_path: Path) -> None:
-    found = off(tmp_path, -0.101, -0.102, -0.103)
-    assert "is below zero" in found.reason
-    assert isnan(found.bandwidth_gb_s_at_least)
+    row = off(tmp_path, -0.101, -0.102, -0.103)
+    assert "is below zero" in row.reason
+    assert isnan(row.bandwidth_gb_s_at_least)
 
 
-def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, Facts], float] | None) -> BandwidthRow:
-    """Of a strategy that gathers weights for the forward and the backward pass, and reduces gradients to shards."""
+def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, NetworkSize], float] | None) -> BandwidthRow:
+    """A strategy gathers weights for the forward and the backward pass, and reduces gradients to shards."""
 
-    def messages(network: Facts) -> list[Message]:
-        return [(operation, network["gradient_bytes"]) for operation in ("all_gather", "all_gather", "reduce_scatter")]
+    def messages(network: NetworkFacts) -> list[Message]:
+        return [(operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")]
 
     names = dict.fromkeys(("all_gather", "reduce_scatter"), "shard")
     made_up = replace(known.STRATEGIES["ddp"], messages_of_step=messages, message_names=names, bytes_sent=bytes_sent)
@@ -81,10 +81,10 @@ def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, Facts], 
 
 def test_the_bandwidth_of_a_strategy_is_of_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times (N-1)/N of the weights, where the allreduce of a ring sends twice as much."""
-    found = sharded(monkeypatch, lambda gpus, network: 3 * (gpus - 1) / gpus * network["gradient_bytes"])
-    assert found.allreduce_bytes_per_step == 2.25 * GRADIENT_BYTES
+    row = sharded(monkeypatch, lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes)
+    assert row.allreduce_bytes_per_step == 2.25 * GRADIENT_BYTES
     per_epoch_gb = 2.25 * GRADIENT_BYTES * -(-50_000 // 2048) / 1e9
-    assert found.bandwidth_gb_s.value == pytest.approx(per_epoch_gb / found.communication_s.value)
+    assert row.bandwidth_gb_s.value == pytest.approx(per_epoch_gb / row.communication_s.value)
 
 
 def test_a_strategy_that_states_no_bytes_has_no_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,16 @@
 """Communication estimated in five ways, from records whose communication is known exactly."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from math import nan
-from typing import Any
 
 import pytest
 
 import h200_study
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
-from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s, written
-from record_factory import collected_of, network_facts
+from record_factory import collected_of, network_facts, typed_facts
 from rows import one
 
 STUDY = h200_study.study()
@@ -29,15 +26,11 @@ def tables() -> Tables:
     return h200_study.h200_tables()
 
 
-def without_facts(**changes: Any) -> Collected:
-    return replace(collected(STUDY), network={**network_facts(STUDY.settings), **changes})
-
-
 @pytest.mark.parametrize(("strategy", "gpus", "batch"), [("ddp", 4, 512), ("dp", 2, 32)])
 def test_each_estimate_finds_what_it_is_defined_to_contain(
     tables: Tables, strategy: str, gpus: int, batch: int
 ) -> None:
-    found = one(tables.communication, strategy=strategy, gpus=gpus, batch_per_gpu=batch)
+    row = one(tables.communication, strategy=strategy, gpus=gpus, batch_per_gpu=batch)
     subtraction_s = step_s(strategy, gpus, batch) - step_s("single", 1, batch)
     expected = {
         "communication_step_s": subtraction_s,
@@ -51,10 +44,10 @@ def test_each_estimate_finds_what_it_is_defined_to_contain(
         "logger_exposed_step_s": EXPOSED_S["ddp"],
     }
     expected |= of_ddp if strategy == "ddp" else dict.fromkeys(of_ddp, nan)
-    assert {name: getattr(found, name).value for name in expected} == pytest.approx(expected, nan_ok=True)
-    for figure in (found.profiler_step_s, found.isolated_step_s):
+    assert {name: getattr(row, name).value for name in expected} == pytest.approx(expected, nan_ok=True)
+    for figure in (row.profiler_step_s, row.isolated_step_s):
         assert figure.low <= figure.value <= figure.high
-    assert found.compute_s + found.communication_s.value == pytest.approx(found.epoch_s)
+    assert row.compute_s + row.communication_s.value == pytest.approx(row.epoch_s)
 
 
 def test_the_isolated_floor_of_ddp_is_its_three_buckets_and_its_buffers(tables: Tables) -> None:
@@ -69,7 +62,8 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
     sample_bytes: tuple[int, int],
 ) -> None:
     sent, returned = sample_bytes
-    tables = build_tables(STUDY, without_facts(input_bytes_per_image=sent, output_bytes_per_image=returned))
+    facts = typed_facts(STUDY.settings, input_bytes_per_image=sent, output_bytes_per_image=returned)
+    tables = build_tables(STUDY, replace(collected(STUDY), network=facts))
     images_bytes = 3 * 512 * (sent + returned)
     floor = one(tables.communication, **DP_4).isolated_step_s
     assert floor.value == pytest.approx(DP_COLLECTIVES_S + images_bytes * 1e-3 / 2**28)
@@ -78,36 +72,32 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
 
 
 def test_mfu_is_work_over_peak(tables: Tables) -> None:
-    found = one(tables.times, **DDP_4)
-    assert found.mfu.value == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
-    assert found.mfu.low < found.mfu.value < found.mfu.high
-    assert "data sheet" in found.peak_source
+    row = one(tables.times, **DDP_4)
+    assert row.mfu.value == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
+    assert row.mfu.low < row.mfu.value < row.mfu.high
+    assert "data sheet" in row.peak_source
 
 
 @pytest.mark.parametrize("kind", [CollectivesCell, CommunicationCell])
 def test_without_some_records_the_other_figures_stand(tables: Tables, kind: type[AnyCell]) -> None:
     data = collected(STUDY)
-    left = {cell: record for cell, record in data.records.items() if not isinstance(cell, kind)}
-    built = build_tables(STUDY, replace(data, records=left))
+    remaining = {cell: record for cell, record in data.records.items() if not isinstance(cell, kind)}
+    built = build_tables(STUDY, replace(data, records=remaining))
     for name in ("times", "speedup"):
-        assert flat(getattr(built, name)) == flat(getattr(tables, name))
-    assert len(built.missing) == len(data.records) - len(left)
+        assert [row.flat() for row in getattr(built, name)] == [row.flat() for row in getattr(tables, name)]
+    assert len(built.missing) == len(data.records) - len(remaining)
     missing = {"collectives": "isolated_step_s", "communication": "profiler_step_s"}[kind.kind]
     for row in built.communication:
         assert not getattr(row, missing).is_known
         assert row.communication_s.is_known
 
 
-def flat(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    return [row.flat() for row in rows]
-
-
 def test_a_profiler_that_changes_the_step_gives_no_bandwidth() -> None:
-    found = written(STUDY)
-    for cell, record in found.items():
+    records = written(STUDY)
+    for cell, record in records.items():
         if isinstance(cell, CommunicationCell) and cell.configuration == Configuration("ddp", 4, 512):
             for block in record["profile"]["blocks"]:
                 block["step_s"] = 1.06 * max(record["steps"]["variants"]["training"]["step_s"])
-    changed = build_tables(STUDY, collected_of(found, network_facts(STUDY.settings)))
+    changed = build_tables(STUDY, collected_of(records, network_facts(STUDY.settings)))
     assert one(changed.communication, **DDP_4).profiler == "distorts"
     assert not one(changed.bandwidth, **DDP_4).profiler_bandwidth_gb_s.is_known

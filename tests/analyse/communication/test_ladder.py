@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
-from dpscale.analyse.communication.collectives import collectives_rows
+from dpscale.analyse.communication.collectives import collectives_rows, message_s
 from dpscale.analyse.communication.estimators import from_steps
-from dpscale.analyse.communication.isolated import message_s
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
+from json_records import read_json
 from record_factory import collectives_record, communication_record, typed
 
 SETTINGS = TimingSettings()
@@ -37,15 +36,15 @@ def record(strategy: str = "ddp", run: int = 1, factor: float = 1.0) -> dict[str
 
 
 def version_1(strategy: str = "ddp") -> dict[str, Any]:
-    found = record(strategy)
-    steps = found["steps"]
+    older = record(strategy)
+    steps = older["steps"]
     del steps["seed"], steps["orders"]
     steps["variants"] = {
         name: {key: blocks[key] for key in ("step_s", "block_step_s")}
         for name, blocks in steps["variants"].items()
         if name in ("training", "no_op_hook", "no_sync")
     }
-    return {**found, "measurement_version": 1}
+    return {**older, "measurement_version": 1}
 
 
 def ladder(*records: dict[str, Any], alone_s: Figure = UNKNOWN) -> list[LadderRow]:
@@ -82,11 +81,11 @@ def test_a_difference_is_taken_in_a_round_so_that_what_servers_and_minutes_diffe
     for run_record in records:
         for blocks in run_record["steps"]["variants"].values():
             blocks["step_s"] = [seconds * (1 + place) for place, seconds in enumerate(blocks["step_s"])]
-    alone, contention, *_ = ladder(*records, alone_s=Figure.of(0.09, 0.07, 0.11))
+    on_one, contention, *_ = ladder(*records, alone_s=Figure.of(0.09, 0.07, 0.11))
     alone_s = median(record()["steps"]["variants"]["alone"]["step_s"])
     assert contention.difference_s.value == pytest.approx(0.2 * EXPOSED_S * 0.09 / alone_s)
     assert contention.difference_s.high - contention.difference_s.low < 1e-9
-    assert alone.step_s.high - alone.step_s.low == pytest.approx(0.04), "the scale has an interval of its own"
+    assert on_one.step_s.high - on_one.step_s.low == pytest.approx(0.04), "the scale has an interval of its own"
 
 
 def test_records_without_a_whole_ladder_have_none() -> None:
@@ -101,10 +100,10 @@ def test_records_without_a_whole_ladder_have_none() -> None:
 
 def test_the_ablation_is_held_against_a_hook_in_python() -> None:
     """Only version 1, which has no such hook, takes the whole step."""
-    found = record()
-    variants = found["steps"]["variants"]
+    current = record()
+    variants = current["steps"]["variants"]
     variants["allreduce_hook"]["step_s"] = [seconds + 0.003 for seconds in variants["allreduce_hook"]["step_s"]]
-    assert from_steps([typed(CommunicationRecord, found)]).ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
+    assert from_steps([typed(CommunicationRecord, current)]).ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
     assert from_steps([typed(CommunicationRecord, version_1())]).ablation_step_s.value == pytest.approx(EXPOSED_S)
 
 
@@ -112,21 +111,20 @@ def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> N
     cell = CollectivesCell(2, 1)
     swept = {**collectives_record(cell, SETTINGS, 1e-5, 250.0), "environment": "A", "block": OnServer("run 1", 1)}
     timed = list(collectives_rows({(2, "A"): [typed(CollectivesRecord, swept)]}, None))
-    known = {row.message_bytes: row.time_s for row in timed if row.operation == "broadcast"}
-    assert 100_000 not in known
+    (broadcast,) = [row for row in timed if (row.operation, row.message_bytes) == ("broadcast", 2**20)]
     assert message_s(("broadcast", 100_000), timed).value == pytest.approx(1e-5 + 100_000 / 250e9)
-    assert message_s(("broadcast", 2**20), timed) is known[2**20]
+    assert message_s(("broadcast", 2**20), timed) is broadcast.time_s
     assert not message_s(("broadcast", 2**40), timed).is_known, "beyond all sizes nothing is known"
     assert not message_s(("broadcast", 1), timed).is_known
 
 
 @pytest.mark.parametrize("clock", ["rank_step_s", "rank_block_step_s"])
 def test_the_slowest_rank_of_steps_in_which_none_waits_is_named(clock: str) -> None:
-    """By its mean step, where the record has that: a median does not see a rank that is stopped now and then."""
+    """The mean step counts, where the record has it: a median does not see a rank that is stopped now and then."""
     records = [record(run=run) for run in (1, 2)]
-    for one in records:
+    for run_record in records:
         for rung in ("together", "no_sync"):
-            one["steps"]["variants"][rung] |= {
+            run_record["steps"]["variants"][rung] |= {
                 "rank_step_s": [[0.1, 0.1]] * 3,
                 clock: [[0.1, 0.2 + place / 1e3] for place in range(3)],
             }
@@ -149,6 +147,6 @@ def test_no_recorded_device_is_slow_and_each_would_be_at_half_its_speed(root: Pa
         for rung in ("together", "no_sync"):
             variant = of_run["steps"]["variants"][rung]
             for clock in {"rank_step_s", "rank_block_step_s"} & {*variant}:
-                variant[clock] = [[first, 2 * second, *others] for first, second, *others in variant[clock]]
+                variant[clock] = [[first, 2 * second, *more] for first, second, *more in variant[clock]]
         (slow,) = SLOW_DEVICE.of(ladder(of_run)).holding
         assert slow.slowest == "rank 1", path

@@ -11,13 +11,11 @@ import pytest
 from blocks import apart
 from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import Figure, estimate_of_blocks
-from dpscale.plan.cells import FitCell, TimingCell
-from dpscale.plan.plan import plan
+from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
-from record_factory import fit_record, on_gpus, timing_record, write
+from record_factory import on_gpus, timing_record
 from rows import one, picked
 from timed_study import DDP, THREE_RUNS, VALUES, measured, place_of, tables_of
 
@@ -35,33 +33,6 @@ def test_figures_follow_from_the_records(tmp_path: Path) -> None:
     assert [speedup.speedup.value, speedup.speedup_from_steps.value] == pytest.approx([8 / 5] * 2)
     assert speedup.speedup.interval == pytest.approx((8 / 5,) * 2), "runs differ as their baselines do"
     assert speedup.efficiency.value == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize(("of_ddp", "batches"), [(128, [32, 128]), (32, [32]), (None, [32])])
-def test_the_largest_batch_is_the_number_that_was_found_and_one_row_with_a_batch_of_the_study(
-    tmp_path: Path, of_ddp: int | None, batches: list[int]
-) -> None:
-    values = {
-        **VALUES,
-        "strategies": ["single", "ddp"],
-        "batch_per_gpu": [32, "max"],
-        "strong_scaling_global_batch": [],
-    }
-    study, found = Study(values), {("single", 1): 128, **({("ddp", 2): of_ddp} if of_ddp else {})}
-    for planned in plan(study).all_cells:
-        cell = planned.at(found)
-        if isinstance(cell, FitCell) and (cell.strategy, cell.gpus) in found:
-            write(tmp_path, cell, fit_record(cell, found[cell.strategy, cell.gpus]))
-        elif isinstance(cell, TimingCell) and cell.configuration.batch_per_gpu:
-            write(tmp_path, cell, timing_record(cell, study.settings, [2.0, 2.0]))
-    tables = tables_of(tmp_path, values)
-    assert [row.batch_per_gpu for row in tables.times if row.strategy == "ddp"] == batches
-    assert {row.runs for row in tables.times} == {2}
-    assert [row.batch_per_gpu for row in tables.speedup] == batches
-    gone = ["fit", "timing", "timing"] if of_ddp is None else []
-    assert [row.kind for row in tables.missing] == gone
-    page = render(study.values, tables)
-    assert ("ddp on 2 GPUs at the largest batch, run 1" in page) == (of_ddp is None)
 
 
 def test_strong_scaling_reads_the_same_points_at_a_fixed_global_batch(tmp_path: Path) -> None:

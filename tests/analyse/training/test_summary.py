@@ -8,7 +8,6 @@ import pytest
 from dpscale.analyse.answer.claims import REMEDY_LEVEL
 from dpscale.analyse.tables import build_tables
 from dpscale.formulas.figure import Figure
-from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.tables.tables import Tables
@@ -30,33 +29,32 @@ LAST = {
     "warm": [0.69, 0.70, 0.71],
     "same-order": [0.49, 0.50, 0.515],
 }
-Records = dict[TrainingCell, dict[str, Any]]
+Records = dict[Any, dict[str, Any]]  # by cell
 
 
-def study(**changes: Any) -> Study:
-    training = {"arms": ARMS, "baseline": "small", "target_accuracy": 0.69, **changes}
-    return Study({"study": "s", "gpus_available": 4, "training": training})
+STUDY = Study({
+    "study": "s", "gpus_available": 4, "training": {"arms": ARMS, "baseline": "small", "target_accuracy": 0.69},
+})  # fmt: skip
 
 
-def records(wanted: Study) -> Records:
-    found = {}
-    for cell in plan(wanted).training:
+def records() -> Records:
+    written = {}
+    for cell in plan(STUDY).training:
         if cell.arm == "wild":
-            found[cell] = training_record(cell, [0.3] if cell.seed < 3 else [0.2, 0.25], diverged=cell.seed < 3)
+            written[cell] = training_record(cell, [0.3] if cell.seed < 3 else [0.2, 0.25], diverged=cell.seed < 3)
         else:
             last = LAST[cell.arm][cell.seed - 1]
-            found[cell] = training_record(cell, [last - 0.3, last - 0.2, last - 0.1, last - 0.005, last])
-    return found
+            written[cell] = training_record(cell, [last - 0.3, last - 0.2, last - 0.1, last - 0.005, last])
+    return written
 
 
-def tables_of(found: Records, wanted: Study | None = None) -> Tables:
-    every: dict[AnyCell, dict[str, Any]] = dict(found.items())
-    return build_tables(wanted or study(), collected_of(every))
+def tables_of(written: Records) -> Tables:
+    return build_tables(STUDY, collected_of(written))
 
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return tables_of(records(study()))
+    return tables_of(records())
 
 
 def arm(tables: Tables, name: str) -> TrainingSummaryRow:
@@ -128,6 +126,6 @@ def test_arms_that_were_not_trained_say_why(tables: Tables) -> None:
     none = tables_of({})
     assert {row.status for row in none.training_summary} == {"missing", "not run"}
     assert sum(row.kind == "training" for row in none.missing) == 15
-    partly = {cell: record for cell, record in records(study()).items() if (cell.arm, cell.seed) != ("large", 2)}
+    partly = {cell: record for cell, record in records().items() if (cell.arm, cell.seed) != ("large", 2)}
     row = arm(tables_of(partly), "large")
     assert (row.status, row.reason, row.seeds) == ("ok", "seed 2 missing", 2)

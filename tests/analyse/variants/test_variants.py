@@ -12,7 +12,7 @@ from dpscale.plan.cells import AnyCell, StepCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
-from dpscale.tables.variants import OneGpuRow, VariantsRow
+from dpscale.tables.variants import VariantsRow
 from record_factory import collected_of, network_facts, on_chip, on_gpus, timing_record
 
 STUDY = Study(
@@ -49,18 +49,18 @@ def epoch_s(cell: StepCell) -> float:
     return ONE_S[name] * OF_SERVER[cell.run] * OF_CELL[name][cell.run - 1] * (1 if cell.gpus == 1 else SHARE[name])
 
 
-def measured(study: Study = STUDY, without: str = "", runs: int = 3, **times: float) -> Collected:
+def measured(study: Study = STUDY, runs: int = 3, **times: float) -> Collected:
     """The study with the records of `written`."""
-    return collected_of(written(study, without, runs, **times))
+    return collected_of(written(study, runs, **times))
 
 
-def written(study: Study = STUDY, without: str = "", runs: int = 3, **times: float) -> dict[AnyCell, dict[str, Any]]:
+def written(study: Study = STUDY, runs: int = 3, **times: float) -> dict[AnyCell, dict[str, Any]]:
     """Every cell's record: a run is a server. `times` are other epoch seconds of one GPU."""
     records: dict[AnyCell, dict[str, Any]] = {}
     for cell in (*plan(study).timing, *plan(study).variants):
         assert isinstance(cell, StepCell)
         name = name_of(cell)
-        if name == without or cell.run > runs:
+        if cell.run > runs:
             continue
         settings = cell.settings if isinstance(cell, VariantCell) else study.settings
         seconds = epoch_s(cell) * times.get(name, ONE_S[name]) / ONE_S[name]
@@ -73,13 +73,8 @@ def written(study: Study = STUDY, without: str = "", runs: int = 3, **times: flo
 Place = tuple[str, int, int]  # variant, GPUs, batch per GPU
 
 
-def variants(found: Collected, study: Study = STUDY) -> dict[Place, VariantsRow]:
-    return {(row.variant, row.gpus, row.batch_per_gpu): row for row in build_tables(study, found).variants}
-
-
-def one_gpu(found: Collected) -> dict[Place, OneGpuRow]:
-    """By the variant on more GPUs."""
-    return {(row.other_variant, row.gpus, row.batch_per_gpu): row for row in build_tables(STUDY, found).one_gpu}
+def variants(collected: Collected) -> dict[Place, VariantsRow]:
+    return {(row.variant, row.gpus, row.batch_per_gpu): row for row in build_tables(STUDY, collected).variants}
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +115,8 @@ def test_a_variant_that_changes_nothing_but_the_scope_is_the_study_itself_there(
     assert scopes[2].loader_s.value == pytest.approx(0.8 * 10 - 0.6 * 8, rel=0.01)
     assert {row.variant for row in tables.runs if row.scope == "end_to_end"} == {""}
     # With another setting beside the scope it is a variant.
-    other = {**loading, "loader_workers": 4}
-    tables = build_tables(study := Study({**study.values, "variants": {"loading": other}}), measured(study))
+    changed = {**loading, "loader_workers": 4}
+    tables = build_tables(study := Study({**study.values, "variants": {"loading": changed}}), measured(study))
     assert {row.variant for row in tables.variants} >= {"loading"}
     assert {row.scope for row in tables.times} == {"compute"}
 
@@ -169,7 +164,7 @@ def test_what_saves_nothing_never_pays_and_what_no_interval_tells_is_undecided(
     assert row.saved_s.holds(0) == (changes == {"graph": 7.999})
 
 
-FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7e6}
+FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7_000_000}
 
 
 def test_mfu_and_limits_are_by_the_rates_of_every_runs_own_gpu() -> None:
@@ -194,27 +189,25 @@ def test_mfu_and_limits_are_by_the_rates_of_every_runs_own_gpu() -> None:
             assert is_near(figure, value, 1e-4)
     assert half.limit_share.high - half.limit_share.low < 1e-6
     assert half.limit_images_per_s.high > 1.2 * half.limit_images_per_s.low
-    one, two = (table["graph", gpus, 32] for gpus in (1, 2))
-    assert is_near(two.limit_images_per_s, 2 * one.limit_images_per_s.value)
-    assert is_near(one.limit_share, 2 * 0.5 * two.limit_share.value, 1e-3)
+    of_one_gpu, of_two = (table["graph", gpus, 32] for gpus in (1, 2))
+    assert is_near(of_two.limit_images_per_s, 2 * of_one_gpu.limit_images_per_s.value)
+    assert is_near(of_one_gpu.limit_share, 2 * 0.5 * of_two.limit_share.value, 1e-3)
 
 
 def test_one_gpu_stands_beside_more_with_every_variant() -> None:
-    table = one_gpu(measured())
-    assert {place: (row.variant, row.as_fast) for place, row in table.items()} == {
-        ("base", 2, 32): ("graph", "holds"), ("graph", 2, 32): ("graph", "does not"),
-    }  # fmt: skip
-    assert is_near(table["base", 2, 32].ratio, 8 * 0.6 / 2) and is_near(table["graph", 2, 32].ratio, 0.5)
+    base, graph = build_tables(STUDY, measured()).one_gpu
+    assert [(row.other_variant, row.gpus, row.batch_per_gpu, row.variant, row.as_fast) for row in (base, graph)] == [
+        ("base", 2, 32, "graph", "holds"), ("graph", 2, 32, "graph", "does not"),
+    ]  # fmt: skip
+    assert is_near(base.ratio, 8 * 0.6 / 2) and is_near(graph.ratio, 0.5)
 
 
-def test_every_run_of_every_variant_is_told_and_the_studys_own_stay_apart() -> None:
+def test_every_run_of_every_variant_has_a_row_and_the_studys_own_stay_apart() -> None:
     runs = build_tables(STUDY, measured()).runs
-    told = Counter((row.variant, row.gpus, row.batch_per_gpu, row.run) for row in runs)
-    cells = [*plan(STUDY).timing, *plan(STUDY).variants]
-    names = [cell.variant if isinstance(cell, VariantCell) else "" for cell in cells]
-    expected = [
-        (name, cell.gpus, cell.configuration.batch_per_gpu, cell.run) for name, cell in zip(names, cells, strict=True)
-    ]
-    assert told == Counter(expected)
-    own, graph = ({row.epoch_s for row in runs if (row.variant, row.gpus) == (name, 1)} for name in ("", "graph"))
-    assert min(own) > 3 * max(graph)
+    expected = Counter(
+        (cell.variant if isinstance(cell, VariantCell) else "", cell.gpus, cell.configuration.batch_per_gpu, cell.run)
+        for cell in (*plan(STUDY).timing, *plan(STUDY).variants)
+    )
+    assert Counter((row.variant, row.gpus, row.batch_per_gpu, row.run) for row in runs) == expected
+    base, graph = ({row.epoch_s for row in runs if (row.variant, row.gpus) == (name, 1)} for name in ("", "graph"))
+    assert min(base) > 3 * max(graph)

@@ -176,9 +176,9 @@ def test_figures_with_this_projects_mark_are_not_held_against_the_times(tmp_path
     assert {name: [*table] for name, table in study.of_other_runs.items()} == {"speedup": [Spot(32, 2)]}
     record = audit(study)
     assert not is_faulty(record)
-    (cell,) = (cell for cell in record["cells"] if cell["verdict"] == "not checkable")
+    (cell,) = (cell for cell in record.cells if cell["verdict"] == "not checkable")
     assert (cell["published"], cell["why"], cell["corrected"]) == ("1.20", OF_OTHER_RUNS, None)
-    assert any("1 figure of other runs" in row["sentence"] for row in record["findings"])
+    assert any("1 figure of other runs" in str(row["sentence"]) for row in record.findings)
 
 
 def test_the_mark_may_stand_in_the_column_of_states(tmp_path: Path) -> None:

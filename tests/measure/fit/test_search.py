@@ -12,14 +12,14 @@ from command_line import dpscale
 from dpscale.errors import MeasurementError
 from dpscale.measure.fit import search as fit
 from dpscale.measure.fit.search import TRIES, Try, largest_of, rounded, search
-from dpscale.records.files import read_json
+from json_records import read_json
 from record_factory import where_and_when
 
 GB = 1e9
 
 
 class Memory:
-    """A GPU: a network of `fixed` bytes, so many a sample, workspace that small batches have too, and fragments that
+    """A GPU: a network of `fixed` bytes, so many per sample, workspace that small batches have too, and fragments that
     nobody can use."""
 
     def __init__(self, sample: float, fixed: float = GB):
@@ -64,9 +64,9 @@ def test_a_search_that_finds_nothing_says_why(fixed: float, taken: float, messag
     memory = Memory(5e6, fixed=fixed)
 
     def attempt(batch: int) -> Try:
-        made = memory.attempt(batch)
+        result = memory.attempt(batch)
         memory.limit -= taken
-        return made
+        return result
 
     with pytest.raises(MeasurementError, match=message):
         search(attempt, to_power=False)
@@ -101,8 +101,6 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, monkeypa
     record = read_json("fit", tmp_path / "fit.json")
     assert (record["largest"], record["too_large"], record["enough"]) == (8192, 16384, 512)
     assert "8,192       42.47" in done.stdout and "too large" in done.stdout
-    assert "largest that fits: 8,192; 16,384 does not fit" in done.stdout
-    assert "smallest within 2 % of the best throughput: 512" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A workload as a script that is diagnosed: what it is asked for, its faults in one line, and its answer."""
+"""A workload as a script that is diagnosed: its batch, its faults in one line, and its answer."""
 
 import os
 import tempfile
@@ -13,9 +13,9 @@ import warm
 from command_line import dpscale
 from dpscale.diagnosis.loop import configuration_of, loop_command
 from dpscale.measure.workload.from_file import load_workload
-from dpscale.records.files import read_json
+from json_records import read_json
 from warm_workers import warm_workers
-from workload_file import HALF_USED, SAMPLES, written
+from workload_file import SAMPLES, written
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from workload_file import HALF_USED, SAMPLES, written
     ],
 )
 def test_the_batch_is_that_of_a_device_or_of_all(gpus: int, asked: dict[str, Any], configuration: Any) -> None:
-    found = configuration_of(gpus, "ddp", **asked)
-    assert (found.strategy, found.gpus, found.batch_per_gpu) == configuration
+    chosen = configuration_of(gpus, "ddp", **asked)
+    assert (chosen.strategy, chosen.gpus, chosen.batch_per_gpu) == configuration
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,10 @@ def test_the_batch_is_that_of_a_device_or_of_all(gpus: int, asked: dict[str, Any
         (["--gpus", 1, "--batch-per-gpu", 3, "--workload", "no.py"], "no.py: there is no such file"),
     ],
 )
-def test_what_cannot_be_diagnosed_is_said_at_once(options: list[object], message: str, tmp_path: Path) -> None:
+def test_options_that_do_not_fit_together_are_an_error(options: list[object], message: str, tmp_path: Path) -> None:
     done = dpscale("diagnose", "--workload", written(tmp_path), "--device", "cpu", *options, folder=tmp_path)
     assert done.returncode == 1
     assert message in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 BROKEN = """
@@ -58,12 +57,10 @@ def loss(network, batch):
     ("more", "batch", "message"),
     [
         (BROKEN, 1, "in loss: ValueError: no loss today. Its traceback is in the log above"),
-        ("def network():\n    return nn.ReLU()\n", 1, "network() has no parameters to train"),
-        (HALF_USED, 1, "2 parameters of network() (unused.weight, unused.bias) take no part in the loss"),
         ("", SAMPLES, f"the dataset has {SAMPLES} samples, and a step of all devices takes {2 * SAMPLES}"),
     ],
 )
-def test_what_a_workload_cannot_do_is_said_in_one_line(
+def test_a_fault_of_a_workload_is_one_line(
     more: str, batch: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)  # the loop chooses its own

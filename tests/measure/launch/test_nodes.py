@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import nodes as module
-from dpscale.measure.launch.job import require_given
+from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.nodes import (
     ONE_NODE,
     NodePlace,
@@ -26,7 +26,7 @@ from dpscale.measure.launch.nodes import (
     port_of_job,
 )
 from dpscale.measure.watch import nvml
-from dpscale.records.files import read_json
+from json_records import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
 from stub_cell import start_node
@@ -42,15 +42,9 @@ SLURM = {
 
 
 @pytest.fixture
-def port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def places(port: int) -> list[NodePlace]:
-    return [NodePlace(2, rank, "localhost", port) for rank in range(2)]
+def places() -> list[NodePlace]:
+    with socket.create_server(("", 0)) as probe:
+        return [NodePlace(2, rank, "localhost", probe.getsockname()[1]) for rank in range(2)]
 
 
 Started = tuple[subprocess.Popen[str], subprocess.Popen[str]]
@@ -58,7 +52,7 @@ Started = tuple[subprocess.Popen[str], subprocess.Popen[str]]
 
 @pytest.fixture
 def started(tmp_path: Path, places: list[NodePlace], request: pytest.FixtureRequest) -> Iterator[Started]:
-    """The launchers of both nodes, with the behaviour that the test asks for; no worker of them stays."""
+    """The launchers of both nodes, with the behaviour that the test asks for. None of their workers stays."""
     first, second = (start_node(tmp_path / "r.json", request.param, place) for place in places)
     yield first, second
     family = {pid for process in (first, second) for pid in started_by(process.pid)}
@@ -68,7 +62,7 @@ def started(tmp_path: Path, places: list[NodePlace], request: pytest.FixtureRequ
     wait_for(lambda: not alive(family), timeout_s=30)
 
 
-def words_of(process: subprocess.Popen[str]) -> str:
+def error_of(process: subprocess.Popen[str]) -> str:
     _, errors = process.communicate(timeout=40)
     assert process.returncode == 1, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("Error: ")]
@@ -90,7 +84,6 @@ def test_node_0_writes_one_record_with_every_node(started: Started, tmp_path: Pa
 @pytest.mark.processes
 @pytest.mark.parametrize("started", ["oom"], indirect=True)
 def test_out_of_memory_on_another_node_is_the_outcome(started: Started, tmp_path: Path) -> None:
-    """Also where the first rank ends with an error because of it."""
     assert [process.wait(40) for process in started] == [0, 0]
     assert read_json("timing", tmp_path / "r.json")["oom"]["rank"] == 2
 
@@ -102,51 +95,52 @@ def test_a_worker_that_dies_on_one_node_ends_both_and_both_say_where(started: St
     os.kill(workers_of(started[1].pid)[3], signal.SIGKILL)
     host = socket.gethostname()
     for process in started:
-        assert f"node 1 ({host}): worker 3 of 4 was killed by SIGKILL" in words_of(process)
+        assert f"node 1 ({host}): worker 3 of 4 was killed by SIGKILL" in error_of(process)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("started", ["wait"], indirect=True)
-@pytest.mark.parametrize("gone", [0, 1])
-def test_a_node_that_is_gone_ends_the_other(started: Started, gone: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_node_that_is_gone_ends_the_other(started: Started, killed: int, tmp_path: Path) -> None:
     wait_for(lambda: all(len(workers_of(process.pid)) == 2 for process in started))
-    started[gone].kill()
-    assert f"Error: node {gone} " in (words := words_of(started[1 - gone]))
-    assert "has gone" in words
+    started[killed].kill()
+    error = error_of(started[1 - killed])
+    assert f"Error: node {killed} " in error
+    assert "has gone" in error
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.processes
-def test_launchers_of_different_cells_do_not_measure(tmp_path: Path, places: list[NodePlace]) -> None:
-    started = [start_node(tmp_path / "r.json", "finish", place, 16 * (1 + place.rank)) for place in places]
-    for process in started:
-        assert "does not run the same cell: cell is" in (words := words_of(process))
-        assert "'batch_per_gpu': 32" in words
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.processes
-def test_two_launchers_that_say_they_are_the_same_node_do_not_measure(tmp_path: Path, port: int) -> None:
-    places = [NodePlace(3, rank, "localhost", port) for rank in (0, 1, 1)]
-    started = [start_node(tmp_path / "r.json", "finish", place) for place in places]
-    for process in started:
-        assert "two launchers say that they are node 1" in words_of(process)
-
-
-def test_a_node_that_never_comes_is_said_and_not_done_without(
-    monkeypatch: pytest.MonkeyPatch, places: list[NodePlace]
+@pytest.mark.parametrize(
+    ("ranks", "batches", "error"),
+    [
+        ((0, 1), (16, 32), "does not run the same cell: cell is"),
+        ((0, 1, 1), (16, 16, 16), "two launchers say that they are node 1"),
+    ],
+)
+def test_launchers_that_do_not_fit_together_measure_nothing(
+    tmp_path: Path, places: list[NodePlace], ranks: tuple[int, ...], batches: tuple[int, ...], error: str
 ) -> None:
+    started = [
+        start_node(tmp_path / "r.json", "finish", NodePlace(len(ranks), rank, "localhost", places[0].port), batch)
+        for rank, batch in zip(ranks, batches, strict=True)
+    ]
+    for process in started:
+        assert error in error_of(process)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_cell_runs_without_a_node_that_never_comes(monkeypatch: pytest.MonkeyPatch, places: list[NodePlace]) -> None:
     monkeypatch.setattr(module, "MEET_S", 0.5)
-    for place, words in zip(places, (r"1 of 2 nodes have met at localhost:\d+", "did not reach node 0"), strict=True):
-        with pytest.raises(MeasurementError, match=words), NodeTeam(place, {}, {}):
+    for place, error in zip(places, (r"1 of 2 nodes have met at localhost:\d+", "did not reach node 0"), strict=True):
+        with pytest.raises(MeasurementError, match=error), NodeTeam(place, {}, {}):
             pass
 
 
-def test_whoever_knocks_and_is_no_launcher_is_sent_away(
+def test_a_program_that_looks_for_open_ports_is_no_node(
     monkeypatch: pytest.MonkeyPatch, places: list[NodePlace]
 ) -> None:
-    """Such as a program that looks for open ports, as they do on clusters."""
     monkeypatch.setattr(module, "MEET_S", 1.0)
     answers = []
 
@@ -173,7 +167,7 @@ def test_where_a_port_is_in_use_they_meet_at_another(in_use: int, tmp_path: Path
         if in_use < 3:
             assert [process.wait(60) for process in started] == [0, 0]
         else:
-            assert "cannot listen on port" in words_of(started[0])
+            assert "cannot listen on port" in error_of(started[0])
 
 
 def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:
@@ -189,12 +183,9 @@ def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:
     [
         (2, None, None, {}, "--nodes 2 needs --node-rank and --rendezvous"),
         (2, 0, None, {}, "go together"),
-        (1, 0, "gn1:1", {}, "go together"),
         (2, 2, "gn1:1", {}, "ranks of 2 nodes are 0 to 1"),
         (2, 0, "gn1", {}, "must be host:port"),
         (1, None, None, SLURM, "Slurm started 2 launchers on 2 nodes, the cell needs one on each of 1"),
-        (1, None, None, {"SLURM_STEP_NUM_TASKS": "2"}, "Slurm started 2 launchers on 1 nodes"),
-        (4, None, None, SLURM, "With srun: --nodes=4 --ntasks=4"),
     ],
 )
 def test_a_place_that_is_not_whole_is_one_line(
@@ -211,7 +202,6 @@ def test_a_place_that_is_not_whole_is_one_line(
         ("gn[08-11,14]", "gn08"),
         ("a1,b[2-3]", "a1"),
         ("r[1-2]n[3,5]-ib,x", "r1n3-ib"),
-        ("gpu-[007]", "gpu-007"),
     ],
 )
 def test_the_first_host_of_slurms_list(nodes: str, host: str) -> None:
@@ -234,22 +224,22 @@ def test_nodes_that_differ_are_named_but_for_what_always_differs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "given", "gpus", "said"),
+    ("available", "visible", "gpus", "error"),
     [
         (0, None, 2, "asked for 2 GPUs on this node, there are 0"),
         (4, "0", 2, "there is 1, of which CUDA_VISIBLE_DEVICES=0 gives 1"),
-        (4, "", 1, r"gives 0"),
+        (4, "", 1, "gives 0"),
         (4, "0,1,2", 2, ""),
         (0, "", 0, ""),
         (None, None, 2, ""),
     ],
 )
-def test_fewer_gpus_than_asked_for_are_said(
-    monkeypatch: pytest.MonkeyPatch, there: int | None, given: str | None, gpus: int, said: str
+def test_too_few_gpus_are_an_error_before_torch_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, available: int | None, visible: str | None, gpus: int, error: str
 ) -> None:
-    """Before torch is loaded. Where the library knows nothing (None), torch says it later."""
-    monkeypatch.setattr(nvml, "is_there", lambda: there is not None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: there)
+    """Torch raises it later where the library knows nothing (None)."""
+    monkeypatch.setattr(nvml, "is_there", lambda: available is not None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: available)
     monkeypatch.setattr(nvml, "_OTHER_DEVICES", ["/dev/null"])
-    with pytest.raises(MeasurementError, match=said) if said else nullcontext():
-        require_given(gpus, {} if given is None else {"CUDA_VISIBLE_DEVICES": given})
+    with pytest.raises(MeasurementError, match=error) if error else nullcontext():
+        require_given(gpus, {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})

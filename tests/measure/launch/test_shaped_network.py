@@ -19,7 +19,7 @@ PORT = 15_000
 COLLECTIVES = """
 import sys
 from pathlib import Path
-from dpscale.measure.launch.job import Run, measure
+from dpscale.measure.launch.cells import Run, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
 from dpscale.schemas.settings import CollectivesSettings
@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.alone]
 def network() -> Iterator[ShapedNetwork]:
     if reason := missing_requirement():
         pytest.skip(reason)
-    with ShapedNetwork(2, RATE_MBIT) as made:
-        yield made
+    with ShapedNetwork(2, RATE_MBIT) as network:
+        yield network
 
 
 def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: ShapedNetwork, tmp_path: Path) -> None:

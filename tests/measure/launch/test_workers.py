@@ -1,4 +1,4 @@
-"""A cell from the outside, with workers that measure nothing: every way in which it can end, and what it leaves."""
+"""A cell from the outside, with workers that measure nothing: every way in which it can end, and its record."""
 
 import os
 import signal
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dpscale.errors import MeasurementError
+from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
-from dpscale.measure.parent import PRELOADED
-from dpscale.records.files import read_json
+from json_records import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
 from signals import signals_as_they_were
@@ -21,7 +21,7 @@ from stub_cell import SETTINGS, helpers_for_workers, measure_stub, start_stub
 
 pytestmark = pytest.mark.processes
 
-# Starts the cell, says its process, and ends when it is killed.
+# Starts the cell, prints its process, and ends when it is killed.
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -31,24 +31,7 @@ time.sleep(1000)
 """
 
 
-@pytest.fixture(params=["started", "forked"])
-def kin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The process whose children the workers are: this one, which starts them, or one that is preloaded."""
-    if request.param == "started":
-        yield os.getpid()
-        return
-    path = str(tmp_path_factory.mktemp("preloaded") / "workers")
-    code = f"from dpscale.measure.worker import preloaded as p; p.KINDS = (); p.serve({path!r})"
-    with helpers_for_workers():
-        process = subprocess.Popen([sys.executable, "-c", code])
-    with process, pytest.MonkeyPatch.context() as patch:
-        wait_for(Path(path).exists)
-        patch.setenv(PRELOADED, path)
-        yield process.pid
-        process.kill()
-
-
-def test_what_the_workers_leave_is_the_record(tmp_path: Path, kin: int) -> None:
+def test_the_outcome_of_the_workers_is_the_record(tmp_path: Path) -> None:
     record = measure_stub(tmp_path / "r.json")
     assert read_json("timing", tmp_path / "r.json") == record
     assert (record["status"], record["cell"]["strategy"]) == ("ok", "ddp")
@@ -65,28 +48,17 @@ def test_what_the_workers_leave_is_the_record(tmp_path: Path, kin: int) -> None:
     ],
 )
 def test_a_cell_that_fails_is_one_line_and_leaves_neither_a_record_nor_a_worker(
-    tmp_path: Path, behaviour: str, message: str, kin: int
+    tmp_path: Path, behaviour: str, message: str
 ) -> None:
     with pytest.raises(MeasurementError, match=message):
         measure_stub(tmp_path / "r.json", behaviour)
     assert not list(tmp_path.iterdir())
-    workers = set(workers_of(kin).values()) if kin == os.getpid() else started_by(kin)
-    assert not alive(workers), "this process has started others, too"
-
-
-def test_forked_workers_end_with_their_launcher(tmp_path: Path, kin: int) -> None:
-    launcher = start_stub(tmp_path / "r.json", "wait")
-    parent = launcher.pid if kin == os.getpid() else kin
-    wait_for(lambda: len(started_by(parent)) == 2)
-    workers = started_by(parent)
-    launcher.kill()
-    launcher.wait()
-    wait_for(lambda: not alive(workers))
+    assert not alive(set(workers_of(os.getpid()).values()))
 
 
 @contextmanager
 def waiting_cell(out: Path, timeout_s: float = 60) -> Iterator[tuple[subprocess.Popen[str], set[int]]]:
-    """A cell in a process of its own that waits for ever, and its two workers. It must fail in here."""
+    """A cell in a process of its own that waits for ever, and its two workers. It must fail within the context."""
     process = start_stub(out, "wait", timeout_s)
     try:
         wait_for(lambda: len(workers_of(process.pid)) == 2)
@@ -137,3 +109,25 @@ def test_without_a_temporary_folder_no_worker_is_started(monkeypatch: pytest.Mon
 
 def _no_folder(**_: object) -> None:
     raise FileNotFoundError("No usable temporary directory found")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_state_of_the_code_is_read_without_a_lock(tmp_path: Path) -> None:
+    """A cell that is killed while git holds a lock would leave it behind. Git takes one to store the new time of a file
+    that is otherwise as it was."""
+    code, index = tmp_path / "code.py", tmp_path / ".git/index"
+    git(tmp_path, "init", "--quiet")
+    code.write_text("number = 1\n")
+    git(tmp_path, "add", "code.py")
+    git(tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "first")
+    os.utime(code, (1, 1))
+    before = index.read_bytes()
+    assert git_state(tmp_path) == (git(tmp_path, "rev-parse", "HEAD"), False)
+    assert index.read_bytes() == before
+    git(tmp_path, "status")
+    assert index.read_bytes() != before, "git itself does store it"
+    code.write_text("number = 2\n")
+    assert git_state(tmp_path)[1] is True

@@ -1,4 +1,4 @@
-"""What is said where GPUs are missing."""
+"""The error where GPUs are missing."""
 
 import pytest
 import torch

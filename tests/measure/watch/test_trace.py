@@ -1,4 +1,4 @@
-"""Where device time went, on traces whose answer is known."""
+"""Device time by kind, on traces whose answer is known."""
 
 import json
 import time
@@ -46,7 +46,8 @@ def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel]) -> No
     """Against the definition, instant by instant."""
     for device in (0, 1):
         kinds_at = [
-            {one.kind for one in kernels if one.device == device and one.start_ns <= t < one.end_ns} for t in range(100)
+            {work.kind for work in kernels if work.device == device and work.start_ns <= t < work.end_ns}
+            for t in range(100)
         ]
         assert device_times(kernels, device, 0, 100) == pytest.approx({
             "compute_s": NS * sum(COMPUTE in instant for instant in kinds_at),

@@ -9,7 +9,7 @@ from command_line import must
 
 @pytest.fixture(scope="module")
 def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As many synthetic images as the module's `IMAGES` says."""
+    """Synthetic images, as many as the module's `IMAGES`."""
     folder = tmp_path_factory.mktemp("dataset")
     must("dataset", "--source", "synthetic", "--images", request.module.IMAGES, "--out", folder)
     return folder

@@ -10,7 +10,9 @@ from command_line import dpscale, must
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
 from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, TimedCall
-from dpscale.records.files import read_json
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import read_record
+from json_records import read_json
 from warm_workers import outcome_of_two, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
@@ -26,8 +28,8 @@ def network_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def facts(network_facts: Path) -> dict[str, Any]:
-    return read_json("network", network_facts)
+def facts(network_facts: Path) -> NetworkRecord:
+    return read_record(NetworkRecord, network_facts)
 
 
 @pytest.fixture(scope="module")
@@ -44,57 +46,53 @@ def cell(network_facts: Path) -> list[object]:
 
 
 @pytest.mark.processes
-def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: dict[str, Any]) -> None:
-    found = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
-    for operation in OPERATIONS:
-        assert set(SIZES) <= {size for name, size in found if name == operation}
-    assert ("allreduce", facts["gradient_bytes"]) in found
-    assert {("broadcast", size) for size in facts["dp_broadcast_bytes"]} <= found
+def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: NetworkRecord) -> None:
+    messages = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
+    assert {(operation, size) for operation in OPERATIONS for size in SIZES} <= messages
+    assert ("allreduce", facts.gradient_bytes) in messages
+    assert {("broadcast", size) for size in facts.dp_broadcast_bytes} <= messages
     assert all(3 <= len(result["seconds"]) <= 10 for result in collectives["collectives"])
     assert collectives["peer_copies"] == []
 
 
-@pytest.mark.parametrize(("device", "largest"), [("cpu", 4 * 2**20), ("cuda", 2**30)])
+@pytest.mark.parametrize(("device", "powers"), [("cpu", 6), ("cuda", 10)])
 @pytest.mark.parametrize("strategies", [["single", "ddp"], ["dp", "fsdp"]])
-def test_a_study_times_every_collective_from_4_kib_on_in_steps_of_four(
-    facts: dict[str, Any], device: str, largest: int, strategies: list[str]
+def test_a_study_times_every_collective_from_4_kib_to_4_mib_or_1_gib_in_steps_of_four(
+    facts: NetworkRecord, device: str, powers: int, strategies: list[str]
 ) -> None:
-    """And at no size more than its own strategies send."""
-    series = {4 * 2**10 * 4**power for power in range(10)}
-    series = {size for size in series if size <= largest}
-    assert max(series) * 4 > largest
-    found = cells.messages(facts, device, strategies)
-    own = {facts["gradient_bytes"]}
+    """And at no other sizes than those that its strategies send."""
+    series = {(operation, 4 * 2**10 * 4**power) for operation in OPERATIONS for power in range(powers)}
+    messages = cells.messages(facts, device, strategies)
+    sent = {facts.gradient_bytes}
     if "ddp" in strategies:
-        own |= {bucket["bytes"] for bucket in facts["ddp_buckets"]} | {*facts["ddp_broadcast_bytes"]}
+        sent |= {bucket.bytes for bucket in facts.ddp_buckets} | {*(facts.ddp_broadcast_bytes or ())}
     else:
-        own |= {*facts["dp_broadcast_bytes"], *facts["fsdp_unit_bytes"]}
-    for operation in OPERATIONS:
-        sizes = {size for name, size in found if name == operation}
-        assert series <= sizes <= series | own
-    assert len(set(found)) == len(found)
+        sent |= {*facts.dp_broadcast_bytes, *facts.fsdp_unit_bytes}
+    assert series <= set(messages)
+    assert {size for _, size in set(messages) - series} <= sent
+    assert len(set(messages)) == len(messages)
 
 
-def test_collectives_of_another_network_are_refused(network_facts: Path, tmp_path: Path) -> None:
+def test_facts_of_another_network_are_refused(network_facts: Path, tmp_path: Path) -> None:
     done = dpscale(*cell(network_facts), "--width", "8", "--out", tmp_path / "collectives.json")
     assert done.returncode == 1
     assert "is of another network. Make it with: dpscale network" in done.stderr
 
 
 def as_on_two_ranks(operation: str, rank: int) -> Collective:
-    """A collective that calls nobody: its result is what the inputs of two ranks come to, 1 and 2 times a pattern."""
+    """A collective that sends nothing: its result is that for the inputs of two ranks, 1 and 2 times a pattern."""
     collective = Collective(operation, 1024, rank, 2, torch.device("cpu"))
 
     def call() -> None:
-        own = collective.inputs / (rank + 1)
-        of_both = {
-            "allreduce": 3 * own,
-            "broadcast": own,
-            "reduce": 3 * own,
-            "reduce_scatter": (3 * own).chunk(2)[rank],
-            "all_gather": torch.cat([own, 2 * own]),
+        pattern = collective.inputs / (rank + 1)
+        results = {
+            "allreduce": 3 * pattern,
+            "broadcast": pattern,
+            "reduce": 3 * pattern,
+            "reduce_scatter": (3 * pattern).chunk(2)[rank],
+            "all_gather": torch.cat([pattern, 2 * pattern]),
         }
-        collective.outputs.copy_(of_both[operation])
+        collective.outputs.copy_(results[operation])
 
     collective.call = call
     return collective
@@ -112,8 +110,8 @@ def test_a_right_result_is_told_from_a_wrong_one(operation: str, rank: int) -> N
         collective.outputs[-1] += 1
 
     collective.call = wrong_in_one_place
-    nobody_knows = operation == "reduce" and rank == 1
-    assert collective.is_correct() is nobody_knows
+    is_undefined = operation == "reduce" and rank == 1
+    assert collective.is_correct() is is_undefined
 
 
 @pytest.mark.processes

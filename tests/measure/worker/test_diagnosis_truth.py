@@ -55,20 +55,21 @@ INJECTED = (
 def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: Path, tmp_path: Path) -> None:
     decisive = False
     for attempt in range(ATTEMPTS):
-        with OtherWork().watched() as other:
-            found = diagnosed(injected, root, tmp_path / str(attempt))
-        print(injected, [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons])
-        if found.first.name == injected.cause:
+        with OtherWork().watched() as other_work:
+            diagnosis = diagnosed(injected, root, tmp_path / str(attempt))
+        print(injected, [f"{reason.cause.name} {reason.share.value:.0%}" for reason in diagnosis.reasons])
+        if diagnosis.first.name == injected.cause:
             return
         # Where nothing is injected, a core of this machine may still be slower than the other.
-        decisive |= other.cores < QUIET_CORES and (injected.cause, found.first.name) != ("nothing", "slow_device")
+        is_slow_core = (injected.cause, diagnosis.first.name) == ("nothing", "slow_device")
+        decisive |= other_work.cores < QUIET_CORES and not is_slow_core
     if not decisive:
         pytest.skip("in all attempts this machine worked for others, or one of its cores was slow")
     pytest.fail(f"not {injected} in {ATTEMPTS} attempts")
 
 
 def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
-    """By one run with interventions, and where that tells something by one on one device."""
+    """Diagnose by a run with interventions; a global batch also needs a run on one device."""
     settings = {
         "workload": str(root / f"bench/injected/{injected.workload}.py"), "device": "cpu",
         "loader_workers": injected.loader_workers,
@@ -84,5 +85,5 @@ def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
         assert run.code == 0, run.output
         return run.processes
 
-    one = processes(1, leave_out=["batch_kept", "gc_off"]) if injected.global_batch else []
-    return diagnose_script(script_record(*processes(2), one=one))
+    on_one_device = processes(1, leave_out=["batch_kept", "gc_off"]) if injected.global_batch else []
+    return diagnose_script(script_record(*processes(2), one=on_one_device))

@@ -1,4 +1,4 @@
-"""The rungs of a communication cell: what every one of them does, and what it leaves out."""
+"""The rungs of a communication cell of dp: each does its part of the step, and leaves the rest out."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -40,14 +40,14 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommunicationWork
 
 def one_after_the_other(_: Any, replicas: Sequence[nn.Module], inputs: Any, kwargs: Any) -> list[Tensor]:
     assert len(replicas) == len(inputs) == len(kwargs)
-    return [replica(*own) for replica, own in zip(replicas, inputs, strict=True)]
+    return [replica(*arguments) for replica, arguments in zip(replicas, inputs, strict=True)]
 
 
 def as_if_on_gpus(network: PersistentReplicas) -> PersistentReplicas:
     """DataParallel's own forward pass, with moves between devices that stay on the CPU."""
     network.device_ids, network.output_device, network.src_device_obj = [0, 1], 0, CPU
     moves: dict[str, Callable[..., Any]] = {
-        "scatter": lambda inputs, kwargs, ids: ([(part,) for part in inputs[0].chunk(len(ids))], [{} for _ in ids]),
+        "scatter": lambda inputs, kwargs, ids: ([(chunk,) for chunk in inputs[0].chunk(len(ids))], [{} for _ in ids]),
         "gather": lambda outputs, device: torch.cat(list(outputs)),
     }
     for name, move in moves.items():
@@ -64,16 +64,15 @@ def weights(network: nn.Module) -> list[Tensor]:
 
 
 def plain_gradients(worker: CommunicationWorker, images: Tensor, labels: Tensor, images_in_mean: int) -> list[Tensor]:
-    """Of a network with the cell's weights."""
+    """The gradients of a network with the cell's weights."""
     network = worker.build_network()
     (functional.cross_entropy(network(images), labels, reduction="sum") / images_in_mean).backward()
     return gradients(network)
 
 
-def assert_equal(some: list[Tensor], others: list[Tensor]) -> None:
-    assert len(some) == len(others) > 0
-    for first, second in zip(some, others, strict=True):
-        torch.testing.assert_close(first, second)
+def assert_equal(actual: list[Tensor], expected: list[Tensor]) -> None:
+    assert actual
+    torch.testing.assert_close(actual, expected)
 
 
 def replicas_of(variant: StepVariant) -> tuple[PersistentReplicas, nn.Module, nn.Module]:
@@ -83,38 +82,31 @@ def replicas_of(variant: StepVariant) -> tuple[PersistentReplicas, nn.Module, nn
     return network, first, second
 
 
-def test_only_the_first_replica_is_trained_and_its_parameters_alone_are_the_networks(
-    worker: CommunicationWorker,
-) -> None:
-    network, first, second = replicas_of(rungs(worker)["threads"])
-    assert [id(parameter) for parameter in network.parameters()] == [id(parameter) for parameter in first.parameters()]
-    assert_equal(weights(first), weights(second))
-    assert all(a.data_ptr() != b.data_ptr() for a, b in zip(first.parameters(), second.parameters(), strict=True))
-
-
 def test_in_threads_the_first_device_does_the_step_of_one_that_is_alone(worker: CommunicationWorker) -> None:
     images, labels = worker.full_batches[0]
-    alone = plain_gradients(worker, images[:BATCH], labels[:BATCH], BATCH)
-    other = plain_gradients(worker, images[BATCH:], labels[BATCH:], BATCH)
+    of_first = plain_gradients(worker, images[:BATCH], labels[:BATCH], BATCH)
+    of_second = plain_gradients(worker, images[BATCH:], labels[BATCH:], BATCH)
     variant = rungs(worker)["threads"]
-    _, first, second = replicas_of(variant)
+    network, first, second = replicas_of(variant)
+    assert [*map(id, network.parameters())] == [*map(id, first.parameters())], "the second replica is not trained"
     before = weights(first)
-    assert [len(own) for own, _ in variant.batches] == [BATCH, BATCH]
+    assert_equal(weights(second), before)
+    assert [len(images_of_one) for images_of_one, _ in variant.batches] == [BATCH, BATCH]
 
     variant.step(variant.batches[0])
-    assert_equal(gradients(first), alone)
-    assert_equal(gradients(second), other)
+    assert_equal(gradients(first), of_first)
+    assert_equal(gradients(second), of_second)
     assert_equal(weights(second), before)
     assert all(not torch.equal(a, b) for a, b in zip(weights(first), before, strict=True))
 
     variant.step(variant.batches[0])
-    assert_equal(gradients(second), other)  # those of one step, not of both: its weights are as they were
+    assert_equal(gradients(second), of_second)  # those of one step, not of both: its weights are as they were
 
 
 def test_scattered_divides_images_and_gathers_outputs_but_adds_no_gradients(worker: CommunicationWorker) -> None:
     images, labels = worker.full_batches[0]
-    own = plain_gradients(worker, images[:BATCH], labels[:BATCH], GPUS * BATCH)
-    other = plain_gradients(worker, images[BATCH:], labels[BATCH:], GPUS * BATCH)
+    of_first = plain_gradients(worker, images[:BATCH], labels[:BATCH], GPUS * BATCH)
+    of_second = plain_gradients(worker, images[BATCH:], labels[BATCH:], GPUS * BATCH)
     variant = rungs(worker)["scattered"]
     network, first, second = replicas_of(variant)
     as_if_on_gpus(network)
@@ -123,21 +115,20 @@ def test_scattered_divides_images_and_gathers_outputs_but_adds_no_gradients(work
         before = weights(second)
         variant.step((images, labels))
         assert_equal(weights(second), before)
-        assert_equal(gradients(second), other)
+        assert_equal(gradients(second), of_second)
     first.load_state_dict(second.state_dict())
     variant.step((images, labels))
-    assert_equal(gradients(first), own)
+    assert_equal(gradients(first), of_first)
 
 
 def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWorker) -> None:
-    alone, threads, *_ = rungs(worker).values()
-    for first, second in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
-        assert first.data_ptr() == second.data_ptr()
-    alone.step(alone.batches[0])
+    plain, threads, *_ = rungs(worker).values()
+    plain.step(plain.batches[0])
     assert all(parameter.grad is None for parameter in threads.network.parameters())
     threads.step(threads.batches[0])
-    for first, second in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
-        assert alone.optimiser.state[first]["momentum_buffer"] is threads.optimiser.state[second]["momentum_buffer"]
+    for first, second in zip(plain.network.parameters(), threads.network.parameters(), strict=True):
+        assert first.data_ptr() == second.data_ptr()
+        assert plain.optimiser.state[first]["momentum_buffer"] is threads.optimiser.state[second]["momentum_buffer"]
 
 
 def test_alone_all_other_ranks_have_nothing_to_do(worker: CommunicationWorker) -> None:

@@ -1,4 +1,4 @@
-"""Timing cells in real processes on the CPU: what a record holds, out of memory, what is refused, a killed one.
+"""Timing cells in real processes on the CPU: records, out of memory, refusals, a killed cell.
 
 How cells end whose workers fail, hang or are killed: launch/test_workers.py.
 """
@@ -12,9 +12,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -23,9 +26,10 @@ import warm
 from command_line import dpscale, must
 from dpscale.measure.launch import cells
 from dpscale.measure.worker import timing
-from dpscale.measure.worker.timing import TimingWorker
-from dpscale.plan.study import Study
-from dpscale.records.files import read_json
+from dpscale.measure.worker.timing import BaselineHalves, TimingWorker
+from dpscale.records.kinds import Alone
+from dpscale.schemas.settings import TimingSettings
+from json_records import read_json
 from processes import alive, started_by
 from project import wait_for
 
@@ -82,20 +86,17 @@ def test_a_record_holds_every_epoch_and_step(
     records: Records, strategy: str, workers: int, steps: int, full: int
 ) -> None:
     record = records[strategy]
-    assert record["status"] == "ok"
     for scope in ("compute", "end_to_end"):
         result = record["scopes"][scope]
         assert len(result["epoch_s"]) == len(result["step_s_median"]) == 2
         assert all(len(ranks) == workers for ranks in result["rank_epoch_s"])
         assert (result["steps_per_epoch"], result["full_steps_per_epoch"]) == (steps, full)
-        for middle, (lower, upper) in zip(result["step_s_median"], result["step_s_quartiles"], strict=True):
-            assert 0 < lower <= middle <= upper
-        # The slowest rank's time is the epoch's, and its steps fill it.
-        for epoch_s, ranks, step_s in zip(
-            result["epoch_s"], result["rank_epoch_s"], result["step_s_median"], strict=True
-        ):
-            assert max(ranks) == epoch_s
+        for number, (lower, upper) in enumerate(result["step_s_quartiles"]):
+            epoch_s, step_s = result["epoch_s"][number], result["step_s_median"][number]
+            assert 0 < lower <= step_s <= upper
+            assert max(result["rank_epoch_s"][number]) == epoch_s
             assert full * step_s <= 1.05 * epoch_s
+            assert result["watched"][number]["host"]["busy_cores"] > 0
     timed = sum(sum(result["epoch_s"]) for result in record["scopes"].values())
     assert record["epochs_total_s"] > timed  # the warm-up is inside
     assert record["hardware"]["threads_per_worker"] == 1
@@ -103,12 +104,12 @@ def test_a_record_holds_every_epoch_and_step(
 
 
 def test_the_median_and_the_quartiles_of_steps_are_those_of_the_slowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every epoch: the rank with the longest median, however its steps scatter."""
+    """The rank with the longest median in each epoch, however its steps scatter."""
     even, scattered = [2.0, 2.0, 2.0, 2.0, 2.0], [1.0, 1.0, 1.5, 9.0, 9.0]
 
-    def beside(other: Sequence[float]) -> Any:
-        lower, middle, upper = np.quantile(other, (0.25, 0.5, 0.75)).tolist()
-        return lambda own, workers: [list(own), [middle, lower, upper]]
+    def beside(steps_s: Sequence[float]) -> Any:
+        lower, middle, upper = np.quantile(steps_s, (0.25, 0.5, 0.75)).tolist()
+        return lambda values, workers: [list(values), [middle, lower, upper]]
 
     monkeypatch.setattr(timing, "gather_lists", beside(even))
     assert timing.full_steps([scattered], 2) == ([2.0], [[2.0, 2.0]])
@@ -116,43 +117,27 @@ def test_the_median_and_the_quartiles_of_steps_are_those_of_the_slowest_rank(mon
     assert timing.full_steps([[1.0, 1.1, 1.2], [2.0, 2.0, 2.0]], 2) == ([1.5, 2.0], [[1.0, 9.0], [2.0, 2.0]])
 
 
-def test_where_and_by_which_code_it_was_measured(records: Records, root: Path) -> None:
-    provenance = records["ddp"]["provenance"]
-    if (root / ".git").exists():
-        head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
-        assert provenance["git_commit"] == head.strip()
-        assert provenance["git_dirty"] in (True, False)
-    assert "--strategy ddp" in provenance["command"]
-    assert records["ddp"]["software"]["nccl"] is None  # no guess for what was not used
-
-
 @pytest.mark.parametrize("name", ["single", "ddp", "without"])
 def test_the_command_in_a_record_measures_the_same_cell(
     records: Records, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """What it would measure is compared; that a cell can be called by hand, the other tests here show."""
-    asked: list[tuple[Any, ...]] = []
-
-    def measure_nothing(*what: Any) -> dict[str, Any]:
-        asked.append(what)
-        return records[name]
-
-    monkeypatch.setattr(cells, "time_cell", measure_nothing)
+    time_cell = Mock(return_value=records[name])
+    monkeypatch.setattr(cells, "time_cell", time_cell)
     program, *command = shlex.split(records[name]["provenance"]["command"])
     assert program == "dpscale"
     must(*command)
-    ((cell, settings, *_),) = asked
+    cell, settings, *_ = time_cell.call_args.args
     assert cell.coordinates == records[name]["cell"]
     assert settings.to_json() == records[name]["settings"]
 
 
 def test_a_parallel_cell_holds_its_own_baseline_before_and_after(records: Records) -> None:
     """At its own batch, with the steps of one worker, and at the global batch."""
-    alone = records["ddp"]["alone"]
-    assert [(item["batch_per_gpu"], item["status"]) for item in alone] == [(BATCH, "ok"), (2 * BATCH, "ok")]
-    for item, full_steps in zip(alone, (2, 1), strict=True):
-        assert item["scopes"].keys() == {"compute", "end_to_end"}
-        for scope, halves in item["scopes"].items():
+    baselines = records["ddp"]["alone"]
+    assert [(item["batch_per_gpu"], item["status"]) for item in baselines] == [(BATCH, "ok"), (2 * BATCH, "ok")]
+    for baseline, full_steps in zip(baselines, (2, 1), strict=True):
+        assert baseline["scopes"].keys() == {"compute", "end_to_end"}
+        for scope, halves in baseline["scopes"].items():
             assert halves.keys() == {"before", "after"}
             for half in halves.values():
                 assert len(half["epoch_s"]) == 1  # half of two
@@ -160,9 +145,6 @@ def test_a_parallel_cell_holds_its_own_baseline_before_and_after(records: Record
                 assert half["full_steps_per_epoch"] == full_steps
                 assert half["loader_processes"] == (1 if scope == "end_to_end" else 0)
     assert records["ddp"]["scopes"]["end_to_end"]["loader_processes"] == 2
-
-
-def test_no_baseline_where_there_is_nothing_to_compare_or_it_is_switched_off(records: Records) -> None:
     assert records["single"]["alone"] is records["without"]["alone"] is None
 
 
@@ -173,66 +155,58 @@ def test_a_cell_of_a_variant_says_which(records: Records) -> None:
     assert (scope, len(result["epoch_s"]), result["steps_per_epoch"]) == ("compute", 1, 1)
 
 
-def test_the_host_is_watched_in_every_timed_epoch(records: Records) -> None:
-    for result in records["ddp"]["scopes"].values():
-        assert len(result["watched"]) == len(result["epoch_s"])
-        for watched in result["watched"]:
-            assert watched["host"]["busy_cores"] > 0
-            assert watched["gpus"] == []
-
-
 def test_memory_that_a_baseline_lacks_at_the_global_batch_is_a_result(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cell itself goes on: its own baseline fits."""
     build = TimingWorker.build_alone
-    asked: list[int] = []
-
-    def fits_once(worker: TimingWorker) -> Any:
-        asked.append(len(asked))
-        return torch.empty(2**60) if len(asked) == 2 else build(worker)
-
-    monkeypatch.setattr(TimingWorker, "build_alone", fits_once)
-    worker = timing_worker(dataset, tmp_path)
-    worker.alone = [{"batch_per_gpu": batch, "status": "ok", "scopes": {}} for batch in (BATCH, 2 * BATCH)]
-    worker.prepare()
-    worker.measure()
-    assert [item["status"] for item in worker.alone] == ["ok", "oom"]
-    assert worker.alone[0]["scopes"]["compute"].keys() == {"before", "after"}
-    assert worker.alone[1]["scopes"] == {}
-    assert len(worker.scopes["compute"]["epoch_s"]) == 1
+    builds = count(1)
+    monkeypatch.setattr(
+        TimingWorker, "build_alone", lambda worker: torch.empty(2**60) if next(builds) == 2 else build(worker)
+    )
+    outcome = outcome_of_one(dataset, tmp_path, BATCH, 2 * BATCH)
+    measured, too_large = outcome["alone"]
+    assert (outcome["status"], measured["status"], too_large["status"]) == ("ok", "ok", "oom")
+    assert measured["scopes"]["compute"].keys() == {"before", "after"}
+    assert too_large["scopes"] == {}
+    assert len(outcome["scopes"]["compute"]["epoch_s"]) == 1
 
 
-def test_memory_that_a_baseline_lacks_at_the_cells_own_batch_ends_the_cell(
-    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("method", "phase"), [("build_alone", f"alone at batch {BATCH}, before: setup"), ("build", "setup")]
+)
+def test_memory_that_runs_out_before_or_after_the_first_half_of_the_baseline_is_a_record(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, phase: str
 ) -> None:
-    monkeypatch.setattr(TimingWorker, "build_alone", lambda _worker: torch.empty(2**60))
-    worker = timing_worker(dataset, tmp_path)
-    worker.alone = [{"batch_per_gpu": BATCH, "status": "ok", "scopes": {}}]
-    worker.run()
-    outcome = json.loads((tmp_path / "outcome.json").read_text())
-    assert (outcome["status"], outcome["oom"]["phase"]) == ("oom", f"alone at batch {BATCH}, before: setup")
+    """A record knows whole halves alone."""
+    monkeypatch.setattr(TimingWorker, method, lambda _worker: torch.empty(2**60))
+    outcome = outcome_of_one(dataset, tmp_path, BATCH)
+    assert (outcome["status"], outcome["oom"]["phase"]) == ("oom", phase)
+    assert msgspec.convert(outcome["alone"], list[Alone]) == [Alone(BATCH, "ok", {})]
 
 
-def timing_worker(dataset: Path, folder: Path) -> TimingWorker:
-    """One worker in this process, of a cell with one scope and one epoch."""
-    values = {"study": "s", "device": "cpu", "network": {"width": 4}, "scopes": ["compute"], "epochs": {"timed": 1}}
-    study = Study({**values, "dataset": {"source": "synthetic", "images": IMAGES}})
+def outcome_of_one(dataset: Path, folder: Path, *baselines: int) -> dict[str, Any]:
+    """The outcome of a worker in this process, of a cell with one scope and one epoch, and baselines at these
+    batches."""
+    settings = TimingSettings(
+        device="cpu", width=4, dataset_source="synthetic", epoch_images=IMAGES, scopes=("compute",), timed_epochs=1
+    )
     job = {"configuration": ["single", 1, BATCH], "seed": 1, "dataset": dataset, "folder": folder, "timeout_s": 60}
-    return TimingWorker({**job, "settings": study.settings.to_json(), "baseline_at_global_batch": False}, 0)
+    worker = TimingWorker({**job, "settings": settings.to_json(), "baseline_at_global_batch": False}, 0)
+    worker.alone = [BaselineHalves(batch) for batch in baselines]
+    worker.run()
+    outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text())
+    return outcome
 
 
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
         (("dp", 2, 32), "not available: DataParallel needs CUDA GPUs; it is not emulated on a CPU"),
-        (("single", 2, 32), "single does not go with 2 GPUs"),
         (("ddp", 2, 32, "--network torchvision_resnet18"), "torchvision_resnet18 has width 64 and no other"),
-        (("ddp", 1, 32), "ddp does not go with 1 GPUs"),
         (("ddp", 2, 50), "capped: global batch 100 > 64 images"),
         (("ddp", 0, 32), "0 is not in the range x>=1"),
-        (("ddp", 2, -1), "-1 is not in the range x>=1"),
-        (("horovod", 2, 32), "'horovod' is not one of"),
+        (("ddp", 2, BATCH, "--epoch-images 100"), "its images is 64, the cell asks for 100"),
     ],
 )
 def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: tuple[Any, ...], message: str) -> None:
@@ -240,11 +214,6 @@ def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: 
     assert done.returncode != 0
     assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
-
-
-def test_another_dataset_than_asked_for(dataset: Path, tmp_path: Path) -> None:
-    done = dpscale(*arguments(dataset, tmp_path / "r.json", more="--epoch-images 100"))
-    assert "its images is 64, the cell asks for 100" in done.stderr
 
 
 def test_a_tampered_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> None:

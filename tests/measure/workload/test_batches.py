@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch import Tensor
 
 from dpscale.measure.workload.batches import (
     first,
@@ -27,39 +26,42 @@ class Pair(NamedTuple):
 
 
 IMAGES, LABELS = torch.arange(6 * 3 * 4 * 4.0).view(6, 3, 4, 4), torch.arange(6)
-TREES = [
-    IMAGES,
-    (IMAGES, LABELS),
-    [IMAGES, LABELS],
-    {"x": IMAGES, "more": [LABELS, ("name", 3)]},
-    Pair(IMAGES, {"y": LABELS}),
-    OrderedDict(x=IMAGES, y=None),
-]
 
 
-@pytest.mark.parametrize("batch", TREES, ids=lambda tree: type(tree).__name__)
+@pytest.mark.parametrize(
+    "batch",
+    [
+        IMAGES,
+        (IMAGES, LABELS),
+        [IMAGES, LABELS],
+        {"x": IMAGES, "more": [LABELS, ("name", 3)]},
+        Pair(IMAGES, {"y": LABELS}),
+        OrderedDict(x=IMAGES, y=None),
+    ],
+    ids=lambda tree: type(tree).__name__,
+)
 def test_a_tree_keeps_its_form(batch: Any) -> None:
     copied = mapped(lambda tensor: tensor + 1, batch)
     assert type(copied) is type(batch)
     assert all(torch.equal(a, b + 1) for a, b in zip(tensors(copied), tensors(batch), strict=True))
     assert len(tensors(batch)) == str(batch).count("tensor(")
     assert length(batch) == 6
+    assert size_bytes(batch) == sum(tensor.nbytes for tensor in tensors(batch)) > 0
 
 
-def test_what_is_no_tensor_stays_as_it_is() -> None:
-    moved = to_device(TREES[3], CPU, torch.contiguous_format)
+def test_leaves_that_are_no_tensors_stay_as_they_are() -> None:
+    moved = to_device({"x": IMAGES, "more": [LABELS, ("name", 3)]}, CPU, torch.contiguous_format)
     assert moved["more"][1] == ("name", 3)
     assert length({"name": "none"}) == 0
 
 
 @pytest.mark.parametrize("place", [to_device, in_host_memory])
-def test_only_what_has_the_form_of_images_gets_their_layout(place: Any) -> None:
-    masks = IMAGES > 3
+def test_only_tensors_of_images_get_their_layout(place: Any) -> None:
     where = {"device": CPU} if place is to_device else {"pinned": False}
-    images, labels, kept = place((IMAGES, LABELS, masks), **where, memory_format=torch.channels_last)
+    images, labels, masks = place((IMAGES, LABELS, IMAGES > 3), **where, memory_format=torch.channels_last)
     assert images.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(images, IMAGES) and torch.equal(labels, LABELS)
-    assert kept.is_contiguous()
+    assert masks.is_contiguous()
 
 
 def test_batches_of_a_loaders_processes_are_copied_out_of_shared_memory() -> None:
@@ -69,7 +71,7 @@ def test_batches_of_a_loaders_processes_are_copied_out_of_shared_memory() -> Non
     assert torch.equal(copied, shared) and not copied.is_shared()
 
 
-def test_samples_are_cut_and_what_does_not_count_them_is_not() -> None:
+def test_only_tensors_that_count_samples_are_cut() -> None:
     scale, weights = torch.tensor(2.0), torch.ones(9)
     cut = first({"x": IMAGES, "y": LABELS, "scale": scale, "weights": weights}, 2)
     assert (len(cut["x"]), cut["y"].tolist(), cut["scale"], len(cut["weights"])) == (2, [0, 1], scale, 9)
@@ -77,10 +79,5 @@ def test_samples_are_cut_and_what_does_not_count_them_is_not() -> None:
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 4])
 def test_shares_are_those_of_chunk(parts: int) -> None:
-    expected: tuple[Tensor, ...] = LABELS.chunk(parts)
-    found = [labels for _, labels in shares((IMAGES, LABELS), parts) if len(labels)]
-    assert [share.tolist() for share in found] == [share.tolist() for share in expected]
-
-
-def test_bytes_of_all_tensors() -> None:
-    assert size_bytes({"x": IMAGES, "y": [LABELS]}) == 6 * 48 * 4 + 6 * 8
+    cut = [labels.tolist() for _, labels in shares((IMAGES, LABELS), parts) if len(labels)]
+    assert cut == [share.tolist() for share in LABELS.chunk(parts)]

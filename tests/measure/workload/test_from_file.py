@@ -8,16 +8,15 @@ import torch
 from torch import nn
 
 from dpscale.errors import WorkloadError
-from dpscale.measure.workload.from_file import load_workload
+from dpscale.measure.workload.from_file import fault_of, load_workload
 from dpscale.plan.workload_file import checksum
 from workload_file import SAMPLES, written
 
 
-def told(folder: Path, more: str, use: str | None = None) -> str:
-    """The line that a file with `more` in it is refused with, when it is loaded or when `use` of it is called."""
+def refusal(folder: Path, more: str, use: str = "") -> str:
+    """The line that a file with `more` in it is refused with, when it is loaded or its function `use` is called."""
     with pytest.raises(WorkloadError) as caught:
-        workload = load_workload(written(folder, more=more))
-        getattr(workload, use or "")()
+        getattr(load_workload(written(folder, more=more)), use)()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -43,77 +42,43 @@ def test_functions_that_are_optional(tmp_path: Path) -> None:
     assert workload.collate([torch.zeros(2), torch.ones(2)]).tolist() == [[0, 0], [1, 1]]
 
 
-def test_modules_beside_the_file_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "beside_the_workload.py").write_text("SIZE = 7\n")
-    workload = load_workload(
-        written(tmp_path, more="from beside_the_workload import SIZE\ndef network():\n    return nn.Linear(SIZE, 2)\n")
-    )
-    assert workload.network().in_features == 7
-
-
-def test_the_files_own_folder_comes_before_the_working_folder_and_all_others(
+def test_modules_beside_the_file_come_before_the_working_folder_and_all_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `python FILE` has it."""
-    folders = [tmp_path / name for name in ("working", "other", "own")]
+    """The order of `python FILE`."""
+    working, library, mine = folders = [tmp_path / name for name in ("working", "library", "mine")]
     for folder in folders:
         folder.mkdir()
         (folder / "found_by_workload.py").write_text(f"FOLDER = {folder.name!r}\n")
-    working, other, own = folders
     monkeypatch.chdir(working)
-    monkeypatch.setattr(sys, "path", [str(working), str(other), *sys.path, str(own)])
-    text = """
-def network():
-    from found_by_workload import FOLDER
-    assert FOLDER == "own"
-    return nn.Linear(2, 2)
-"""
-    load_workload(written(own, more=text)).network()
+    monkeypatch.setattr(sys, "path", [str(working), str(library), *sys.path, str(mine)])
+    load_workload(written(mine, more="from found_by_workload import FOLDER\nassert FOLDER == 'mine'\n"))
     monkeypatch.delitem(sys.modules, "found_by_workload")
 
 
-def test_a_file_that_hides_a_library(tmp_path: Path) -> None:
-    """A process of a DataLoader that is spawned would import it in place of the library."""
-    path = written(tmp_path).rename(tmp_path / "torch.py")
-    with pytest.raises(WorkloadError, match="hides Python's module torch, which is needed here: rename it"):
-        load_workload(path)
-
-
-def test_a_file_that_no_process_could_import(tmp_path: Path) -> None:
-    path = written(tmp_path).rename(tmp_path / "mine.v2.py")
-    with pytest.raises(WorkloadError, match="cannot import a file with a dot in its name: rename it"):
-        load_workload(path)
-
-
 @pytest.mark.parametrize(
-    ("more", "line"),
+    ("name", "line"),
     [
-        ("del loss", "has no function loss(network, batch): define it"),
-        ("loss = 3", "loss is a int: make it a function loss(network, batch)"),
-        (
-            "def loss(batch): pass",
-            "loss(batch) cannot be called as loss(network, batch): too many positional arguments",
-        ),
-        ("def network(width): pass", "network(width) cannot be called as network(): missing a required argument"),
-        ("collate = 3", "collate is a int: make it a function collate(items)"),
-        ("import sys; sys.exit(0)", "put what it runs under `if __name__ == '__main__':`"),
-        ("def f(:", "cannot be loaded: SyntaxError"),
+        # A process of a DataLoader that is spawned would import it in place of the library.
+        ("torch.py", "hides Python's module torch, which is needed here: rename it"),
+        ("mine.v2.py", "cannot import a file with a dot in its name: rename it"),
     ],
 )
-def test_a_file_without_the_right_functions(tmp_path: Path, more: str, line: str) -> None:
-    assert line in told(tmp_path, more)
-
-
-def test_what_the_file_raises_is_in_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert "cannot be loaded: ModuleNotFoundError: No module named 'nowhere'" in told(tmp_path, "import nowhere")
-    log = capfd.readouterr().err
-    assert "Traceback" in log and "import nowhere" in log
+def test_a_file_that_no_process_could_import(tmp_path: Path, name: str, line: str) -> None:
+    with pytest.raises(WorkloadError, match=line):
+        load_workload(written(tmp_path).rename(tmp_path / name))
 
 
 @pytest.mark.parametrize(
     ("more", "use", "line"),
     [
+        ("del loss", "", "has no function loss(network, batch): define it"),
+        ("loss = 3", "", "loss is a int: make it a function loss(network, batch)"),
+        ("def loss(batch): pass", "", "loss(batch) cannot be called as loss(network, batch): too many positional"),
+        ("def network(width): pass", "", "network(width) cannot be called as network(): missing a required argument"),
+        ("collate = 3", "", "collate is a int: make it a function collate(items)"),
+        ("import sys; sys.exit(0)", "", "put what it runs under `if __name__ == '__main__':`"),
+        ("def f(:", "", "cannot be loaded: SyntaxError"),
         ("def network(): return 3", "network", "network() returned a int: return a torch.nn.Module"),
         ("def network(): return nn.ReLU()", "network", "network() has no parameters to train"),
         ("def dataset(): return iter([1])", "dataset", "dataset() is not map-style"),
@@ -121,8 +86,14 @@ def test_what_the_file_raises_is_in_the_log(tmp_path: Path, capfd: pytest.Captur
         ("def dataset(): return ['a']", "dataset", "makes batches without a tensor"),
     ],
 )
-def test_functions_that_return_what_cannot_be_used(tmp_path: Path, more: str, use: str, line: str) -> None:
-    assert line in told(tmp_path, more, use)
+def test_functions_that_cannot_be_used(tmp_path: Path, more: str, use: str, line: str) -> None:
+    assert line in refusal(tmp_path, more, use)
+
+
+def test_what_the_file_raises_is_in_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "cannot be loaded: ModuleNotFoundError: No module named 'nowhere'" in refusal(tmp_path, "import nowhere")
+    log = capfd.readouterr().err
+    assert "Traceback" in log and "import nowhere" in log
 
 
 @pytest.mark.parametrize(
@@ -139,3 +110,57 @@ def test_a_loss_that_cannot_be_trained(tmp_path: Path, returned: str, line: str)
     with pytest.raises(WorkloadError) as caught:
         workload.loss(workload.network(), torch.randn(3, 4))
     assert line in str(caught.value)
+
+
+def raised_in(path: Path, text: str) -> Exception:
+    """The error that running `text` as the file at `path` raises."""
+    path.write_text(text)
+    with pytest.raises(Exception) as caught:
+        exec(compile(text, str(path.resolve()), "exec"), {})
+    return caught.value
+
+
+def test_the_line_of_the_file_that_raised_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    error = raised_in(path, "def loss():\n    return {}['x']\nloss()\n")
+    assert str(fault_of(error, path)).startswith(f"workload: {path}, line 2, in loss: KeyError: 'x'.")
+    of_a_wrapped_network = raised_in(path, "raise AttributeError(\"'DataParallel' object has no attribute 'head'\")")
+    assert "The network is wrapped here" in str(fault_of(of_a_wrapped_network, path))
+
+
+def test_errors_elsewhere_are_no_faults_of_the_file(tmp_path: Path) -> None:
+    assert (
+        fault_of(raised_in(tmp_path / "library.py", "raise RuntimeError('NCCL error')"), tmp_path / "mine.py") is None
+    )
+    assert fault_of(raised_in(tmp_path / "mine.py", "raise RuntimeError"), None) is None, "of the built-in workload"
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use", "uses CUDA in a process of the"),
+        ("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned", "tensors that are not dense CPU"),
+        ("Can't pickle local object 'dataset.<locals>.Vectors'", "define its classes and functions at the top level"),
+        ("Can't get local object 'dataset.<locals>.Vectors'", "define its classes and functions at the top level"),
+        ("stack expects each tensor to be equal size, but got [1]", "differ in size"),
+    ],
+)
+def test_errors_of_torch_say_what_to_change(tmp_path: Path, message: str, line: str) -> None:
+    assert line in str(fault_of(RuntimeError(message), tmp_path / "mine.py"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        ("\nParameter indices which did not receive grad for rank 1: 1\n In addition", "network() (0.bias) take"),
+        ("\nParameter indices which did not receive grad for rank 1: 0 1 2 3 ...", "(0.weight, 0.bias, 1.weight, ...)"),
+        ("", "some parameters of network() take no part"),
+    ],
+)
+def test_unused_parameters_are_named(tmp_path: Path, listed: str, names: str) -> None:
+    """`listed` as torch does."""
+    error = RuntimeError(
+        f"Expected to have finished reduction in the prior iteration before starting a new one.{listed}"
+    )
+    fault = fault_of(error, tmp_path / "mine.py", lambda: nn.Sequential(*(nn.Linear(2, 2) for _ in range(3))))
+    assert names in str(fault)

@@ -35,10 +35,9 @@ def test_an_epoch_has_every_sample_once_in_an_order_of_its_seed() -> None:
 def test_as_many_batches_as_fit_are_used_in_turn_and_at_least_one(fit: float, different: int) -> None:
     """An epoch keeps its steps; its last batch, which is smaller, is always there."""
     everything, _ = epoch()
-    batches, found = epoch(Room(fit * BATCH_BYTES))
     full = different - 1
-    assert found == different
-    assert batches == [everything[number % full] for number in range(5)] + everything[5:]
+    batches = [everything[number % full] for number in range(5)] + everything[5:]
+    assert epoch(Room(fit * BATCH_BYTES)) == (batches, different)
 
 
 def test_no_more_batches_than_are_asked_for() -> None:
@@ -64,9 +63,9 @@ class Gathering:
 
 def test_teams_with_the_same_share_have_the_very_same_batches() -> None:
     gathering = Gathering(fit=math.inf)
-    before, other, after = (gathering.of(batch) for batch in (4, 8, 4))
+    before, of_another_share, after = (gathering.of(batch) for batch in (4, 8, 4))
     assert after[0] is before[0] and after[1] == before[1]
-    assert other[0] is not before[0]
+    assert of_another_share[0] is not before[0]
     assert gathering.times == 2
 
 
@@ -74,10 +73,10 @@ def test_teams_with_the_same_share_have_the_very_same_batches() -> None:
 def test_epochs_that_have_no_room_together_are_gathered_again(fit: float, times: int) -> None:
     """21 samples of two epochs are 10.5 batches of 4. The smaller last ones are always there."""
     gathering = Gathering(fit)
-    before, other, after = (gathering.of(batch) for batch in (4, 8, 4))
+    before, of_another_share, after = (gathering.of(batch) for batch in (4, 8, 4))
     assert gathering.times == times
     assert str(after) == str(before)
-    assert other[1] == 3, "as many batches as without the other epoch"
+    assert of_another_share[1] == 3, "as many batches as without the other epoch"
 
 
 def test_a_stored_epoch_is_not_kept() -> None:
@@ -85,13 +84,10 @@ def test_a_stored_epoch_is_not_kept() -> None:
     assert [epochs.of((0, 1, 4), lambda _: ([next(stored)], None))[0] for _ in range(2)] == [[0], [1]]
 
 
-def workload(**functions: Any) -> Workload:
-    return Workload("some", network=lambda: torch.nn.Linear(3, 1), loss=lambda *_: torch.zeros(()), **functions)
-
-
 def test_fewer_samples_than_there_are_are_always_the_same_choice_from_all() -> None:
-    some = [samples_of_epoch(workload(dataset=lambda: SAMPLES), 10) for _ in range(2)]
-    chosen, again = ([label for _, label in dataset] for dataset in some)  # type: ignore[attr-defined]
+    workload = Workload("name", lambda: torch.nn.Linear(3, 1), lambda: SAMPLES, lambda *_: torch.zeros(()))
+    datasets: Any = [samples_of_epoch(workload, 10) for _ in range(2)]
+    chosen, again = ([label for _, label in dataset] for dataset in datasets)
     assert chosen == again
     assert len(set(chosen)) == 10 and max(chosen) > 10
-    assert samples_of_epoch(workload(dataset=lambda: SAMPLES), 21) is SAMPLES
+    assert samples_of_epoch(workload, 21) is SAMPLES

@@ -29,7 +29,7 @@ from pathlib import Path
 
 multiprocessing.set_start_method("spawn", force=True)
 
-from dpscale.measure.workload.faults import fault_of
+from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.loading import LoadedEpochs, samples_of_epoch
 
@@ -55,7 +55,6 @@ def test_they_find_classes_and_functions_of_the_file(tmp_path: Path) -> None:
 
 
 def test_what_they_cannot_be_sent_is_told(tmp_path: Path) -> None:
-    """By the line that a cell ends with."""
     local = """
 def dataset():
     class Local(Vectors):

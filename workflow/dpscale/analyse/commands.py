@@ -14,8 +14,7 @@ from dpscale.options import FILE, FOLDER, read_records, read_study, study_option
 @click.option("--source", type=FILE, help="The study file that the study was made of, for commands that name it.")
 def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> None:
     """Compute every table of a study from its records, as CSV, and the answer, as JSON. Needs no GPU and no torch."""
-    from dpscale.analyse.answer.answer import answer_of
-    from dpscale.analyse.answer.answer_json import FILE, answer_json
+    from dpscale.analyse.answer.answer import FILE, answer_json, answer_of
     from dpscale.analyse.tables import build_tables
     from dpscale.audit.reading.published import collect_audits
     from dpscale.present.findings.answer import in_words

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 from dpscale.analyse.answer.advice import advice_rows
 from dpscale.analyse.answer.answer import answer_rows
-from dpscale.analyse.answer.asked import Asked
-from dpscale.analyse.answer.causes_of_study import causes_rows
-from dpscale.analyse.answer.counts import counts_rows
+from dpscale.analyse.answer.claims import counts_rows
+from dpscale.analyse.answer.verdict import Asked
+from dpscale.analyse.causes.study import causes_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row
 from dpscale.analyse.communication.collectives import collectives_rows
-from dpscale.analyse.communication.estimators import communication_row
+from dpscale.analyse.communication.estimators import communication_row, completed_steps, steps_rows
 from dpscale.analyse.communication.ladder import ladders
-from dpscale.analyse.communication.steps import completed_steps, steps_rows
 from dpscale.analyse.timing.environments import by_place, environment_rows, environments_of, placed
 from dpscale.analyse.timing.points import block_rows, points_of, speedup_row
 from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
@@ -26,18 +25,16 @@ from dpscale.analyse.timing.times import (
     with_best,
     with_headline,
 )
-from dpscale.analyse.training.epochs import curve_rows, training_rows
 from dpscale.analyse.training.results import results_of
-from dpscale.analyse.training.summary import summary_rows
+from dpscale.analyse.training.summary import curve_rows, summary_rows, training_rows
 from dpscale.analyse.variants.measured import Variant, beside_base, variants_of, with_further_scopes
-from dpscale.analyse.variants.one_gpu import one_gpu_rows
-from dpscale.analyse.variants.variants import variant_rows
+from dpscale.analyse.variants.variants import one_gpu_rows, variant_rows
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
+from dpscale.records.audit import AuditRecord
 from dpscale.records.collect import Collected
-from dpscale.records.files import JsonRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import Tables
@@ -46,7 +43,7 @@ from dpscale.tables.timing import RunsRow
 _ASKED = Asked()
 
 
-def build_tables(study: Study, collected: Collected, audits: Sequence[JsonRecord] = ()) -> Tables:
+def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecord] = ()) -> Tables:
     """Return all tables of a study, stage by stage, each of what those before it made; pure."""
     network = collected.network
     environments = environments_of(collected.records)
@@ -57,7 +54,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[JsonRecord
     swept = by_place(records, CollectivesCell, CollectivesRecord, lambda cell: cell.gpus)
     trained = results_of(study, by_place(records, TrainingCell, TrainingRecord, lambda cell: cell.arm))
 
-    planned = plan(study, collected.largest)
+    planned = plan(study)
     missing = missing_rows(planned.all_cells, collected)
     own_points = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
     points, with_other_settings = with_further_scopes(study, own_points, variants_of(study, varied, missing))

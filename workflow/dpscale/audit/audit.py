@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from dpscale import __version__
 from dpscale.audit.checks import LOOK, Doubt, doubts
@@ -16,9 +15,8 @@ from dpscale.audit.tables import IN_SHORT, AuditTables
 from dpscale.audit.verdicts import FigureVerdict, Reading, read
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.rounded import Rounded
+from dpscale.records.audit import AuditRecord
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
-
-Record = dict[str, Any]
 
 # The corrected quantity beside a published one of another name.
 _CORRECTED_BY = {"speedup_alternative": "speedup"}
@@ -29,7 +27,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-def audit(published: Published, studies: Sequence[Published] = ()) -> Record:
+def audit(published: Published, studies: Sequence[Published] = ()) -> AuditRecord:
     """Return the record of an audit: a row of every figure, of every column, and of every warning; pure.
 
     `studies` are what others published, to set its times beside.
@@ -47,20 +45,23 @@ def audit(published: Published, studies: Sequence[Published] = ()) -> Record:
     tables = AuditTables([*_cells(reading)], [*_findings(reading)], [_warning(published, doubt) for doubt in warnings])
     verdict_in_short = answer(tables)
     in_short = AuditFindingsRow(study=published.id, title=published.title, verdict=IN_SHORT, sentence=verdict_in_short)
-    return {
-        "kind": "audit",
-        "dpscale_version": __version__,
-        **{name: getattr(published, name) for name in ("id", "title", "sha256", "batch")},
-        "answer": verdict_in_short,
-        "cells": [row.flat() for row in tables.audit],
-        "findings": [row.flat() for row in (in_short, *tables.audit_findings)],
-        "warnings": [row.flat() for row in tables.audit_warnings],
-    }
+    return AuditRecord(
+        kind="audit",
+        dpscale_version=__version__,
+        id=published.id,
+        title=published.title,
+        sha256=published.sha256,
+        batch=published.batch,
+        answer=verdict_in_short,
+        cells=[row.flat() for row in tables.audit],
+        findings=[row.flat() for row in (in_short, *tables.audit_findings)],
+        warnings=[row.flat() for row in tables.audit_warnings],
+    )
 
 
-def is_faulty(record: Record) -> bool:
+def is_faulty(record: AuditRecord) -> bool:
     """Whether a figure is impossible, wrong or not explained; what is only worth a look is none of these."""
-    return any(warning["severity"] != LOOK for warning in record["warnings"])
+    return any(warning["severity"] != LOOK for warning in record.warnings)
 
 
 def _cells(reading: Reading) -> Iterator[AuditRow]:

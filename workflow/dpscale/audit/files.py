@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+from msgspec import to_builtins
 
-from dpscale.audit.audit import Record, audit, is_faulty
+from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.checks import LOOK
 from dpscale.audit.physics import COPIED
 from dpscale.audit.reading.own_table import is_table, read_studies, slug
@@ -18,6 +19,7 @@ from dpscale.audit.sentences import summary as in_short
 from dpscale.audit.sentences import worst_by_cell
 from dpscale.audit.tables import rows
 from dpscale.errors import PublishedError
+from dpscale.records.audit import AuditRecord
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
 from dpscale.tables.row import csv_text
@@ -84,27 +86,27 @@ def _with_own_ids(by_file: Mapping[Path, Sequence[Published]]) -> dict[Path, lis
     return {path: [with_own_id(path, study) for study in studies] for path, studies in by_file.items()}
 
 
-def _written(records: Sequence[Record], out: Path | None, pages: Path | None) -> Iterator[str]:
+def _written(records: Sequence[AuditRecord], out: Path | None, pages: Path | None) -> Iterator[str]:
     """Write the records and the page of a file; yield the lines that say where."""
     if out:
         for record in records:
-            file = out / Path(AUDIT_PATH.format(id=record["id"])).name
-            write_record("audit", file, record)
+            file = out / Path(AUDIT_PATH.format(id=record.id)).name
+            write_record("audit", file, to_builtins(record))
             yield f"{RECORD_WRITTEN}{file}"
     if pages:
         from dpscale.audit.page import render
 
-        page = pages / f"{records[0]['id']}.html"
+        page = pages / f"{records[0].id}.html"
         write_text(page, render(records))
         yield f"page: {page}"
 
 
-def _line(path: Path, records: Sequence[Record]) -> SummaryLine:
+def _line(path: Path, records: Sequence[AuditRecord]) -> SummaryLine:
     warnings = [rows([record]).audit_warnings for record in records]
     faults = sum(severity != LOOK for of_record in warnings for severity in worst_by_cell(of_record).values())
     copied = dict.fromkeys(
         row.detail.split(" are those of ")[-1] for of_record in warnings for row in of_record if row.check == COPIED
     )
-    first = next((record["answer"] for record in records if is_faulty(record)), "")
+    first = next((record.answer for record in records if is_faulty(record)), "")
     status = "faults" if faults else "nothing wrong"
     return SummaryLine(str(path), status, faults, first, ", ".join(name.split(",")[0] for name in copied))

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
-from dpscale.audit.tables import AuditTables, Record, rows
+from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
 from dpscale.present.text.table import Flagged, ShownColumn, ShownTable
+from dpscale.records.audit import AuditRecord
 from dpscale.tables.published import AuditRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
@@ -51,14 +52,14 @@ class AuditedStudy(NamedTuple):
     notes: Sequence[str]
 
 
-def render(records: Sequence[Record]) -> str:
+def render(records: Sequence[AuditRecord]) -> str:
     """The page of one table's audits, as HTML that needs no other file: one block, or one per strategy or run. Pure,
     but for reading its own template."""
-    batches = {record["id"]: "Global batch" if record["batch"] == "global" else "Batch" for record in records}
-    return _filled(records[0]["title"], studies(rows(records), "your", batches), study=None)
+    batches = {record.id: "Global batch" if record.batch == "global" else "Batch" for record in records}
+    return _filled(records[0].title, studies(rows(records), "your", batches), study=None)
 
 
-def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
+def render_studies(study: Mapping[str, object], tables: Tables, page: str) -> str:
     """The page of other people's figures. `page` is the file name of the study's own page. Pure, but for reading its
     own template."""
     title = f"Other people's figures: study {study['study']}"

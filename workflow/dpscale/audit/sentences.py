@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
-from typing import Any
 
 from dpscale.audit.checks import LOOK, SEVERITIES
 from dpscale.audit.conventions import OTHER, WRONG
@@ -12,6 +11,7 @@ from dpscale.audit.reading.published import Spot
 from dpscale.audit.search import several
 from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
+from dpscale.records.audit import AuditRecord
 from dpscale.tables.published import AuditRow, AuditWarningsRow
 from dpscale.tables.row import grouped
 
@@ -164,9 +164,9 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     return f"{shown}; your times give {number(value)}{unit}"
 
 
-def summary(record: Mapping[str, Any]) -> str:
+def summary(record: AuditRecord) -> str:
     """Return a record of an audit in a few lines for the terminal."""
-    lines, tables = [f"{record['id']}: {record['title']}", f"  {record['answer']}"], rows([record])
+    lines, tables = [f"{record.id}: {record.title}", f"  {record.answer}"], rows([record])
     for row in tables.audit_findings:
         if row.conventions_tried is not None:
             # What is 4 bytes stands in the record; a line has to fit a terminal.

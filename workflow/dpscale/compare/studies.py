@@ -8,7 +8,7 @@ from typing import Any
 from dpscale.analyse.tables import build_tables
 from dpscale.errors import ComparisonError
 from dpscale.plan.study import Study
-from dpscale.present.study.environment_facts import CHECKSUM_DIGITS, dates
+from dpscale.present.findings.set_up import CHECKSUM_DIGITS, dates
 from dpscale.present.text.words import Terms, text
 from dpscale.records.collect import Collected
 from dpscale.tables.quantities import SOFTWARE

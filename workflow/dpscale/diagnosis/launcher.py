@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 import dpscale
-from dpscale.errors import MeasurementError
-from dpscale.records.files import JsonRecord
+from dpscale.errors import MeasurementError, RecordError
+from dpscale.records.files import JsonRecord, decoded
+from dpscale.records.script import ScriptRecord
 from dpscale.records.versions import VERSIONS
-from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import PROBES
 
 HOOKS = Path(dpscale.__file__).parent / "measure/attach/site"
@@ -86,8 +88,10 @@ def diagnose_script(
         "one_unknown": unknown,
         "runs": runs.done,
     }
-    if problems := violations("script", record):
-        raise MeasurementError(f"the hooks wrote what is no record: {problems[0]}")
+    try:
+        decoded(ScriptRecord, json.dumps(record).encode())
+    except RecordError as error:
+        raise MeasurementError(f"the hooks wrote no record: it {error}") from error
     return record
 
 
@@ -103,12 +107,28 @@ def _on_one(command: Sequence[str]) -> tuple[list[str] | None, str | None]:
     return None, "the command has no --nproc-per-node or --num_processes, so it was not run on one device beside"
 
 
+class _Progress(msgspec.Struct):
+    """The progress of a process, as its hooks write it."""
+
+    phase: str
+    left_s: float
+
+
+class _Problem(msgspec.Struct):
+    """Why hooks do not work in a process."""
+
+    why: str
+
+
+T = TypeVar("T", _Progress, _Problem)
+
+
 class _Runs:
     """Runs of the script, one after the other, each with a folder of its own."""
 
     def __init__(self, folder: Path, minutes: float, beside: int, first_step_s: float, say: Callable[[str], None]):
         self.folder, self.minutes, self.beside, self.first_step_s, self.say = folder, minutes, beside, first_step_s, say
-        self.done: list[dict[str, Any]] = []
+        self.done: list[JsonRecord] = []
 
     def try_on_one(self, command: Sequence[str]) -> str | None:
         """Return why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
@@ -127,8 +147,12 @@ class _Runs:
         folder = self.folder / str(len(list(self.folder.iterdir())))
         folder.mkdir()
         minutes = self.minutes * (1 - self.beside * PART if what == "diagnosed" else PART)
-        job: dict[str, Any] = {"minutes": minutes, "seed": 1, "mode": "pace" if what == "paced" else "diagnose"}
-        job |= {"leave_out": list(PROBES)} if what == "one" else {}
+        job = {
+            "minutes": minutes,
+            "seed": 1,
+            "mode": "pace" if what == "paced" else "diagnose",
+            "leave_out": list(PROBES) if what == "one" else [],
+        }
         (folder / "job.json").write_text(json.dumps(job))
         with (folder / "output").open("wb") as output:
             shown = None if what == "diagnosed" else output
@@ -139,8 +163,8 @@ class _Runs:
             except MeasurementError as error:
                 if shown:
                     os.write(2, (folder / "output").read_bytes())
-                for problem in filter(None, map(_read, folder.glob("problem-*.json"))):
-                    error.args = (f"{error}. Its hooks did not work: {problem['why']}",)
+                for problem in _read_all(_Problem, folder, "problem-*.json"):
+                    error.args = (f"{error}. Its hooks did not work: {problem.why}",)
                 raise
             finally:
                 _end(script, folder)
@@ -157,7 +181,7 @@ class _Runs:
             "processes": sorted(processes, key=lambda process: (process.get("rank", 0), process.get("pid", 0))),
         })  # fmt: skip
 
-    def _require(self, what: str, found: Sequence[Mapping[str, Any]]) -> None:
+    def _require(self, what: str, found: Sequence[JsonRecord]) -> None:
         if not found:
             raise MeasurementError("the script trained, and nothing wrote down its steps: was it killed?")
         if what != "paced" and all(one.get("status") == "few steps" for one in found):
@@ -231,29 +255,29 @@ class _Watched:
                     f"no optimiser step within {self.first_step_s:g} s: this is no training that can be diagnosed. Is "
                     "it Python with torch 2.4 or newer, on this machine? For a longer start: --first-step-within"
                 )
-            if ended is None and any(one["phase"] == "ended" for one in progress):
+            if ended is None and any(process.phase == "ended" for process in progress):
                 ended = now
             self.ended_by = "time" if ended else "script"
             overdue = self.to_first_step_s and now - self.start > self.to_first_step_s + 2 * self.limit_s + 60
             if overdue or (ended and now - ended > GRACE_S):
                 return
-            if self.others_on_gpu is None and any(one["phase"] == "timing" for one in progress):
+            if self.others_on_gpu is None and any(process.phase == "timing" for process in progress):
                 self.others_on_gpu = _others_on_gpu(self.folder)
             self._say_left(progress, now)
             time.sleep(POLL_S)
         self.code = code
-        if any(one["phase"] == "ended" for one in self._progress()):
+        if any(process.phase == "ended" for process in self._progress()):
             self.ended_by = "time"
         elif code:
             raise ScriptError(code)
         elif not any(self.folder.glob("process-*.json")):
             raise NoTrainingError("the script ended without an optimiser step: this is no training with torch")
 
-    def _progress(self) -> list[dict[str, Any]]:
-        return [one for path in self.folder.glob("progress-*.json") if (one := _read(path))]
+    def _progress(self) -> list[_Progress]:
+        return list(_read_all(_Progress, self.folder, "progress-*.json"))
 
-    def _say_left(self, progress: Sequence[Mapping[str, Any]], now: float) -> None:
-        left = max((one.get("left_s") or 0.0 for one in progress), default=0.0)
+    def _say_left(self, progress: Sequence[_Progress], now: float) -> None:
+        left = max((process.left_s for process in progress), default=0.0)
         if left and now - self._said > SAY_EVERY_S:
             self._said = now
             self.say(f"about {left / 60:.1f} min left of this run")
@@ -302,12 +326,11 @@ def _own_s() -> float:
     return sum(sum(resource.getrusage(whose)[:2]) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """None while there is nothing whole."""
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError):
-        return None
+def _read_all(kind: type[T], folder: Path, pattern: str) -> Iterator[T]:
+    """Yield the files of hooks that are there, and whole."""
+    for path in folder.glob(pattern):
+        with suppress(OSError, ValueError):
+            yield msgspec.json.decode(path.read_bytes(), type=kind)
 
 
 def _stop(number: int, _frame: object) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpscale.diagnosis.launcher import FOLDER
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch.job import require_given
+from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import Configuration
 from dpscale.plan.workload_file import of_its_file
@@ -86,7 +86,7 @@ def _images_of(settings: TimingSettings) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="dpscale-images-") as name:
         folder = Path(name)
         if settings.workload == BUILT_IN:
-            from dpscale.measure.data.dataset import make_dataset
+            from dpscale.measure.workload.dataset import make_dataset
 
             make_dataset(settings.dataset_source, folder, False, IMAGES, folder)
         yield folder

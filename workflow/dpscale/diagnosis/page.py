@@ -4,15 +4,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
-from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
-from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of, run_of
+from dpscale.analyse.causes.causes import Evidence, FoundCause, Remedy
+from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.records.files import JsonRecord
+from dpscale.records.script import ScriptRecord
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
 
@@ -74,12 +73,12 @@ class DiagnosisWords:
     cautions: Sequence[str]
 
 
-def told(diagnosis: Diagnosis, record: JsonRecord) -> DiagnosisWords:
+def told(diagnosis: Diagnosis, record: ScriptRecord) -> DiagnosisWords:
     """The answer of a diagnosis, with what was asked."""
-    processes = _processes(record)
-    device = "GPU" if processes[0]["device"] == "cuda" else "worker"
+    processes = record.diagnosed.processes
+    device = "GPU" if processes[0].device == "cuda" else "worker"
     return DiagnosisWords(
-        title=shlex.join(record["command"]),
+        title=shlex.join(record.command),
         short=_short(diagnosis, device, devices_of(processes)),
         reasons=[told_cause(finding, device) for finding in diagnosis.reasons],
         smaller=[told_cause(finding, device) for finding in diagnosis.smaller],
@@ -90,7 +89,7 @@ def told(diagnosis: Diagnosis, record: JsonRecord) -> DiagnosisWords:
     )
 
 
-def text(diagnosis: Diagnosis, record: JsonRecord) -> str:
+def text(diagnosis: Diagnosis, record: ScriptRecord) -> str:
     """The answer as a terminal shows it."""
     answer = told(diagnosis, record)
     lines = [answer.title, "", answer.short]
@@ -114,13 +113,9 @@ def text(diagnosis: Diagnosis, record: JsonRecord) -> str:
     return "\n".join(lines)
 
 
-def render(diagnosis: Diagnosis, record: JsonRecord) -> str:
+def render(diagnosis: Diagnosis, record: ScriptRecord) -> str:
     """The answer as a page that needs no other file. Pure, but for reading its own template."""
     return fill("diagnosis.html.j2", answer=told(diagnosis, record))
-
-
-def _processes(record: JsonRecord) -> list[dict[str, Any]]:
-    return list(run_of(record, "diagnosed")["processes"])
 
 
 def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
@@ -226,17 +221,17 @@ def _parts(parts: Sequence[StepPart], device: str) -> ShownTable:
     )
 
 
-def _facts(diagnosis: Diagnosis, record: JsonRecord) -> Iterator[tuple[str, str]]:
-    processes, run = _processes(record), run_of(record, "diagnosed")
-    first, machine = processes[0], processes[0].get("machine") or {}
-    yield "Devices", f"{devices_of(processes)} × {first.get('device_model') or first['device']}"
-    yield "Strategy", f"{first['strategy']}, {first.get('backend') or 'no backend'}"
-    yield "Cores", f"{machine.get('cores_usable', ABSENT)} usable of {machine.get('cores', ABSENT)}"
-    yield "torch", f"{first.get('torch')}, Python {first.get('python')}"
-    yield "Steps", f"{first['steps']:,} in {run['wall_s']:.0f} s, the first one after {run['to_first_step_s']:.0f} s"
+def _facts(diagnosis: Diagnosis, record: ScriptRecord) -> Iterator[tuple[str, str]]:
+    run = record.diagnosed
+    first, machine = run.processes[0], run.processes[0].machine
+    yield "Devices", f"{devices_of(run.processes)} × {first.device_model or first.device}"
+    yield "Strategy", f"{first.strategy}, {first.backend or 'no backend'}"
+    yield "Cores", f"{machine.cores_usable or ABSENT} usable of {machine.cores or ABSENT}"
+    yield "torch", f"{first.torch}, Python {first.python}"
+    yield "Steps", f"{first.steps:,} in {run.wall_s:.0f} s, the first one after {run.to_first_step_s:.0f} s"
     if diagnosis.slowed.has_interval:
         yield "Hooks lengthen a step by", _share(diagnosis.slowed)
-    yield "Measured", record["finished_at"]
+    yield "Measured", record.finished_at
 
 
 def _of(text: str, device: str) -> str:

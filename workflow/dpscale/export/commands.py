@@ -1,16 +1,12 @@
 """The command that exports a study. It loads only what it needs."""
 
-from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from dpscale.errors import DpscaleError
 from dpscale.options import FILE, FOLDER, read_records, read_study, read_tables
-
-if TYPE_CHECKING:
-    from dpscale.export.runs import TrackedRun
 
 
 @click.command("export")
@@ -40,7 +36,7 @@ def export_study(study_file: Path, tracker: str, results: Path | None, out: Path
     """
     if uri is not None and (tracker != "mlflow" or out is not None):
         raise click.UsageError("--uri goes with --to mlflow, and without --out")
-    export = _exporter(tracker, uri)  # before reading: what is not installed is said at once
+    module = import_module(f"dpscale.export.to_{tracker}")  # before reading: a missing tracker is reported at once
 
     from dpscale.export.runs import runs_of
 
@@ -52,27 +48,7 @@ def export_study(study_file: Path, tracker: str, results: Path | None, out: Path
     if not runs:
         raise DpscaleError(f"{folder}: no records of timing cells or trainings there")
     place = out or folder / "exports" / tracker
-    look = export(runs, place)
+    look = module.export(runs, place, **({} if uri is None else {"uri": uri}))
     click.echo(f"{len(runs)} runs: {uri or place}\n{look}")
     if not study.page.exists():
         click.echo(f"without the page: {study.page} is not there", err=True)
-
-
-def _exporter(tracker: str, uri: str | None) -> Callable[[Sequence["TrackedRun"], Path], str]:
-    """What writes runs to a tracker, and says how to look at them."""
-    if tracker == "wandb":
-        from dpscale.export import to_wandb
-
-        return to_wandb.export
-    if tracker == "tensorboard":
-        from dpscale.export import to_tensorboard
-
-        return to_tensorboard.export
-    from dpscale.export import to_mlflow
-
-    def to_store(runs: Sequence["TrackedRun"], place: Path) -> str:
-        if uri is not None:
-            return to_mlflow.export(runs, uri)
-        return to_mlflow.export(runs, to_mlflow.local_store(place), place / "artefacts")
-
-    return to_store

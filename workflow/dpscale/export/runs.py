@@ -16,7 +16,6 @@ from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.kinds import Record, TimingRecord, TrainingRecord
-from dpscale.schemas.settings import SETTINGS
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import RecordsRow
@@ -32,7 +31,7 @@ _TABLES_OF: Mapping[type[AnyCell], Sequence[str]] = {
 }
 # Columns that tell rows of one configuration apart: they become part of a figure's name.
 _NAMING = ("scope", "scaling")
-# What a timing record has of every epoch of a scope beside its time, and what the tables call it.
+# Figures of every epoch in a timing record, beside its time, and their names in the tables.
 _OF_TIMED_EPOCHS = {"step_s_median": "step_s", "energy_j": "energy_j"}
 _OF_TRAINED_EPOCHS = (
     "training_loss", "training_accuracy", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy",
@@ -59,10 +58,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker holds of a cell, or of the whole study.
+    """One run in a tracker: a cell, or the whole study.
 
-    `key` is the place of its record without the ending, or `study`. `config` has what it was measured under, `figures`
-    what the tables say of it, each named `<table>/<scope>/<column>`; `files` are to be kept with it.
+    `key` is the place of its record without the ending, or `study`. `config` has settings, hardware and software,
+    `figures` the numbers of the tables, each named `<table>/<scope>/<column>`; `files` are to be kept with it.
     """
 
     study: str
@@ -77,14 +76,14 @@ class TrackedRun:
 
     @property
     def id(self) -> str:
-        """The same for the same record, whenever it is exported; another one where the cell was measured again."""
+        """The run's id: the same in every export of a record, and a new one where the cell was measured again."""
         words = f"{self.study}/{self.key}" if self.kind == "study" else f"{self.study}/{self.key}@{self.started_s}"
         return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[Path]) -> Iterator[TrackedRun]:
-    """A run per timing cell, per cell of a variant and per training that has a record; then one of the study, which
-    has the figures of the answer and the `files`: its tables and its page.
+    """Return a run per timing cell, per cell of a variant and per training that has a record; then one of the study,
+    which has the figures of the answer and the `files`: its tables and its page.
 
     Raises ExportError where the tables were made from other records.
     """
@@ -97,50 +96,59 @@ def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[
             **cell.labels, "global_batch": batch, "path": cell.path, "environment": environments.get(cell.path),
         }  # fmt: skip
         yield TrackedRun(
-            study.name,
-            cell.path.removesuffix(".json"),
-            "variant" if isinstance(cell, VariantCell) else cell.kind,
-            _seconds(record.started_at),
-            _seconds(record.finished_at),
-            _config(cell, record, labels),
-            tuple(_curves(record)),
-            dict(_figures({"variant": "", **labels}, {name: getattr(tables, name) for name in _TABLES_OF[type(cell)]})),
+            study=study.name,
+            key=cell.path.removesuffix(".json"),
+            kind="variant" if isinstance(cell, VariantCell) else cell.kind,
+            started_s=_seconds(record.started_at),
+            finished_s=_seconds(record.finished_at),
+            config=_config(cell, record, labels),
+            curves=tuple(_curves(record)),
+            figures={
+                path: value
+                for name in _TABLES_OF[type(cell)]
+                for path, value in _figures(name, getattr(tables, name), {"variant": "", **labels})
+            },
         )
     if cells:
-        yield _of_study(study, [collected.records[cell] for cell in cells], tables.answer, files)
+        yield _run_of_study(study, [collected.records[cell] for cell in cells], tables.answer, files)
 
 
 def _refuse_other_tables(collected: Collected, table: Iterable[RecordsRow]) -> None:
-    """A record's start tells it from that of an earlier measurement of its cell."""
-    known = {(row.path, row.started_at) for row in table}
+    """Raise ExportError if the tables lack a record. Another start is another measurement of its cell."""
+    tabled = {(row.path, row.started_at) for row in table}
     for cell, record in collected.records.items():
-        if (cell.path, record.started_at) not in known:
-            differs = f"the tables are not of these records: {cell.path} differs"
-            raise ExportError(f"{differs}. Make them again with: dpscale tables")
+        if (cell.path, record.started_at) not in tabled:
+            raise ExportError(
+                f"the tables are not of these records: {cell.path} differs. Make them again with: dpscale tables"
+            )
 
 
-def _of_study(
+def _run_of_study(
     study: Study, records: Sequence[Record], answer: Sequence[AnswerRow], files: Sequence[Path]
 ) -> TrackedRun:
-    """With the figures of the answer by number of GPUs, such as `answer/4/speedup`."""
-    started_s = min(_seconds(record.started_at) for record in records)
-    finished_s = max(_seconds(record.finished_at) for record in records)
-    figures = {
-        f"answer/{row.gpus}/{name}": value
-        for row in answer
-        if row.scope == answer[0].scope
-        for name, value in _numbers(row).items()
-        if isinstance(value, float)
-    }
-    config = _flat(study.values)
-    return TrackedRun(study.name, "study", "study", started_s, finished_s, config, (), figures, tuple(files))
+    """Return the run of the whole study, with the figures of the answer by number of GPUs: `answer/4/speedup`."""
+    return TrackedRun(
+        study=study.name,
+        key="study",
+        kind="study",
+        started_s=min(_seconds(record.started_at) for record in records),
+        finished_s=max(_seconds(record.finished_at) for record in records),
+        config=_flat(study.values),
+        figures={
+            f"answer/{row.gpus}/{name}": value
+            for row in answer
+            if row.scope == answer[0].scope
+            for name, value in _numbers(row).items()
+            if isinstance(value, float)
+        },
+        files=tuple(files),
+    )
 
 
-def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[str, Scalar]:
-    """What the cell is, its settings, hardware and software. No host, no user, no path of this machine."""
-    settings = SETTINGS[cell.kind].from_json(record.settings).to_json()
+def _config(cell: AnyCell, record: Record, labels: Mapping[str, object]) -> dict[str, Scalar]:
+    """Return the cell's labels, settings, hardware and software. No host, no user, no path of this machine."""
     return {
-        **_flat(settings),
+        **_flat(record.settings.to_json()),
         **{name: value for name, value in labels.items() if name != "path"},
         "kind": record.kind,
         "status": record.status,
@@ -154,7 +162,7 @@ def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[st
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
-    """Nested values under names such as `dataset.source`; a list is one line of JSON."""
+    """Return nested values under names such as `dataset.source`; a list is one line of JSON."""
     flat: dict[str, Scalar] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -172,7 +180,7 @@ def _curves(record: Record) -> Iterator[Curve]:
 
 
 def _timing_curves(record: TimingRecord) -> Iterator[Curve]:
-    """What was timed of every epoch, by scope."""
+    """Return the times and other figures of every epoch, by scope."""
     for scope, timed in record.scopes.items():
         seconds = timed.slowest_rank_epoch_s
         clock_s = [_seconds(record.started_at) + elapsed_s for elapsed_s in accumulate(seconds)]
@@ -182,8 +190,8 @@ def _timing_curves(record: TimingRecord) -> Iterator[Curve]:
 
 
 def _training_curves(record: TrainingRecord) -> Iterator[Curve]:
-    """The loss of every step, and the figures of every epoch. A step has the clock of the end of its epoch: no more is
-    known."""
+    """Return the loss of every step, and the figures of every epoch. A step has the clock of the end of its epoch: no
+    more is known."""
     epochs, started_s = record.epochs, _seconds(record.started_at)
     ends_s = [started_s + elapsed_s for elapsed_s in accumulate(epoch.epoch_s for epoch in epochs)]
     steps_s = (end_s for end_s, epoch in zip(ends_s, epochs, strict=True) for _ in range(epoch.steps))
@@ -194,7 +202,7 @@ def _training_curves(record: TrainingRecord) -> Iterator[Curve]:
 
 
 def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[float | None]) -> Iterator[Curve]:
-    """The curve, without values that are not finite; none where no value is left."""
+    """Return the curve, without values that are not finite; none where no value is left."""
     points = tuple(
         HistoryPoint(number, at_s, value)
         for number, (at_s, value) in enumerate(zip(clock_s, values, strict=False), 1)
@@ -204,20 +212,21 @@ def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[floa
         yield Curve(name, axis, points)
 
 
-def _figures(labels: Mapping[str, Any], tables: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, float]]:
-    """Every number that these tables have of the cell, by a name such as `speedup/compute/weak/efficiency`."""
-    for name, table in tables.items():
-        known = {label: value for label, value in labels.items() if table and label in table[0].columns()}
-        for row in (row for row in table if all(getattr(row, label) == value for label, value in known.items())):
-            place = [name, *(getattr(row, part) for part in _NAMING if part in row.columns())]
-            for column, value in _numbers(row).items():
-                if column not in labels:
-                    yield "/".join([*place, column]), float(value)
+def _figures(name: str, table: Sequence[Row], labels: Mapping[str, object]) -> Iterator[tuple[str, float]]:
+    """Return every number that a table has of the cell, by a path such as `speedup/compute/weak/efficiency`."""
+    for row in table:
+        columns = row.columns()
+        if any(getattr(row, label) != value for label, value in labels.items() if label in columns):
+            continue
+        place = [name, *(getattr(row, label) for label in _NAMING if label in columns)]
+        for column, value in _numbers(row).items():
+            if column not in labels:
+                yield "/".join([*place, column]), float(value)
 
 
 def _numbers(row: Row) -> dict[str, int | float]:
-    """The numbers of a row's file. Values of two servers or runs are left out: a tracker would show them as the ends of
-    an interval."""
+    """Return the numbers of a row's file. Values of two servers or runs are left out: a tracker would show them as the
+    ends of an interval."""
     of_two = [
         column for name, column in row.columns().items() if column.kind == "figure" and getattr(row, name).is_of_two
     ]
@@ -230,5 +239,5 @@ def _numbers(row: Row) -> dict[str, int | float]:
 
 
 def _seconds(time: str) -> float:
-    """Seconds since 1970."""
+    """Return a time of day in seconds since 1970."""
     return datetime.fromisoformat(time).timestamp()

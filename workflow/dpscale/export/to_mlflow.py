@@ -19,24 +19,24 @@ from dpscale.export.runs import TrackedRun
 
 T = TypeVar("T")
 
-# What tells an exported run from others in its experiment.
+# The tag that tells an exported run from others in its experiment.
 ID_TAG = "dpscale.id"
-# How many of them MLflow takes at once.
+# The most of each that MLflow takes at once.
 _METRICS, _PARAMS, _RUNS = 1000, 100, 50_000
 
 
-def local_store(place: Path) -> str:
-    """The address of a store in the folder `place`: a database and a folder of artefacts."""
-    place.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{(place / 'mlflow.db').resolve()}"
+def export(runs: Sequence[TrackedRun], place: Path, uri: str | None = None) -> str:
+    """Write the runs to the store or server at `uri`, or to a store in the folder `place`, and return how to look at
+    them.
 
-
-def export(runs: Sequence[TrackedRun], uri: str, artefacts: Path | None = None) -> str:
-    """Write the runs to the store or server at `uri`, and say how to look at them.
-
-    Each takes the place of an earlier export of it. `artefacts` is where a local store keeps files; a server has a
-    place of its own. Raises ExportError where the store does not answer.
+    Each takes the place of an earlier export of it. A local store is a database and a folder of artefacts; a server
+    keeps files at a place of its own. Raises ExportError where the store does not answer.
     """
+    artefacts, hint = None, f"Look at them: {uri}"
+    if uri is None:
+        place.mkdir(parents=True, exist_ok=True)
+        artefacts, uri = place / "artefacts", f"sqlite:///{(place / 'mlflow.db').resolve()}"
+        hint = f"Look at them: mlflow ui --backend-store-uri {uri}"
     try:
         client = MlflowClient(uri)
         experiment = _experiment(client, runs[0].study, artefacts)
@@ -48,28 +48,28 @@ def export(runs: Sequence[TrackedRun], uri: str, artefacts: Path | None = None) 
             _write(client, experiment, run)
     except MlflowException as error:
         raise ExportError(f"{uri}: MLflow: {str(error).splitlines()[0]}") from error
-    return f"Look at them: mlflow ui --backend-store-uri {uri}" if artefacts else f"Look at them: {uri}"
+    return hint
 
 
 def _experiment(client: MlflowClient, study: str, artefacts: Path | None) -> str:
-    """The experiment that is named as the study, made where it is missing."""
-    found = client.get_experiment_by_name(study)
-    if found is None:
+    """Return the experiment that is named as the study, made where it is missing."""
+    experiment = client.get_experiment_by_name(study)
+    if experiment is None:
         location = str(artefacts.resolve()) if artefacts else None
         return str(client.create_experiment(study, artifact_location=location))
-    if found.lifecycle_stage != "active":
+    if experiment.lifecycle_stage != "active":
         raise ExportError(f"the experiment {study} was deleted in MLflow. Restore it there, or delete it for good")
-    return str(found.experiment_id)
+    return str(experiment.experiment_id)
 
 
 def _write(client: MlflowClient, experiment: str, run: TrackedRun) -> None:
     tags = {ID_TAG: run.id, "dpscale.kind": run.kind}
-    made = client.create_run(experiment, start_time=_milliseconds(run.started_s), tags=tags, run_name=run.key)
-    number = made.info.run_id
+    tracked = client.create_run(experiment, start_time=_milliseconds(run.started_s), tags=tags, run_name=run.key)
+    number = tracked.info.run_id
     params = [Param(_name(name), "" if value is None else str(value)) for name, value in run.config.items()]
-    for part in _parts(params, _PARAMS):
-        client.log_batch(number, params=part)
-    for metrics in _parts(list(_metrics(run)), _METRICS):
+    for batch in _batched(params, _PARAMS):
+        client.log_batch(number, params=batch)
+    for metrics in _batched(list(_metrics(run)), _METRICS):
         client.log_batch(number, metrics=metrics)
     for file in run.files:
         client.log_artifact(number, str(file), "tables" if file.suffix == ".csv" else None)
@@ -85,11 +85,11 @@ def _metrics(run: TrackedRun) -> Iterator[Metric]:
 
 
 def _name(name: str) -> str:
-    """The name with the number of every character that MLflow does not take in one."""
+    """Return the name with the number of every character that MLflow does not take in one."""
     return re.sub(r"[^\w./ :-]", lambda character: f" {ord(character[0])} ", name)
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def _batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 

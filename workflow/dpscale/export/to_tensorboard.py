@@ -25,7 +25,7 @@ _FORMAT = "brain.Event:2"
 
 
 def export(runs: Sequence[TrackedRun], place: Path) -> str:
-    """Write the runs under the folder `place`, and say how to look at them."""
+    """Write the runs under the folder `place`, and return how to look at them."""
     for run in runs:
         write_bytes(place / run.key / EVENT_FILE, _file(run))
     return f"Look at them: tensorboard --logdir {place}"

@@ -14,8 +14,8 @@ from dpscale.export.runs import TrackedRun
 
 
 def export(runs: Sequence[TrackedRun], place: Path) -> str:
-    """Write the runs under the folder `place`, each in the place of an earlier export of it, and say how to send
-    them."""
+    """Write the runs under the folder `place`, each in the place of an earlier export of it, and return how to
+    send them."""
     place.mkdir(parents=True, exist_ok=True)
     try:
         for run in runs:
@@ -52,7 +52,7 @@ def _write(run: TrackedRun, place: Path) -> None:
 
 
 def _history(run: TrackedRun, tracked: wandb.Run) -> Iterator[dict[str, float]]:
-    """A row for every step and every epoch, with all that is known of it. Charts have its number as their axis."""
+    """Return a row for every step and every epoch, with all its figures. Charts have its number as their axis."""
     rows: dict[tuple[str, int], dict[str, float]] = {}
     for curve in run.curves:
         axis = f"{curve.name.partition('/')[0]}/{curve.axis}"
@@ -64,7 +64,8 @@ def _history(run: TrackedRun, tracked: wandb.Run) -> Iterator[dict[str, float]]:
 
 
 def _settings(place: Path) -> wandb.Settings:
-    """Offline, silent, and without anything of this machine: what was measured ran elsewhere, or earlier."""
+    """Return settings that are offline, silent, and without anything of this machine: the cells ran elsewhere, or
+    earlier."""
     return wandb.Settings(
         mode="offline",
         root_dir=str(place),

@@ -1,4 +1,4 @@
-"""The commands that measure, or make what is measured with. Each loads only what it needs."""
+"""The commands that measure, or make images and facts for that. Each loads only what it needs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,9 +39,10 @@ from dpscale.schemas.settings import (
 from dpscale.strategies.known import BASELINE, STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
-    from dpscale.measure.launch.job import Run as Job
+    from dpscale.measure.launch.cells import Run as Job
+    from dpscale.records.files import JsonRecord
 
-# What `dpscale dataset` can decode.
+# Sources that `dpscale dataset` can decode.
 SOURCES = [source for source in schema_node("dataset", "source")["enum"] if source != OF_FILE]
 
 
@@ -63,10 +64,10 @@ SOURCES = [source for source in schema_node("dataset", "source")["enum"] if sour
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the arrays and manifest.json to.")
 def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> None:
     """Decode a dataset once, and write it and one augmented epoch as arrays that cells map into memory."""
-    from dpscale.measure.data.dataset import make_dataset
+    from dpscale.measure.workload.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
-    counted = f"{manifest['images']} training and {manifest['test_images']} test images"
+    counted = f"{manifest.images} training and {manifest.test_images} test images"
     click.echo(f"{DATASET_MADE}{out}, {counted} from {source}")
 
 
@@ -100,13 +101,7 @@ def time(
 
     point, values = Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), TimingSettings.from_json(settings)
     cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
-    record = time_cell(
-        cell,
-        values,
-        dataset,
-        baseline_at_global_batch,
-        job,
-    )
+    record = time_cell(cell, values, dataset, baseline_at_global_batch, job)
     if not record:  # node 0 writes it
         return
     for scope, result in record["scopes"].items():
@@ -119,12 +114,12 @@ def time(
 @click.option("--out", type=FILE, required=True, help="The JSON file to write.")
 def network(out: Path, **settings: Any) -> None:
     """Write the facts of a network that need no measurement: sizes, FLOPs, bytes of every message. On the CPU."""
-    from dpscale.measure.model.facts import describe_network
+    from dpscale.measure.workload.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
-    flop, unit = facts["flop_per_image"], f"FLOP per {sample_of(settings['workload'])}"
-    work = f"{flop['forward_backward']:,} {unit}, forward and backward" if flop else f"unknown {unit}"
-    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {work}")
+    flop, unit = facts.flop_per_image, f"FLOP per {sample_of(settings['workload'])}"
+    work = f"{flop.forward_backward:,} {unit}, forward and backward" if flop else f"unknown {unit}"
+    click.echo(f"network: {out}, {facts.parameters:,} parameters, {work}")
 
 
 @click.command()
@@ -203,13 +198,7 @@ def communication(
 @dataset_option
 @job_options
 @setting_options(TrainingSettings)
-def train(
-    arm: str,
-    seed: int,
-    dataset: Path | None,
-    job: "Job",
-    **settings: Any,
-) -> None:
+def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any) -> None:
     """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
 
     After every epoch a checkpoint is written beside the record: after an interruption the same command continues there.
@@ -227,7 +216,7 @@ def train(
     _print_written(record, job.out)
 
 
-def _print_written(record: dict[str, Any], out: Path) -> None:
+def _print_written(record: "JsonRecord", out: Path) -> None:
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
     click.echo(f"{RECORD_WRITTEN}{out}")
@@ -255,8 +244,8 @@ def fit(
 ) -> None:
     """Find the largest batch per GPU that fits, and the smallest one that is as fast.
 
-    Every batch is tried in new processes, and none that is larger than an epoch. In a study, max in batch_per_gpu does
-    this.
+    Every batch is tried in new processes, and none that is larger than an epoch. To measure a study at the batch that
+    this prints, write it into the study's batch_per_gpu.
     """
     from dpscale.measure.fit.search import find_largest_batch
     from dpscale.records.files import write_record
@@ -264,10 +253,10 @@ def fit(
     values = FitSettings.from_json(settings | settings_of_workload(workload))
     record = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
     click.echo(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}  {'tried, s':>8}")
-    for one in record["tries"]:
-        memory, rate = one["peak_bytes"], one["images_per_s"]
-        told = f"{memory / 1e9:>10.2f}  {rate:>10,.0f}" if memory else f"{'too large':>10}  {'':>10}"
-        click.echo(f"{one['batch_per_gpu']:>13,}  {told}  {one['seconds']:>8.1f}")
+    for attempt in record["tries"]:
+        memory, rate = attempt["peak_bytes"], attempt["images_per_s"]
+        figures = f"{memory / 1e9:>10.2f}  {rate:>10,.0f}" if memory else f"{'too large':>10}  {'':>10}"
+        click.echo(f"{attempt['batch_per_gpu']:>13,}  {figures}  {attempt['seconds']:>8.1f}")
     above = f"; {record['too_large']:,} does not fit" if record["too_large"] else ""
     click.echo(f"largest that fits: {record['largest']:,}{above}")
     click.echo(f"smallest within 2 % of the best throughput: {record['enough']:,}")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dpscale.options import FILE, FOLDER, schema_node
-from dpscale.schemas.settings import OF_FILE, NetworkSettings
+from dpscale.schemas.settings import OF_FILE, JsonSchema, NetworkSettings
 
 Command = Callable[..., None]
 
@@ -37,7 +37,7 @@ def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Comma
     return add
 
 
-def _option_type(node: dict[str, Any]) -> Any:
+def _option_type(node: JsonSchema) -> Any:
     if "enum" in node:
         return click.Choice(node["enum"])
     if node["type"] in ("string", "boolean"):
@@ -62,18 +62,6 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return add
 
 
-class _Batch(click.IntRange):
-    """A number, or the record that says the largest."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from dpscale.records.files import read_record
-        from dpscale.records.kinds import FitRecord
-
-        return super().convert(
-            read_record(FitRecord, Path(value)).largest if str(value).endswith(".json") else value, param, ctx
-        )
-
-
 def configuration_options(*strategies: str) -> Callable[[Command], Command]:
     """The options that name a cell that trains, and the images it trains on."""
     return _with(
@@ -81,9 +69,9 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
         gpus_option,
         click.option(
             "--batch-per-gpu",
-            type=_Batch(min=1),
+            type=click.IntRange(min=1),
             required=True,
-            help="Images (samples of a workload's file) per GPU and step; or the record of `dpscale fit` that says it.",
+            help="Images (samples of a workload's file) per GPU and step.",
         ),
         run_option,
         dataset_option,
@@ -139,18 +127,18 @@ def job_options(command: Command) -> Command:
         timeout_s: float,
         end_with_parent: bool,
         out: Path,
-        **others: Any,
+        **options: Any,
     ) -> None:
-        from dpscale.measure.launch.job import Run
+        from dpscale.measure.launch.cells import Run
         from dpscale.measure.launch.nodes import NodePlace
 
         place = NodePlace.of(nodes, node_rank, rendezvous, os.environ)
-        command(job=Run(timeout_s, end_with_parent, out, place), **others)
+        command(job=Run(timeout_s, end_with_parent, out, place), **options)
 
     return _job_options(with_job)
 
 
-def settings_of_workload(workload: str) -> dict[str, Any]:
-    """Those that name a network that comes with dpscale, with made-up images, or a user's file."""
+def settings_of_workload(workload: str) -> dict[str, str]:
+    """Return the settings of a workload: a network that comes with dpscale, with made-up images, or a user's file."""
     built_in = workload in BUILT_IN_NETWORKS
     return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}

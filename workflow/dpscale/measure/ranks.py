@@ -13,7 +13,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 def meet(
     folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool, team: Mapping[str, Any] | None = None
 ) -> None:
-    """Join the process group of `workers` ranks: gloo for what is on the host, NCCL for what is on GPUs.
+    """Join the process group of `workers` ranks: gloo for tensors on the host, NCCL for those on GPUs.
 
     On one node they join through a file in `folder`, for a port may be in use by another cell. On several, the
     launchers agreed on a place: `team` names it, and rank 0 has its open socket.
@@ -30,22 +30,22 @@ def meet(
 
 
 def gather(value: float, workers: int) -> list[float]:
-    """`value` of every rank, on every rank. Through gloo on the host."""
+    """Return the `value` of every rank, on every rank. Through gloo on the host."""
     return [values[0] for values in gather_lists([value], workers)]
 
 
 def gather_lists(values: Sequence[float], workers: int) -> list[list[float]]:
-    """The `values` of every rank, equally many of each, on every rank. Through gloo on the host."""
-    own = torch.tensor(values, dtype=torch.float64)
+    """Return the `values` of every rank, equally many of each, on every rank. Through gloo on the host."""
+    tensor = torch.tensor(values, dtype=torch.float64)
     if workers == 1:
-        return [own.tolist()]
-    gathered = [torch.zeros_like(own) for _ in range(workers)]
-    dist.all_gather(gathered, own)
-    return [of_rank.tolist() for of_rank in gathered]
+        return [tensor.tolist()]
+    gathered = [torch.zeros_like(tensor) for _ in range(workers)]
+    dist.all_gather(gathered, tensor)
+    return [rank.tolist() for rank in gathered]
 
 
 def gather_objects(value: Any, workers: int) -> list[Any]:
-    """`value` of every rank, on every rank. Through gloo on the host: torch prefers it for objects."""
+    """Return the `value` of every rank, on every rank. Through gloo on the host: torch prefers it for objects."""
     gathered = [value] * workers
     if workers > 1:
         dist.all_gather_object(gathered, value)
@@ -53,5 +53,5 @@ def gather_objects(value: Any, workers: int) -> list[Any]:
 
 
 def slowest(values: Sequence[float], workers: int) -> list[float]:
-    """The largest of all ranks for each of the `values`."""
+    """Return the largest of all ranks for each of the `values`."""
     return [max(ranks) for ranks in zip(*gather_lists(values, workers), strict=True)]

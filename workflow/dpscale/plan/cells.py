@@ -1,17 +1,12 @@
 """The cells of a study: a job and its record each, and where the record stands. Pure, and free of torch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from dpscale.plan.arms import arm_contradictions
 from dpscale.schemas.settings import (
-    BUILT_IN,
-    OF_FILE,
     SETTINGS,
-    FitSettings,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -26,11 +21,9 @@ VARIANT_PATH = "variants/{variant}/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/
 COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
 TRAINING_PATH = "training/{arm}/seed-{seed}"
-FIT_PATH = "fit/{strategy}/gpus-{gpus}"
 
-# The largest batch that fits, as a study and paths call it; and those that were found, by strategy and GPUs.
-LARGEST = "max"
-Found = Mapping[tuple[str, int], int]
+# Why something is not measured: a state, one word, and a reason, a sentence.
+Obstacle = tuple[str, str]
 
 
 @dataclass(frozen=True, order=True)
@@ -42,8 +35,6 @@ class Configuration:
     batch_per_gpu: int
     # Not in its name: random numbers are drawn by that, and older records have no nodes.
     nodes: int = field(default=1, repr=False)
-    # Whether its batch is the largest that fits, which is 0 until it is found. Then it is a point as any other.
-    is_largest: bool = field(default=False, repr=False, compare=False)
 
     @property
     def global_batch(self) -> int:
@@ -57,16 +48,16 @@ class Configuration:
     @property
     def coordinates(self) -> dict[str, Any]:
         """The point as records name it: those on one node name no nodes."""
-        point = {"strategy": self.strategy, "gpus": self.gpus, "batch_per_gpu": self.batch_per_gpu or LARGEST}
+        point = {"strategy": self.strategy, "gpus": self.gpus, "batch_per_gpu": self.batch_per_gpu}
         return {**point, **_nodes_if_several(self.nodes)}
 
     @classmethod
     def of_arm(cls, arm: TrainingSettings, nodes: int = 1) -> "Configuration":
-        """What an arm of the training trains in its first epoch."""
+        """Return the point that an arm of the training trains in its first epoch."""
         return cls(arm.strategy, arm.gpus, arm.batch_per_gpu, nodes)
 
-    def obstacle(self, settings: StepSettings) -> tuple[str, str] | None:
-        """Why it can nowhere be measured under these settings: a state, one word, and a reason; None where it can.
+    def obstacle(self, settings: StepSettings) -> Obstacle | None:
+        """Return why it can nowhere be measured under these settings; None where it can.
 
         Raises StrategyError where the strategy is not known.
         """
@@ -82,7 +73,7 @@ class Configuration:
         if self.gpus % self.nodes:
             return "not available", f"{self.gpus} GPUs do not fill {self.nodes} nodes evenly"
         for key, why in row.not_with.items():
-            if getattr(settings, key) != settings.default_of(key):
+            if not settings.is_default(key):
                 return "not available", f"{key} does not go with {row.label}: {why}"
         if self.global_batch > settings.epoch_images:
             samples = f"{settings.epoch_images} {sample_of(settings.workload)}s"
@@ -91,12 +82,12 @@ class Configuration:
 
 
 def _nodes_if_several(nodes: int) -> dict[str, int]:
-    """One node is what a record has that names none."""
+    """Return the key of a record that names its nodes. A record without it is of one node."""
     return {"nodes": nodes} if nodes > 1 else {}
 
 
 class Cell(ABC):
-    """A job of a study: of which `kind` its record is, which `rule` makes it, where the record stands, and whether the
+    """A job of a study: the `kind` of its record, the `rule` that makes it, where the record stands, and whether the
     job needs the study's images."""
 
     kind: ClassVar[str]
@@ -107,35 +98,26 @@ class Cell(ABC):
     @property
     @abstractmethod
     def coordinates(self) -> dict[str, Any]:
-        """What tells this cell from the others of its kind, as its record names it."""
+        """The values that no other cell of its kind has, as its record and its path name them."""
 
     @property
     def labels(self) -> dict[str, Any]:
-        """What tables say of this cell."""
-        return self.coordinates
-
-    @property
-    def wildcards(self) -> dict[str, Any]:
-        """What its path is made of."""
+        """The columns of a table that name this cell."""
         return self.coordinates
 
     @property
     def path(self) -> str:
-        """Where the cell's record stands, relative to the study's results."""
-        return f"{self.path_pattern.format(**self.wildcards)}.json"
-
-    def at(self, found: Found) -> Self:
-        """The cell at the batch that was found for it, where its batch is the largest that fits."""
-        return self
+        """The place of the cell's record, relative to the study's results."""
+        return f"{self.path_pattern.format(**self.coordinates)}.json"
 
     def settings_under(self, study: TimingSettings) -> NetworkSettings:
-        """What its record must have been measured under, in a study with these settings."""
+        """Return the settings that its record must have in a study with these settings."""
         return _settings_of(self.kind, study)
 
 
 @cache
 def _settings_of(kind: str, study: TimingSettings) -> NetworkSettings:
-    """The same for every cell of a kind, of which a study may have thousands."""
+    """Return the settings of all cells of a kind, of which a study may have thousands."""
     return SETTINGS[kind].from_json(study.to_json())
 
 
@@ -156,26 +138,12 @@ class StepCell(Cell):
 
     @property
     def seed(self) -> int:
-        """What its weights are drawn with."""
+        """The seed of its weights."""
         return self.run
 
     @property
     def coordinates(self) -> dict[str, Any]:
         return {**self.configuration.coordinates, "run": self.run}
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        return {**self.coordinates, "batch_per_gpu": self.configuration.batch_per_gpu or None}
-
-    @property
-    def wildcards(self) -> dict[str, Any]:
-        return {**self.coordinates, "batch_per_gpu": LARGEST} if self.configuration.is_largest else self.coordinates
-
-    def at(self, found: Found) -> Self:
-        point = self.configuration
-        if not point.is_largest:
-            return self
-        return replace(self, configuration=replace(point, batch_per_gpu=found.get((point.strategy, point.gpus), 0)))
 
 
 class TimingCell(StepCell):
@@ -202,7 +170,7 @@ class VariantCell(StepCell):
         return {**super().coordinates, "variant": self.variant}
 
     def settings_under(self, study: TimingSettings) -> TimingSettings:
-        """The variant holds what it takes of the study."""
+        """Return the variant's settings, which hold what it takes of the study."""
         return self.settings
 
 
@@ -262,76 +230,8 @@ class TrainingCell(Cell):
         return {**self.coordinates, **self.configuration.coordinates}
 
     def settings_under(self, study: TimingSettings) -> TrainingSettings:
-        """The arm holds what it takes of the study."""
+        """Return the arm's settings, which hold what it takes of the study."""
         return self.settings
 
 
-@dataclass(frozen=True)
-class FitCell(Cell):
-    """One job that finds the largest batch of a strategy on a number of GPUs."""
-
-    kind = "fit"
-    rule = "fit"
-    path_pattern = FIT_PATH
-    needs_images = False
-    nodes: ClassVar[int] = 1
-
-    strategy: str
-    gpus: int
-    settings: FitSettings
-
-    @property
-    def coordinates(self) -> dict[str, Any]:
-        return {"strategy": self.strategy, "gpus": self.gpus}
-
-    def settings_under(self, study: TimingSettings) -> FitSettings:
-        """How it is rounded is no setting of timing cells."""
-        return self.settings
-
-
-AnyCell = StepCell | CollectivesCell | TrainingCell | FitCell
-
-
-def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
-    """What keeps these settings from being measured, if anything does: the setting, and what is wrong with it."""
-    if found := _of_no_workload(settings):
-        return found
-    if settings.network == "torchvision_resnet18" and settings.width != 64:
-        return "width", "torchvision_resnet18 has width 64 and no other"
-    if isinstance(settings, StepSettings) and settings.device == "cpu":
-        if settings.cuda_graph:
-            return "cuda_graph", "a CUDA graph needs CUDA GPUs"
-        if isinstance(settings, TimingSettings) and settings.images_on == "device":
-            return "images_on", "on a CPU there is no memory but the host's"
-    if isinstance(settings, TimingSettings) and settings.ddp_reducer == "copies":
-        if settings.device == "cpu":
-            return "ddp_reducer", "a CPU has no engines that copy between GPUs"
-        if settings.ddp_broadcast_buffers:
-            return "ddp_reducer", "copies sends no buffers: set ddp.broadcast_buffers to false too"
-        if settings.ddp_gradient_dtype != "float32":
-            return "ddp_reducer", "copies sends gradients as they are: leave ddp.gradient_dtype out"
-    if isinstance(settings, TrainingSettings):
-        return next(arm_contradictions(settings), None)
-    return None
-
-
-def _of_no_workload(settings: NetworkSettings) -> tuple[str, str] | None:
-    """What does not go with the workload that is named: the setting, and what is wrong with it."""
-    of_file = settings.workload != BUILT_IN
-    sources = [("network", settings.network)]
-    if isinstance(settings, StepSettings):
-        sources.append(("dataset_source", settings.dataset_source))
-    for name, source in sources:
-        if of_file and source != OF_FILE:
-            return name, f"{settings.workload} has its own: leave this key out"
-        if source == OF_FILE and not of_file:
-            return name, f"{OF_FILE} is that of a file: name the file under workload"
-    if not of_file:
-        return None
-    if settings.width != settings.default_of("width"):
-        return "width", f"{settings.workload} has its own network: leave this key out"
-    if isinstance(settings, TimingSettings) and settings.images_on == "device":
-        return "images_on", "samples of a workload's file lie on the host: only the file knows how they are made"
-    if isinstance(settings, TrainingSettings):
-        return "workload", "arms train the built-in classification of images: a file says nothing of test accuracy"
-    return None
+AnyCell = StepCell | CollectivesCell | TrainingCell

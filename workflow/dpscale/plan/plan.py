@@ -1,26 +1,23 @@
 """From a study to the cells to measure, and what is not run and why. Pure, and free of torch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 from dpscale.errors import StudyError
 from dpscale.plan.cells import (
-    LARGEST,
     AnyCell,
     CollectivesCell,
     CommunicationCell,
     Configuration,
-    FitCell,
-    Found,
+    Obstacle,
     TimingCell,
     TrainingCell,
     VariantCell,
 )
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import FitSettings, StepSettings, TrainingSettings
+from dpscale.schemas.settings import StepSettings, TrainingSettings
 from dpscale.strategies.known import strategy
 
 
@@ -42,23 +39,21 @@ class ArmNotRun:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The cells to measure, run 1 of every configuration first, and what is not run and why."""
 
     timing: tuple[TimingCell, ...]
+    communication: tuple[CommunicationCell, ...]
+    collectives: tuple[CollectivesCell, ...]
+    variants: tuple[VariantCell, ...]
+    training: tuple[TrainingCell, ...]
     not_run: tuple[NotRun, ...]
-    communication: tuple[CommunicationCell, ...] = ()
-    collectives: tuple[CollectivesCell, ...] = ()
-    variants: tuple[VariantCell, ...] = ()
-    training: tuple[TrainingCell, ...] = ()
-    arms_not_run: tuple[ArmNotRun, ...] = ()
-    fits: tuple[FitCell, ...] = ()
+    arms_not_run: tuple[ArmNotRun, ...]
 
     @property
     def all_cells(self) -> tuple[AnyCell, ...]:
-        """What finds the largest batch comes before what is measured at it."""
-        return (*self.fits, *self.timing, *self.communication, *self.collectives, *self.variants, *self.training)
+        return (*self.timing, *self.communication, *self.collectives, *self.variants, *self.training)
 
     @cached_property
     def configurations(self) -> tuple[Configuration, ...]:
@@ -66,73 +61,57 @@ class Plan:
         return tuple(sorted({cell.configuration for cell in self.timing}))
 
 
-def plan(study: Study, found: Found = MappingProxyType({})) -> Plan:
-    """The cells of a study, and the configurations that are not run and why.
+def plan(study: Study) -> Plan:
+    """Return the cells of a study, and the configurations and arms that are not run and why.
 
     The weak series (batch per GPU fixed) and the strong ones (global batch fixed) are two ways to read the same
-    points: the plan is their union. `found` are the largest batches that are known: one that the study names too is
-    then one point.
+    points: the plan is their union.
     """
-    not_run: list[NotRun] = []
-    runnable: list[Configuration] = []
-    for configuration in sorted(_configurations(study, found)):
-        obstacle = _obstacle(study, configuration, study.settings)
-        if obstacle:
-            not_run.append(NotRun(configuration, *obstacle))
-        else:
-            runnable.append(configuration)
-    runs = range(1, study["runs"] + 1)
-    cells = tuple(TimingCell(configuration, run) for run in runs for configuration in runnable)
-    parallel = [configuration for configuration in runnable if configuration.gpus > 1]
+    obstacles = {point: _obstacle(study, point, study.settings) for point in _configurations(study)}
+    runnable = [point for point, obstacle in obstacles.items() if not obstacle]
+    parallel = [point for point in runnable if point.gpus > 1]
+    batches_apart = study["communication"].get("batch_per_gpu")
+    taken_apart = [point for point in parallel if batches_apart is None or point.batch_per_gpu in batches_apart]
     repeats = range(1, study["communication"]["runs"] + 1)
-    taken_apart = [point for point in parallel if _is_taken_apart(study, point)]
-    arm_obstacles = {name: _arm_obstacle(study, settings) for name, settings in study.arms.items()}
-    seeds = {
-        name: arm.get("seeds", study["training"]["seeds"])
-        for name, arm in study["training"]["arms"].items()
-        if not arm_obstacles[name]
-    }
+    arm_obstacles = {name: _arm_obstacle(study, arm) for name, arm in study.arms.items()}
     return Plan(
-        cells,
-        tuple(not_run),
-        tuple(CommunicationCell(configuration, run) for run in repeats for configuration in taken_apart),
-        tuple(
+        timing=tuple(TimingCell(point, run) for run in range(1, study["runs"] + 1) for point in runnable),
+        communication=tuple(CommunicationCell(point, run) for run in repeats for point in taken_apart),
+        collectives=tuple(
             CollectivesCell(gpus, run, study.nodes_of(gpus))
             for run in repeats
             for gpus in sorted({point.gpus for point in parallel})
         ),
-        tuple(_variant_cells(study)),
-        tuple(
-            TrainingCell(name, seed, study.arms[name], study.nodes_of(study.arms[name].gpus))
-            for seed in range(1, max(seeds.values(), default=0) + 1)
-            for name in seeds
-            if seed <= seeds[name]
-        ),
-        tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
-        tuple(
-            FitCell(point.strategy, point.gpus, FitSettings.of(study.values)) for point in runnable if point.is_largest
-        ),
+        variants=_variant_cells(study),
+        training=_training_cells(study, [name for name, obstacle in arm_obstacles.items() if not obstacle]),
+        not_run=tuple(NotRun(point, *obstacle) for point, obstacle in obstacles.items() if obstacle),
+        arms_not_run=tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
     )
 
 
-def _is_taken_apart(study: Study, configuration: Configuration) -> bool:
-    """Whether steps of this configuration are measured with and without parts of their communication."""
-    batches = study["communication"].get("batch_per_gpu")
-    return batches is None or configuration.batch_per_gpu in batches
-
-
-def _variant_cells(study: Study) -> Iterator[VariantCell]:
-    """Run 1 of every variant before run 2 of any."""
+def _variant_cells(study: Study) -> tuple[VariantCell, ...]:
+    """Return run 1 of every variant before run 2 of any."""
     cells = [
         VariantCell(cell.configuration, cell.run, name, variant.settings)
         for name, variant in study.variants.items()
         for cell in plan(variant).timing
     ]
-    yield from sorted(cells, key=lambda cell: cell.run)
+    return tuple(sorted(cells, key=lambda cell: cell.run))
+
+
+def _training_cells(study: Study, arms: Sequence[str]) -> tuple[TrainingCell, ...]:
+    """Return seed 1 of every arm before seed 2 of any."""
+    training = study["training"]
+    cells = [
+        TrainingCell(name, seed, study.arms[name], study.nodes_of(study.arms[name].gpus))
+        for name in arms
+        for seed in range(1, training["arms"][name].get("seeds", training["seeds"]) + 1)
+    ]
+    return tuple(sorted(cells, key=lambda cell: cell.seed))
 
 
 def runnable_plan(study: Study) -> Plan:
-    """The plan of a study of which something can be measured here. Raises StudyError where nothing can."""
+    """Return the plan of a study of which something can be measured here. Raises StudyError where nothing can."""
     planned = plan(study)
     if not planned.timing:
         # What this machine lacks says more than that a batch is larger than the dataset.
@@ -142,51 +121,47 @@ def runnable_plan(study: Study) -> Plan:
     return planned
 
 
+def expected_cells(study: Study) -> tuple[AnyCell, ...]:
+    """Return the cells whose records count: also those that this machine has too few GPUs for, measured elsewhere."""
+    return plan(study.on_any_machine()).all_cells
+
+
 def answer_batch(study: Study) -> int:
-    """The batch per GPU that the answer is about, known before anything is measured."""
+    """Return the batch per GPU that the answer is about, known before anything is measured."""
     smallest = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)[:2]
     return int(study["answer"]["batch_per_gpu"] or smallest[-1])
 
 
-def batches_per_gpu(batches: Sequence[Any] | Mapping[str, Any], epoch_images: int) -> list[int]:
-    """The batches of a list, without the largest that fits, or of a geometric series, ascending.
+def batches_per_gpu(batches: Sequence[int] | Mapping[str, Any], epoch_images: int) -> list[int]:
+    """Return the batches of a list, or of a geometric series, ascending.
 
     The series includes the first batch that is larger than the dataset of `epoch_images` images, so that it is
     listed as capped: where memory suffices, that is what ends it.
     """
     if not isinstance(batches, Mapping):
-        return sorted(batch for batch in batches if batch != LARGEST)
+        return sorted(batches)
     series = [batches["start"]]
     while series[-1] <= epoch_images:
         series.append(series[-1] * batches["factor"])
     return series
 
 
-def _configurations(study: Study, found: Found) -> set[Configuration]:
-    weak = [
-        (gpus, batch) for gpus in study["gpus"] for batch in batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
-    ]
-    strong = [
-        (gpus, global_batch // gpus) for gpus in study["gpus"] for global_batch in study["strong_scaling_global_batch"]
-    ]
-    rows = [(name, gpus) for name in study["strategies"] for gpus in study["gpus"] if strategy(name).allows(gpus)]
-    named = {
+def _configurations(study: Study) -> list[Configuration]:
+    weak = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
+    points = {
         Configuration(name, gpus, batch, study.nodes_of(gpus))
-        for name, gpus in rows
-        for of_gpus, batch in weak + strong
-        if of_gpus == gpus
+        for name in study["strategies"]
+        for gpus in study["gpus"]
+        for batch in (*weak, *(global_batch // gpus for global_batch in study["strong_scaling_global_batch"]))
+        if strategy(name).allows(gpus)
     }
-    if LARGEST not in study["batch_per_gpu"]:
-        return named
-    return {Configuration(*row, found.get(row, 0), study.nodes_of(row[1]), True) for row in rows} | named
+    return sorted(points)
 
 
-def _obstacle(study: Study, configuration: Configuration, settings: StepSettings) -> tuple[str, str] | None:
-    """Why a configuration is not measured here: a state and a reason; None where it is."""
-    if nowhere := configuration.obstacle(settings):
-        return nowhere
-    if configuration.is_largest and configuration.nodes > 1:
-        return "not available", "the largest batch is found on one node alone"
+def _obstacle(study: Study, configuration: Configuration, settings: StepSettings) -> Obstacle | None:
+    """Return why a configuration is not measured here; None where it is."""
+    if obstacle := configuration.obstacle(settings):
+        return obstacle
     available = study["gpus_available"]
     if available is not None and settings.device == "cuda" and configuration.gpus > available:
         needed = "1 GPU" if configuration.gpus == 1 else f"{configuration.gpus} GPUs"
@@ -196,12 +171,7 @@ def _obstacle(study: Study, configuration: Configuration, settings: StepSettings
     return None
 
 
-def _arm_obstacle(study: Study, arm: TrainingSettings) -> tuple[str, str] | None:
+def _arm_obstacle(study: Study, arm: TrainingSettings) -> Obstacle | None:
     if arm.device == "cpu" and arm.sync_batch_norm:
         return "not available", "SyncBatchNorm needs CUDA GPUs; it is not emulated on a CPU"
     return _obstacle(study, Configuration.of_arm(arm, study.nodes_of(arm.gpus)), arm)
-
-
-def expected_cells(study: Study) -> tuple[AnyCell, ...]:
-    """The cells whose records count: also those that this machine has too few GPUs for, measured elsewhere."""
-    return plan(study.on_any_machine()).all_cells

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.errors import StudyError, WorkloadError
-from dpscale.plan.cells import LARGEST, contradiction
+from dpscale.plan.contradictions import contradiction
 from dpscale.plan.workload_file import study_of_its_file
 from dpscale.schemas.settings import TimingSettings, TrainingSettings, variant_settings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
@@ -18,10 +18,10 @@ STUDY_FILE = "study.json"
 DATASET_MANIFEST = "dataset/manifest.json"
 NETWORK_FACTS = "network.json"
 MISSING_TABLE = "tables/missing.csv"
-# What the study's own settings are called beside its variants.
+# The name of the study's own settings beside its variants.
 BASE = "base"
 
-# Steps are taken apart as torch runs them by default. What a timing cell's step has beyond that, no rung would explain.
+# Steps are taken apart as torch runs them by default. No rung would explain what else a timing cell's step has.
 _NOT_TAKEN_APART = {
     "cuda_graph": "a captured step cannot be taken apart",
     "images_on": "steps are taken apart with images on the host",
@@ -52,7 +52,7 @@ class Study:
 
     @classmethod
     def read(cls, path: Path) -> "Study":
-        """The study in a YAML or JSON file. Raises StudyError, also where the file cannot be read."""
+        """Read a study from a YAML or JSON file. Raises StudyError, also where the file cannot be read."""
         return cls(read_yaml(path, StudyError), source=str(path))
 
     def __getitem__(self, key: str) -> Any:
@@ -73,7 +73,7 @@ class Study:
         return Path("report", f"{self.name}.html")
 
     def audit_page(self, page: Path) -> Path | None:
-        """Where other people's figures stand, beside the study's `page`: `<study>-audit.html`. None without any."""
+        """Return the page of other people's figures, `<study>-audit.html` beside `page`; None without any."""
         return page.with_stem(f"{page.stem}-audit") if self["published"] else None
 
     @property
@@ -82,19 +82,19 @@ class Study:
         return int(self.values["dataset"]["images"])
 
     def nodes_of(self, gpus: int) -> int:
-        """The fewest nodes that have so many GPUs."""
+        """Return the fewest nodes that have so many GPUs."""
         per_node = self["gpus_per_node"]
         return 1 if per_node is None else -(-gpus // int(per_node))
 
     @property
     def most_gpus(self) -> int:
         """GPUs of the largest cell."""
-        of_variants = (gpus for changes in self["variants"].values() for gpus in changes.get("gpus", ()))
-        return int(max(*self["gpus"], *of_variants, *(arm.gpus for arm in self.arms.values()), 1))
+        variants = [gpus for changes in self["variants"].values() for gpus in changes.get("gpus", ())]
+        return int(max(*self["gpus"], *variants, *(arm.gpus for arm in self.arms.values()), 1))
 
     @cached_property
     def arms(self) -> dict[str, TrainingSettings]:
-        """What every arm of the training trains with, by name, in the order of the study file."""
+        """The settings of every arm of the training, by name, in the order of the study file."""
         return {
             name: TrainingSettings.of_arm(self.values, arm) for name, arm in self.values["training"]["arms"].items()
         }
@@ -105,47 +105,48 @@ class Study:
         return {name: self._variant(name, changes) for name, changes in self.values["variants"].items()}
 
     def _variant(self, name: str, changes: Mapping[str, Any]) -> "Study":
-        """Raises StudyError where its settings make no sense together."""
+        """Return a variant as a study. Raises StudyError where its settings make no sense together."""
         values: dict[str, Any] = json.loads(json.dumps(self.values))
-        nothing_else = {"variants": {}, "training": {"arms": {}}, "communication": {"runs": 0}, "published": []}
-        values |= {"strong_scaling_global_batch": [], **nothing_else}
-        if LARGEST in values["batch_per_gpu"]:
-            values["batch_per_gpu"].remove(LARGEST)
+        values |= {"strong_scaling_global_batch": [], "variants": {}, "published": []}
+        values |= {"training": {"arms": {}}, "communication": {"runs": 0}}
         for key, value in changes.items():
             *groups, last = self.settings.path_of(key) if key in variant_settings() else (key,)
             place = values
             for group in groups:
                 place = place[group]
             place[last] = value
-        # What the variant leaves out is the study's, as far as it goes with what it names.
+        # Strategies and GPUs that the variant leaves out are the study's, as far as they go with those that it names.
         if "strategies" not in changes:
-            having = (row for row in self["strategies"] if not _of_ddp_alone(row, changes))
-            values["strategies"] = [row for row in having if any(map(strategy(row).allows, values["gpus"]))]
+            values["strategies"] = [
+                row
+                for row in self["strategies"]
+                if not _setting_of_ddp(row, changes) and any(map(strategy(row).allows, values["gpus"]))
+            ]
         if "gpus" not in changes:
             rows = [strategy(row) for row in values["strategies"]]
             values["gpus"] = [gpus for gpus in self["gpus"] if any(row.allows(gpus) for row in rows)]
         return Study(values, f"{self.source}: variants.{name}")
 
     def on_any_machine(self) -> "Study":
-        """The same study without the limits of this machine's GPUs and nodes."""
+        """Return this study without the limits of this machine's GPUs and nodes."""
         return self.changed(gpus_available=None, nodes_available=None)
 
     def changed(self, **values: Any) -> "Study":
-        """The same study with other values of some keys."""
+        """Return this study with other values of some keys."""
         return Study({**self.values, **values}, self.source)
 
     def to_json(self) -> str:
-        """The complete study as one line of JSON, with sorted keys."""
+        """Return the complete study as one line of JSON, with sorted keys."""
         return json.dumps(self.values, sort_keys=True)
 
 
-def _of_ddp_alone(name: str, changes: Mapping[str, Any]) -> str | None:
-    """What a variant changes that the strategy `name` does not have."""
+def _setting_of_ddp(name: str, changes: Mapping[str, Any]) -> str | None:
+    """Return a setting that a variant changes and that the strategy `name` lacks, if there is one."""
     return next((key for key in changes if key.startswith("ddp_")), None) if strategy(name).is_sharded else None
 
 
 def _contradictions(study: Study) -> Iterator[str]:
-    """What the schema cannot say: `key: what is wrong`."""
+    """Yield what is wrong with a study beyond what its schema says, as `key: problem`."""
     for gpus in study["gpus"]:
         if not any(strategy(name).allows(gpus) for name in study["strategies"]):
             needed = " or ".join(name for name, row in STRATEGIES.items() if row.allows(gpus))
@@ -157,37 +158,25 @@ def _contradictions(study: Study) -> Iterator[str]:
         for gpus in study["gpus"]:
             if global_batch % gpus:
                 yield f"strong_scaling_global_batch: {global_batch} does not divide by {gpus} GPUs"
-    if found := contradiction(study.settings):
-        yield f"{'.'.join(study.settings.path_of(found[0]))}: {found[1]}"
-    yield from _of_largest(study)
+    if contradictory := contradiction(study.settings):
+        key, problem = contradictory
+        yield f"{'.'.join(study.settings.path_of(key))}: {problem}"
     if study["communication"]["runs"] and study.settings.precision == "bfloat16-pure":
         yield "precision: steps are taken apart with float32 weights; set communication.runs to 0"
     for name, why in _NOT_TAKEN_APART.items():
-        if getattr(study.settings, name) != study.settings.default_of(name):
-            key = ".".join(study.settings.path_of(name))
-            if study["communication"]["runs"]:
-                yield f"{key}: {why}; set communication.runs to 0"
-            if LARGEST in study["batch_per_gpu"]:
-                yield f"{key}: the largest batch is found without it; leave {LARGEST} out of batch_per_gpu"
+        if study["communication"]["runs"] and not study.settings.is_default(name):
+            yield f"{'.'.join(study.settings.path_of(name))}: {why}; set communication.runs to 0"
     for name, variant in study.variants.items():
         for row in variant["strategies"]:
-            if absent := _of_ddp_alone(row, study["variants"][name]):
+            if absent := _setting_of_ddp(row, study["variants"][name]):
                 yield f"variants.{name}: {row} has no {absent}, which is ddp's"
         if name == BASE:
             yield f"variants.{name}: is what tables call the study's own settings; choose another name"
         if variant.settings == study.settings:
             yield f"variants.{name}: its settings are the study's own"
     for name, arm in study.arms.items():
-        if found := contradiction(arm):
-            yield f"training.arms.{name}.{': '.join(found)}"
+        if contradictory := contradiction(arm):
+            yield f"training.arms.{name}.{': '.join(contradictory)}"
     baseline = study["training"]["baseline"]
     if baseline is not None and baseline not in study.arms:
         yield f"training.baseline: there is no arm {baseline}"
-
-
-def _of_largest(study: Study) -> Iterator[str]:
-    batches = study["batch_per_gpu"]
-    if batches == [LARGEST]:
-        yield f"batch_per_gpu: name a number beside {LARGEST}: the answer's batch is known before anything is measured"
-    if LARGEST in batches and study.settings.device == "cpu":
-        yield f"batch_per_gpu: {LARGEST} needs CUDA GPUs: on a CPU the host's memory says nothing"

@@ -1,4 +1,4 @@
-"""The file of a workload as a study names it: its place and its checksum. The file is not run here. Free of torch."""
+"""The file of a workload as a study names it: its place and its checksum. It is not run here. Free of torch."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Settings = TypeVar("Settings", bound=NetworkSettings)
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a workload's file, as hexadecimal digits. Raises WorkloadError where it cannot be read."""
+    """Return the SHA-256 of a workload's file in hexadecimal digits. Raises WorkloadError where it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
@@ -24,22 +24,22 @@ def checksum(path: Path) -> str:
 
 
 def of_its_file(settings: Settings) -> Settings:
-    """The same settings, with what follows from the file of a workload: its checksum, and where network and samples
-    come from. Raises WorkloadError where it cannot be read, or is not the file that the settings were made for."""
+    """Return settings with what follows from the file of a workload: its checksum, and where network and samples come
+    from. Raises WorkloadError where it cannot be read, or is not the file that the settings were made for."""
     if settings.workload == BUILT_IN:
         return settings
-    found = checksum(Path(settings.workload))
-    if settings.workload_sha256 not in (NO_CHECKSUM, found):
+    sha256 = checksum(Path(settings.workload))
+    if settings.workload_sha256 not in (NO_CHECKSUM, sha256):
         raise WorkloadError(
-            f"workload: {settings.workload}: has changed since this was planned: its checksum is {found}, not "
+            f"workload: {settings.workload}: has changed since this was planned: its checksum is {sha256}, not "
             f"{settings.workload_sha256}. Start the run again"
         )
-    settings = replace(settings, network=OF_FILE, workload_sha256=found)
+    settings = replace(settings, network=OF_FILE, workload_sha256=sha256)
     return replace(settings, dataset_source=OF_FILE) if isinstance(settings, StepSettings) else settings
 
 
 def study_of_its_file(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a study with what follows from the workload's file, where it names one.
+    """Return the values of a study with what follows from the workload's file, where it names one.
 
     A checksum that stands there already is kept: tables and page need no file. Raises WorkloadError where the file
     cannot be read, or where it is not said how many samples an epoch has.

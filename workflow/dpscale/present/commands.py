@@ -27,8 +27,7 @@ def report(
     """
     from dpscale.audit.page import render_studies
     from dpscale.present.charts.picture import write_charts
-    from dpscale.present.study.charts import charts_of
-    from dpscale.present.study.page import render
+    from dpscale.present.study.page import charts_of, render
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
 

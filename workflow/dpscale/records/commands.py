@@ -22,26 +22,22 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
     `failed`, it is `unfinished` (killed, or still running), or its record is `rejected` because it is damaged or of
     other settings. The next run measures all but those that are done.
 
-    The cost of a cell in GPU-hours is estimated from jobs of the same configuration in this study. Where there are
-    none it is that of the nearest configuration of this study, then of a recorded study in results/recorded*, with the
-    same device, network and number of images or samples. Otherwise it is unknown. Needs no GPU and no torch.
+    A cell to come takes as long as those of its kind that are done took on average, on each of its GPUs. Where none of
+    its kind is done, its cost is unknown. Needs no GPU and no torch.
     """
     from dpscale.plan.plan import plan
     from dpscale.records.collect import states_of
-    from dpscale.records.cost import Costs
     from dpscale.records.plan_lines import cell_lines, summary
 
     study = read_study(study_file)
     folder = results or study.results
     planned = plan(study)
     states = list(states_of(planned.all_cells, study.settings, folder))
-    recorded = (path for path in sorted(Path("results").glob("recorded*")) if path.resolve() != folder.resolve())
-    costs = Costs(study, states, recorded)
-    for line in summary(study, planned, states, costs):
+    for line in summary(study, planned, states):
         click.echo(line)
     if list_cells:
         click.echo()
-        for line in cell_lines(planned, states, costs):
+        for line in cell_lines(planned, states):
             click.echo(line)
 
 
@@ -75,7 +71,7 @@ def watch(study_file: Path, results: Path | None, once: bool, every: float) -> N
     from dpscale.terminal import say
 
     study = read_study(study_file)
-    progress = Progress(study, results or study.results, sorted(Path("results").glob("recorded*")))
+    progress = Progress(study, results or study.results)
     say(progress.standing())
     for line in progress.under_way():
         say(line)

@@ -4,9 +4,13 @@ Free of torch: this is read on login nodes.
 """
 
 import math
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from dpscale.errors import ClusterError
 from dpscale.plan.cells import Configuration
@@ -32,68 +36,82 @@ FULL_WIDTH = 64
 # In addition to the cell's own time limit: starting Snakemake twice in the job, a container, torch from a network disk.
 START_MIN = 10
 
+# A command begins with it, so that the `dpscale` of the environment that Snakemake runs in is found, also where that is
+# not activated.
+SHELL_PREFIX = f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
 
-class Cluster:
-    """A validated config/cluster.yaml with every default filled in. Raises ClusterError; `source` names it there."""
 
-    def __init__(self, values: Mapping[str, Any], source: str = "cluster"):
-        problems = violations("cluster", values)
-        if problems:
+class Jobs(msgspec.Struct, frozen=True):
+    """Options that jobs with GPUs, or those without, have beside those of all jobs."""
+
+    partition: str | None
+    constraint: str | None
+    exclusive: bool = False
+    gpu_type: str | None = None
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """A validated config/cluster.yaml with every default filled in; cluster.schema.yaml describes the keys."""
+
+    account: str | None
+    qos: str | None
+    reservation: str | None
+    command_prefix: str
+    rehearsal: bool
+    gpus_per_node: int | None
+    cells_per_job: int
+    gpu_jobs: Jobs
+    cpu_jobs: Jobs
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], source: str = "cluster") -> "Cluster":
+        """Return the cluster that is described by `values`. Raises ClusterError; `source` names the file in it."""
+        if problems := violations("cluster", values):
             raise ClusterError(f"{source}: {'; '.join(problems)}. See config/README.md for every key.")
-        self.values = with_defaults(load_schema("cluster"), values)
+        return msgspec.convert(with_defaults(load_schema("cluster"), values), cls)
 
     @classmethod
     def read(cls, path: Path) -> "Cluster":
-        """The cluster in a YAML file. Raises ClusterError, also where the file cannot be read."""
-        return cls(read_yaml(path, ClusterError), source=str(path))
+        """Read the cluster from a YAML file. Raises ClusterError, also where the file cannot be read."""
+        return cls.of(read_yaml(path, ClusterError), source=str(path))
 
     @property
-    def command_prefix(self) -> str:
-        """What to put before a command that needs torch. Ends with a blank where it is not empty."""
-        prefix = str(self.values["command_prefix"]).strip()
-        return f"{prefix} " if prefix else ""
-
-    @property
-    def cells_per_job(self) -> int:
-        """How many cells may share a job."""
-        return int(self.values["cells_per_job"])
+    def prefix(self) -> str:
+        """The text before a command that needs torch. Ends with a blank where it is not empty."""
+        return f"{self.command_prefix.strip()} ".lstrip()
 
     def holds_gpus(self, settings: TimingSettings) -> bool:
-        """Whether the cells of a study are jobs that hold GPUs."""
-        return settings.device == "cuda" or bool(self.values["rehearsal"])
+        """Return whether the cells of a study are jobs that hold GPUs."""
+        return settings.device == "cuda" or self.rehearsal
 
-    def cell_options(self, settings: TimingSettings) -> dict[str, Any]:
-        """Options of the jobs of all cells of a study, by the names of Snakemake's executor for Slurm."""
-        return self._options("gpu_jobs" if self.holds_gpus(settings) else "cpu_jobs")
+    def cell_options(self, settings: TimingSettings) -> dict[str, str | int]:
+        """Return the options of the jobs of all cells of a study, by the names of Snakemake's executor for Slurm."""
+        return self._options(self.gpu_jobs if self.holds_gpus(settings) else self.cpu_jobs)
 
-    def cpu_options(self) -> dict[str, Any]:
-        """Options of the jobs that never hold a GPU."""
-        return self._options("cpu_jobs")
+    def cpu_options(self) -> dict[str, str | int]:
+        """Return the options of the jobs that never hold a GPU."""
+        return self._options(self.cpu_jobs)
 
     def laid_out(self, study: Study) -> Study:
-        """The study on this cluster's nodes; unchanged where it names the GPUs of a node, or where no cell has more."""
-        per_node = self.values["gpus_per_node"]
-        if per_node is None or study["gpus_per_node"] is not None or study.most_gpus <= per_node:
+        """Return the study on this cluster's nodes; as it is where it names the GPUs of a node or no cell has more."""
+        if self.gpus_per_node is None or study["gpus_per_node"] is not None or study.most_gpus <= self.gpus_per_node:
             return study
-        return study.changed(gpus_per_node=per_node)
+        return study.changed(gpus_per_node=self.gpus_per_node)
 
     def gres(self, settings: TimingSettings, gpus: int) -> str:
-        """The `gpus` of a cell's job on every node of the job, `gpu:v100:2`. Empty without GPUs."""
+        """Return the `gpus` of a cell's job on every node of the job, `gpu:v100:2`. Empty without GPUs."""
         if not self.holds_gpus(settings):
             return ""
-        gpu_type = self.values["gpu_jobs"]["gpu_type"]
-        return ":".join(["gpu", *([gpu_type] if gpu_type else []), str(gpus)])
+        return ":".join(filter(None, ["gpu", self.gpu_jobs.gpu_type, str(gpus)]))
 
-    def _options(self, kind: str) -> dict[str, Any]:
-        jobs = self.values[kind]
-        reservation = self.values["reservation"]
-        extra = ["--exclusive"] * bool(jobs.get("exclusive"))
-        extra += [f"--reservation={reservation}"] if reservation else []
+    def _options(self, jobs: Jobs) -> dict[str, str | int]:
+        extra = ["--exclusive"] * jobs.exclusive
+        extra += [f"--reservation={self.reservation}"] if self.reservation else []
         options = {
-            "slurm_account": self.values["account"],
-            "slurm_partition": jobs["partition"],
-            "constraint": jobs["constraint"],
-            "qos": self.values["qos"],
+            "slurm_account": self.account,
+            "slurm_partition": jobs.partition,
+            "constraint": jobs.constraint,
+            "qos": self.qos,
             "slurm_extra": " ".join(extra),
         }
         # One node: a job must never be spread over two unawares. The cluster chooses the options that are left out.
@@ -101,31 +119,15 @@ class Cluster:
 
 
 def on_one_node(study: Study) -> Study:
-    """The study where no job can have several nodes: what was measured on several stays, nothing is added to it."""
+    """Return the study where no job can have several nodes: what was measured on several stays, nothing is added."""
     spanning = [cell for cell in plan(study).all_cells if cell.nodes > 1]
     if all((study.results / cell.path).exists() for cell in spanning):
         return study
     return study.changed(nodes_available=1)
 
 
-# What a job of several nodes asks for beside `nodes`, by the names of Snakemake's executor for Slurm. With `mpi` it
-# leaves starting the tasks to the job's own srun, which starts one launcher on every node; otherwise it would start the
-# job in a step of its own on one node. It refuses `tasks_per_node: 1`, and would make `tasks` tasks per GPU. A resource
-# that is None is not there.
-def mpi(nodes: int) -> str | None:
-    return "srun" if nodes > 1 else None
-
-
-def tasks(nodes: int) -> int | None:
-    return nodes if nodes > 1 else None
-
-
-def tasks_per_gpu(nodes: int) -> int | None:
-    return 0 if nodes > 1 else None
-
-
 def launcher(nodes: int, cpus_per_task: int, shares_job: bool = False) -> str:
-    """What starts the command of a cell: nothing where it has its job's one node, otherwise srun, once on every node.
+    """Return what starts the command of a cell once on every node, srun; empty where it has its job's one node.
 
     srun takes the cores per task of no variable since Slurm 22.05. One launcher that fails ends all. Ends with a blank
     where it is not empty.
@@ -137,73 +139,59 @@ def launcher(nodes: int, cpus_per_task: int, shares_job: bool = False) -> str:
     )
 
 
-def nodes_option(nodes: int) -> str:
-    """The option that tells a cell's command its nodes. Begins with a blank where it is not empty."""
-    return f" --nodes {nodes}" if nodes > 1 else ""
-
-
-def training_processes(configuration: Configuration) -> int:
-    """Processes that train a configuration together."""
-    return strategy(configuration.strategy).processes(configuration.gpus)
-
-
 def cpus(settings: TimingSettings, configuration: Configuration) -> int:
-    """On every node: a core per thread that feeds a GPU, or per worker on a CPU, and one per DataLoader process."""
+    """Return the cores of a cell's job on every node: one per thread that feeds a GPU, or per worker on a CPU, and one
+    per DataLoader process."""
     return configuration.gpus_per_node + _loader_processes(settings, configuration)
 
 
 def memory_mb(settings: TimingSettings, configuration: Configuration, attempt: int) -> int:
-    """Host memory of a cell's job on every node, in MB, `attempt` times what is expected: a job that runs out of it is
-    retried. The first node has all images of an epoch: its first GPU trains alone too."""
-    expected_mb = (
-        _processes_per_node(configuration) * PROCESS_MB
-        + _loader_processes(settings, configuration) * LOADER_PROCESS_MB
-        + _batches_mb(settings, configuration)
-    )
-    if settings.device == "cpu":
-        expected_mb += configuration.global_batch * ACTIVATIONS_MB_PER_IMAGE * settings.width / FULL_WIDTH
-    return attempt * math.ceil(expected_mb)
-
-
-def _batches_mb(settings: TimingSettings, configuration: Configuration) -> float:
-    """What the batches of an epoch take on a node: those of a workload's file have a limit for every process."""
+    """Return the host memory of a cell's job on every node, in MB, `attempt` times what is expected: a job that runs
+    out of it is retried. The first node has all images of an epoch: its first GPU trains alone too."""
+    processes = _processes_per_node(configuration)
+    expected_mb: float = processes * PROCESS_MB + _loader_processes(settings, configuration) * LOADER_PROCESS_MB
     if settings.workload == BUILT_IN:
-        return settings.epoch_images * IMAGE_MB
-    return _processes_per_node(configuration) * settings.batch_memory_gb * 1e3
+        expected_mb += settings.epoch_images * IMAGE_MB
+    else:
+        expected_mb += processes * settings.batch_memory_gb * 1e3
+    return attempt * math.ceil(expected_mb + _activations_mb(settings, configuration.global_batch))
 
 
 def training_memory_mb(arm: TrainingSettings, nodes: int, attempt: int) -> int:
-    """Host memory of a job that trains an arm, on every node, in MB: every process reads all images, in 8 bits; none
-    loads any."""
+    """Return the host memory of a job that trains an arm, on every node, in MB: every process reads all images, in 8
+    bits; none loads any."""
     processes = _processes_per_node(Configuration.of_arm(arm, nodes))
     expected_mb = processes * (PROCESS_MB + arm.epoch_images * PADDED_IMAGE_MB)
-    if arm.device == "cpu":
-        expected_mb += arm.last_global_batch * ACTIVATIONS_MB_PER_IMAGE * arm.width / FULL_WIDTH
-    return attempt * math.ceil(expected_mb)
+    return attempt * math.ceil(expected_mb + _activations_mb(arm, arm.last_global_batch))
+
+
+def _activations_mb(settings: TimingSettings | TrainingSettings, global_batch: int) -> float:
+    """Return the host memory of activations, which lie there on a CPU alone."""
+    return global_batch * ACTIVATIONS_MB_PER_IMAGE * settings.width / FULL_WIDTH if settings.device == "cpu" else 0.0
 
 
 def collectives_memory_mb(gpus: int, attempt: int) -> int:
-    """Host memory of a job that times collectives on so many GPUs of every node, in MB: messages are small beside a
-    process with torch."""
+    """Return the host memory of a job that times collectives on so many GPUs of every node, in MB: messages are small
+    beside a process with torch."""
     return attempt * gpus * PROCESS_MB
 
 
 def timeout_s(cell_timeout_s: float, attempt: int) -> float:
-    """The time limit of a cell, in seconds: the study's, times the number of the attempt."""
+    """Return the time limit of a cell, in seconds: the study's, times the number of the attempt."""
     return attempt * cell_timeout_s
 
 
 def runtime_min(cell_timeout_s: float, attempt: int) -> int:
-    """The time limit of a cell's job, in minutes. It is above the cell's own limit, whose error message says more."""
+    """Return the time limit of a cell's job, in minutes, above the cell's own limit, whose error message says more."""
     return math.ceil(timeout_s(cell_timeout_s, attempt) / 60) + START_MIN
 
 
 def _processes_per_node(configuration: Configuration) -> int:
-    return training_processes(configuration) // configuration.nodes
+    return strategy(configuration.strategy).processes(configuration.gpus) // configuration.nodes
 
 
 def _loader_processes(settings: TimingSettings, configuration: Configuration) -> int:
-    """On every node."""
+    """Return the number of DataLoader processes on every node."""
     if "end_to_end" not in settings.scopes:
         return 0
     return _processes_per_node(configuration) * settings.loader_workers

@@ -1,4 +1,4 @@
-"""What a run of Snakemake prints with `--logger dpscale`: a line per cell and per stage as it ends, and what failed.
+"""The terminal of a run of Snakemake with `--logger dpscale`: a line per cell and per stage as it ends, or fails.
 
 Snakemake finds it through the package snakemake_logger_plugin_dpscale. Everything else that Snakemake says is in its
 own log, which is named at the start.
@@ -23,9 +23,9 @@ from dpscale.terminal import RED, say
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
-# A stage is told that took as long, in s: the cells are what is waited for.
+# A stage that took as long, in s, has a line: the cells are what is waited for.
 STAGE_S = 60
-# What Snakemake says again of a job that failed, with its whole command.
+# The begin of what Snakemake says again of a job that failed, with its whole command.
 _SAID_ALREADY = (
     "RuleException:\nCalledProcessError",
     "Exiting because a job execution failed",
@@ -37,14 +37,14 @@ _STATUS = re.compile(r"SLURM status is: '(?!FAILED)(\w+)'")
 
 
 def follow(workflow: "Workflow", progress: Progress) -> None:
-    """Tell the handler of this run, where it has ours, what is measured; at its start, when the jobs are known."""
+    """Give the handler of this run, where it has ours, its progress; at its start, when the jobs are known."""
     for handler in workflow.logger_manager.get_log_handlers():
         if isinstance(handler, LogHandler):
             handler.follow(progress, workflow.logger_manager.get_logfile())
 
 
 class LogHandler(LogHandlerBase):
-    """Says nothing of a dry run, which Snakemake describes itself."""
+    """A handler that says nothing of a dry run, which Snakemake describes itself."""
 
     has_filter = has_formatter = True
     writes_to_file = needs_rulegraph = False
@@ -71,43 +71,43 @@ class LogHandler(LogHandlerBase):
             self.handleError(record)
 
     def _lines(self, record: LogRecord) -> Iterator[str]:
-        """What a message of Snakemake is worth to a reader."""
-        said = vars(record)
-        event = said.get("event")
+        """Yield the lines that say a message of Snakemake to a reader."""
+        message = vars(record)
+        event = message.get("event")
         if event == LogEvent.JOB_INFO:
-            self._jobs[said["jobid"]] = (record, monotonic())
-            if self._progress and said["output"]:
-                self._progress.begin(said["output"][0])
+            self._jobs[message["jobid"]] = (record, monotonic())
+            if self._progress and message["output"]:
+                self._progress.begin(message["output"][0])
         elif event == LogEvent.JOB_FINISHED:
-            yield from self._ended(*self._jobs.pop(said["job_id"]))
+            yield from self._ended(*self._jobs.pop(message["job_id"]))
         elif event == LogEvent.JOB_ERROR:
-            self._jobs.pop(said["jobid"], None)
-            line = self._cell_at(said["output"]) or _failed(said["rule_name"], said["log"])
-            status = _STATUS.search(said["rule_msg"] or "")
+            self._jobs.pop(message["jobid"], None)
+            line = self._cell_at(message["output"]) or _failed(message["rule_name"], message["log"])
+            status = _STATUS.search(message["rule_msg"] or "")
             yield f"{line}; Slurm: {status[1]}" if status else line
         elif _is_worth_saying(record):
             yield record.getMessage()
 
     def _ended(self, job: LogRecord, started: float) -> Iterator[str]:
-        """The line of the cell; that of a stage, which is any other job that makes something."""
-        rule, made = vars(job)["rule_name"], vars(job)["output"]
-        if line := self._cell_at(made):
+        """Yield the line of the cell, or that of a stage, which is any other job that makes something."""
+        rule, outputs = vars(job)["rule_name"], vars(job)["output"]
+        if line := self._cell_at(outputs):
             yield line
-        elif made and (took_s := monotonic() - started) >= STAGE_S:
-            yield f"{rule}: {os.path.commonpath(made) or made[0]}, took {took_s:.0f} s"
+        elif outputs and (took_s := monotonic() - started) >= STAGE_S:
+            yield f"{rule}: {os.path.commonpath(outputs) or outputs[0]}, took {took_s:.0f} s"
 
-    def _cell_at(self, made: list[str]) -> str:
-        return self._progress.end(made[0]) if self._progress and made else ""
+    def _cell_at(self, outputs: list[str]) -> str:
+        return self._progress.end(outputs[0]) if self._progress and outputs else ""
 
 
 def _failed(rule: str, logs: list[str]) -> str:
-    """The line of a stage that failed, with the last line of its log."""
-    lines = [last_lines(Path(log)) for log in logs]
-    last = [ended for of_log in lines for line in of_log if (ended := ended_by_slurm(line))]
-    last = last or [line for of_log in lines for line in of_log[-1:]]
-    return "; ".join([f"{rule}: failed", *(line.removeprefix("Error: ") for line in last), f"log: {', '.join(logs)}"])
+    """Return the line of a stage that failed, with what Slurm says of its end, otherwise the last line of its log."""
+    ends = [last_lines(Path(log)) for log in logs]
+    reasons = [reason for lines in ends for line in lines if (reason := ended_by_slurm(line))]
+    reasons = reasons or [lines[-1].removeprefix("Error: ") for lines in ends if lines]
+    return "; ".join([f"{rule}: failed", *reasons, f"log: {', '.join(logs)}"])
 
 
 def _is_worth_saying(record: LogRecord) -> bool:
-    said = record.getMessage()
-    return said.startswith(_NOTHING_TO_DO) or (record.levelno > INFO and not said.startswith(_SAID_ALREADY))
+    message = record.getMessage()
+    return message.startswith(_NOTHING_TO_DO) or (record.levelno > INFO and not message.startswith(_SAID_ALREADY))

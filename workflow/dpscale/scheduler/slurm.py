@@ -6,11 +6,10 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from dpscale.errors import ClusterError
 
-# What a job asks for, by the names of Snakemake's executor for Slurm, and as options of sbatch.
+# The demands of a job, by the names of Snakemake's executor for Slurm, and as options of sbatch.
 SBATCH_OPTIONS = {
     "slurm_account": "--account",
     "slurm_partition": "--partition",
@@ -51,7 +50,7 @@ def require_no_running_jobs(folder: Path, name_prefix: str) -> None:
         )
 
 
-def require_possible(jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+def require_possible(jobs: Iterable[tuple[str, Mapping[str, object]]]) -> None:
     """Raise ClusterError where Slurm refuses what one of the `jobs` asks for. Nothing is submitted.
 
     `jobs` are names with what each asks for (the keys of SBATCH_OPTIONS, and `slurm_extra`); equal demands are
@@ -89,24 +88,24 @@ def require_time(partition: str | None, minutes: int, attempts: int) -> None:
 
 
 def limit_min(limit: str) -> float:
-    """Minutes of a time limit as Slurm writes it: `infinite`, `30:00`, `12:00:00`, `7-00:00:00`."""
+    """Return the minutes of a time limit as Slurm writes it: `infinite`, `30:00`, `12:00:00`, `7-00:00:00`."""
     if not limit[:1].isdigit():
         return math.inf
     days, _, clock = limit.rpartition("-")
     seconds = 0
-    for part in clock.split(":"):
-        seconds = 60 * seconds + int(part)
+    for digits in clock.split(":"):
+        seconds = 60 * seconds + int(digits)
     return int(days or 0) * 24 * 60 + seconds / 60
 
 
-def sbatch_options(resources: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a job asks for, as options of sbatch."""
+def sbatch_options(resources: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the demands of a job as options of sbatch."""
     options = [f"{option}={resources[name]}" for name, option in SBATCH_OPTIONS.items() if resources.get(name)]
-    return (*options, *shlex.split(resources.get("slurm_extra") or ""))
+    return (*options, *shlex.split(str(resources.get("slurm_extra") or "")))
 
 
 def _refusal(options: Iterable[str]) -> str | None:
-    """Slurm's error message where it would refuse a job with these options, otherwise None."""
+    """Return Slurm's error message where it would refuse a job with these options, otherwise None."""
     done = _run("sbatch", "--test-only", *options, "--wrap=true")
     if done.returncode == 0:
         return None
@@ -115,7 +114,7 @@ def _refusal(options: Iterable[str]) -> str | None:
 
 
 def _offer() -> str:
-    """Partitions with their time limits, nodes and GPUs, and the user's accounts, as far as Slurm lists them."""
+    """Return partitions with their time limits, nodes and GPUs, and the user's accounts, as far as Slurm lists them."""
     offered = "partition %R: %D nodes, %c cores, %m MB, GPUs %G, features %f, at most %l"
     partitions = _ask("sinfo", "--noheader", f"--format={offered}")
     accounts = _ask("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=user,account,qos")
@@ -126,7 +125,7 @@ def _offer() -> str:
 
 
 def _ask(*command: str) -> str:
-    """What a command prints. Nothing where it fails: a question without an answer is no reason to stop."""
+    """Return the output of a command; empty where it fails: a question without an answer is no reason to stop."""
     try:
         done = _run(*command)
     except ClusterError:
@@ -135,7 +134,7 @@ def _ask(*command: str) -> str:
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Raises ClusterError where the program is missing or does not answer."""
+    """Run a command. Raises ClusterError where the program is missing or does not answer."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S)
     except OSError as error:

@@ -1,25 +1,20 @@
-"""Everything that reaches into Snakemake's internals, typed and in one place.
+"""Everything that reaches into Snakemake's internals, but for its executor for Slurm (executor.py).
 
-Private parts are used, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
+Snakemake promises none of it, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
 """
 
 import argparse
-import atexit
 import os.path
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from threading import Event, Timer
 from typing import TYPE_CHECKING
 
 from snakemake.settings.enums import RerunTrigger
 
 from dpscale.errors import ClusterError
-from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import Cluster, runtime_min
@@ -37,8 +32,8 @@ def measure_one_at_a_time(workflow: "Workflow") -> None:
 
 
 def has_several_nodes(workflow: "Workflow") -> bool:
-    """Whether a job can have several nodes: the profile for Slurm says so. When the Snakefile is read, Snakemake has
-    not chosen how to run jobs yet. A job that is already on the cluster plans nothing."""
+    """Return whether a job can have several nodes, which the profile for Slurm says: when the Snakefile is read,
+    Snakemake has not chosen how to run jobs yet. A job that is already on the cluster plans nothing."""
     return not workflow.is_main_process or "spanning_nodes" in workflow.global_resources
 
 
@@ -52,44 +47,18 @@ def decide_by_results(workflow: "Workflow", outdated: Outdated) -> None:
     workflow.dag.forcefiles.update(outdated.paths)
 
 
-def preload(workflow: "Workflow", cells: int, device: str) -> None:
-    """Load torch once for all cells of this run on a CPU, where this machine measures more than one."""
-    if device != "cpu" or cells < 2 or workflow.executor_plugin.name != "local":
-        return
-    folder = tempfile.TemporaryDirectory(prefix="dpscale-")
-    atexit.register(folder.cleanup)
-    path = str(Path(folder.name, "workers"))
-    command = [sys.executable, "-m", "dpscale.measure.worker.preloaded", path]
-    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    os.environ[PRELOADED] = path
-
-
 def schedule_when_jobs_end(workflow: "Workflow") -> None:
-    """Let Snakemake look for jobs to start when one has ended. On one machine that is all; elsewhere it submits at a
-    limited rate, and looks once more a second later.
+    """Let Snakemake look for jobs to start when one has ended, and at no other time.
 
     With its default limit of 100 jobs a second, every look orders another one a second later, whatever is ordered
-    already: after 20 jobs there are 20 looks a second, each with a solver in a process of its own.
+    already: after 20 jobs there are 20 looks a second, each with a solver in a process of its own. What is submitted
+    at once is limited all the same: by the profile's `jobs`.
     """
-    scheduler = workflow.scheduler
-    if workflow.executor_plugin.name == "local":
-        scheduler.job_rate_limiter = None
-    ordered = Event()
-
-    def order(delay_s: float) -> None:
-        if not ordered.is_set():
-            ordered.set()
-            Timer(delay_s, look).start()
-
-    def look() -> None:
-        ordered.clear()  # first: a look that begins now may order the next one
-        scheduler._open_jobs.release()
-
-    scheduler._schedule_reevalutation = order
+    workflow.scheduler.job_rate_limiter = None
 
 
 def jobs_to_run(workflow: "Workflow") -> list["Job"]:
-    """The jobs that this run is going to start."""
+    """Return the jobs that this run is going to start."""
     return list(workflow.dag.needrun_jobs())
 
 
@@ -101,24 +70,27 @@ def prepare_slurm(
     outdated: Outdated,
     cluster: Cluster,
 ) -> None:
-    """Where this run submits to Slurm: raise ClusterError before anything is submitted if an earlier run is still
-    going on, or if Slurm cannot run a job; then have Snakemake's executor wait for what passes, and share jobs."""
+    """Raise ClusterError before anything is submitted to Slurm if an earlier run is still going on, or if Slurm cannot
+    run a job; then have Snakemake's executor wait for what passes, and share jobs. Without Slurm do nothing."""
     if workflow.executor_plugin.name != "slurm":
         return
     _refuse_arrays_and_groups(workflow)
-    _ask_slurm(workflow, list(jobs), cell_rules, cell_timeout_s, outdated, cluster.cells_per_job)
+    submitted = [job for job in jobs if not job.is_local]
+    _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated, cluster.cells_per_job)
+    if not submitted:
+        return
     # They bring the executor, which runs without Slurm do not need.
-    from dpscale.scheduler.patience import Patient
-    from dpscale.scheduler.sharing import Sharing
+    from dpscale.scheduler.executor import PatientExecutor, SharingExecutor
 
     scheduler = workflow.scheduler
+    executor = scheduler.get_executor(submitted[0])
     if cluster.cells_per_job == 1:
-        Patient.take_over(scheduler._executor)
+        PatientExecutor.take_over(executor)
         return
     # Snakemake counts every cell as a job.
     most_jobs, scheduler.resources["_nodes"] = scheduler.resources["_nodes"], sys.maxsize
     settings = {"cells_per_job": cluster.cells_per_job, "cell_rules": cell_rules, "most_jobs": most_jobs}
-    Sharing.take_over(scheduler._executor, **settings)
+    SharingExecutor.take_over(executor, **settings)
 
 
 def _refuse_arrays_and_groups(workflow: "Workflow") -> None:
@@ -158,14 +130,12 @@ def _ask_slurm(
     options = {"qos": settings.qos, "reservation": settings.reservation}  # of the command line, which come last
     given = {name: value for name, value in options.items() if value}
     slurm.require_possible(
-        (" ".join([str(job), *job.wildcards]), {**dict(job.resources.items()), **given})
-        for job in jobs
-        if not job.is_local
+        (" ".join([str(job), *job.wildcards]), {**dict(job.resources.items()), **given}) for job in jobs
     )
 
 
 def partial_command(arguments: Sequence[str]) -> str:
-    """The command for a page from what there is, with the profile and the study of the run with these `arguments`."""
+    """Return the command for a page from what there is, with the profile and the study of a run with `arguments`."""
     options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     options.add_argument("--profile")
     options.add_argument("--configfile", "--configfiles", nargs="+", default=[])

@@ -20,10 +20,13 @@ from dpscale.strategies.known import STRATEGIES
 ARM = ("training", "arms", "<arm>")
 VARIANT = ("variants", "<variant>")
 
-# What is trained where no file of a user is named; and what stands for network and samples that come from such a file.
+# The workload where no file of a user is named; and the name of a network and of samples that come from such a file.
 BUILT_IN = "built-in"
 OF_FILE = "workload"
 NO_CHECKSUM = "none"
+
+# A JSON Schema, or a node of one.
+JsonSchema = dict[str, Any]
 
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
@@ -48,7 +51,7 @@ def setting(
         "arm_may_set": arm_may_set,
         "variant_may_set": variant_may_set,
     }
-    return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
+    return field(default=default, metadata=place)
 
 
 def step_setting(path: str, help: str, default: Any, **limits: Any) -> Any:
@@ -62,13 +65,13 @@ def arm_setting(help: str, default: Any = MISSING, **limits: Any) -> Any:
 
 
 def sample_of(workload: str) -> str:
-    """The word for one item of what a workload trains on: an image of the built-in one, a sample of a file's."""
+    """Return the word for an item of a workload's dataset: an image of the built-in one, a sample of a file's."""
     return "image" if workload == BUILT_IN else "sample"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """What the network's own facts depend on. Every further kind of measurement depends on more of the study."""
+    """Settings of the network's own facts. Every further kind of measurement depends on more of the study."""
 
     network: str = setting(
         "network.name",
@@ -94,13 +97,15 @@ class NetworkSettings:
 
     @classmethod
     def of(cls, study: Mapping[str, Any]) -> Self:
-        """The settings in a complete (validated, defaults filled in) study mapping."""
+        """Return the settings in a complete (validated, defaults filled in) study mapping."""
         return cls.from_json({name: reduce(getitem, cls.path_of(name), study) for name in cls.names()})
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The settings in a record; what it does not name has its default. Lists become tuples."""
-        return cls(**{name: hashable(values[name]) for name in cls.names() if name in values})
+        """Return the settings in a record; one that it does not name has its default. Lists become tuples."""
+        named: dict[str, Any] = {name: values[name] for name in cls.names() if name in values}
+        lists = {name: tuple(value) for name, value in named.items() if isinstance(value, list)}
+        return cls(**(named | lists))
 
     @classmethod
     @cache
@@ -109,22 +114,22 @@ class NetworkSettings:
 
     @classmethod
     @cache
-    def types(cls) -> Mapping[str, Any]:
+    def types(cls) -> Mapping[str, type]:
         """The type of every setting. Python works them out anew each time that it is asked."""
         return get_type_hints(cls)
 
     @classmethod
     def path_of(cls, name: str) -> tuple[str, ...]:
-        """Where the setting `name` stands in the study file."""
+        """Return the place of the setting `name` in the study file."""
         path: tuple[str, ...] = _field(cls, name).metadata["path"]
         return (*path, name) if path == ARM else path
 
     @classmethod
-    def schema_of(cls, name: str) -> dict[str, Any]:
-        """The JSON Schema of the setting `name`."""
+    def schema_of(cls, name: str) -> JsonSchema:
+        """Return the JSON Schema of the setting `name`."""
         stated, annotation = _field(cls, name), cls.types()[name]
         limits = dict(stated.metadata["limits"])
-        schema: dict[str, Any] = {"type": _JSON_TYPES.get(annotation, "array")}
+        schema: JsonSchema = {"type": _JSON_TYPES.get(annotation, "array")}
         if get_origin(annotation) is tuple:
             items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}
             schema |= {"uniqueItems": True, "items": items}
@@ -134,36 +139,38 @@ class NetworkSettings:
 
     @classmethod
     def default_of(cls, name: str) -> Any:
-        """The default of the setting `name`."""
+        """Return the default of the setting `name`."""
         return _field(cls, name).default
 
+    def is_default(self, name: str) -> bool:
+        """Return whether the setting `name` has its default."""
+        return bool(getattr(self, name) == self.default_of(name))
+
     @classmethod
-    def defaults(cls) -> dict[str, Any]:
-        """The defaults of all settings that have one, as JSON holds them."""
-        schemas = {name: cls.schema_of(name) for name in cls.names()}
-        return {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+    def defaults(cls) -> dict[str, object]:
+        """Return the defaults of all settings that have one, as JSON holds them."""
+        return {name: schema["default"] for name in cls.names() if "default" in (schema := cls.schema_of(name))}
 
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
-    def same_network(self, record_settings: Mapping[str, Any]) -> bool:
-        """Whether the settings of a record are of the same network."""
-        of_record = NetworkSettings.from_json(record_settings)
-        return all(getattr(self, name) == getattr(of_record, name) for name in NetworkSettings.names())
+    def same_network(self, recorded: "NetworkSettings") -> bool:
+        """Return whether the settings of a record are of this network."""
+        return all(getattr(self, name) == getattr(recorded, name) for name in NetworkSettings.names())
 
     def options(self) -> str:
-        """The settings as options of the commands of `dpscale`."""
-        return " ".join(
-            f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
-            for name in self.names()
-            for found in [getattr(self, name)]
-            for value in (found if isinstance(found, tuple) else [found])
-        )
+        """Return the settings as options of the commands of `dpscale`."""
+        words = []
+        for name in self.names():
+            value = getattr(self, name)
+            for item in value if isinstance(value, tuple) else [value]:
+                words += [f"--{name.replace('_', '-')}", shlex.quote(str(item))]
+        return " ".join(words)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectivesSettings(NetworkSettings):
-    """What collectives depend on: the messages are as large as the network makes them."""
+    """Settings of collectives, whose messages are as large as the network makes them."""
 
     device: str = setting(
         "device",
@@ -175,7 +182,7 @@ class CollectivesSettings(NetworkSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings(CollectivesSettings):
-    """What a training step depends on, beside strategy, GPUs and batch."""
+    """Settings of a training step, beside strategy, GPUs and batch."""
 
     precision: str = step_setting(
         "precision",
@@ -249,7 +256,7 @@ class StepSettings(CollectivesSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class WholeStepSettings(StepSettings):
-    """What a step depends on that is not taken apart."""
+    """Settings of a step that is not taken apart."""
 
     ddp_gradient_dtype: str = step_setting(
         "ddp.gradient_dtype",
@@ -261,7 +268,7 @@ class WholeStepSettings(StepSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSettings(WholeStepSettings):
-    """What a timing cell depends on, beside its coordinates."""
+    """Settings of a timing cell, beside its coordinates."""
 
     ddp_reducer: str = setting(
         "ddp.reducer",
@@ -323,7 +330,7 @@ class TimingSettings(WholeStepSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(WholeStepSettings):
-    """What an arm of the training depends on, beside its seed: a step's settings and the arm's own."""
+    """Settings of an arm of the training, beside its seed: a step's and the arm's own."""
 
     strategy: str = arm_setting("How it trains.", enum=list(STRATEGIES))
     gpus: int = arm_setting("GPUs (on cpu: worker processes).", minimum=1)
@@ -382,10 +389,10 @@ class TrainingSettings(WholeStepSettings):
 
     @classmethod
     def of_arm(cls, study: Mapping[str, Any], arm: Mapping[str, Any]) -> Self:
-        """The settings of an `arm` in a complete study mapping; what it leaves out is the study's."""
-        of_study = WholeStepSettings.of(study).to_json()
+        """Return the settings of an `arm` in a complete study mapping; those that it leaves out are the study's."""
+        settings_of_study = WholeStepSettings.of(study).to_json()
         without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}
-        return cls.from_json({**of_study, **without_momentum, **arm})
+        return cls.from_json({**settings_of_study, **without_momentum, **arm})
 
     @property
     def training_images(self) -> int:
@@ -405,12 +412,13 @@ class TrainingSettings(WholeStepSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings(StepSettings):
-    """What the largest batch depends on."""
+    """Settings of a search for the largest batch."""
 
+    # An option of `dpscale fit` alone: no study has it.
     round_to: str = setting(
-        "round_max_to",
-        "What max in batch_per_gpu is rounded down to. A power of two is mostly the same for all strategies and "
-        "numbers of GPUs, so that they can be compared.",
+        "round_to",
+        "What the largest batch is rounded down to. A power of two is mostly the same for all strategies and numbers "
+        "of GPUs, so that they can be compared.",
         "power_of_two",
         enum=["power_of_two", "multiple_of_8"],
     )
@@ -429,55 +437,55 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
 )
 
 
-def record_settings_schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema of the `settings` of a record.
+def record_settings_schema(kind: str) -> JsonSchema:
+    """Return the JSON Schema of the `settings` of a record.
 
-    None is required: a setting that is younger than the record is not in it. Others are allowed: an older version of
-    the measurement may have had them.
+    No setting is required: one that is younger than the record is not in it. Unknown ones are allowed: an older version
+    of the measurement may have had them.
     """
     settings = SETTINGS[kind]
     described = {name: _without_default(settings.schema_of(name)) for name in settings.names()}
     return {"type": "object", "properties": described}
 
 
-def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
-    """The JSON Schema of every setting by its path in the study file, those of an arm included."""
-    of_study = {
-        settings.path_of(name): settings.schema_of(name) for settings in SETTINGS.values() for name in settings.names()
+def study_settings_schemas() -> dict[tuple[str, ...], JsonSchema]:
+    """Return the JSON Schema of every setting by its path in the study file, those of an arm included."""
+    schemas = {
+        kind.path_of(name): kind.schema_of(name) for kind in (TimingSettings, TrainingSettings) for name in kind.names()
     }
     return {
-        **of_study,
+        **schemas,
         **{(*ARM, name): schema for name, schema in arm_schemas().items()},
         **{(*VARIANT, name): _instead_of_the_studys(TimingSettings, name) for name in variant_settings()},
     }
 
 
 def variant_settings() -> list[str]:
-    """The settings that a variant can have of its own."""
+    """Return the names of the settings that a variant can have of its own."""
     return [name for name in TimingSettings.names() if _field(TimingSettings, name).metadata["variant_may_set"]]
 
 
-def arm_schemas() -> dict[str, dict[str, Any]]:
-    """The JSON Schema of every setting that an arm can have; one without a default is the study's if it lacks it."""
-    found = {}
+def arm_schemas() -> dict[str, JsonSchema]:
+    """Return the JSON Schema of every setting that an arm can have; one without a default is otherwise the study's."""
+    schemas = {}
     for name in TrainingSettings.names():
         path, schema = TrainingSettings.path_of(name), TrainingSettings.schema_of(name)
         if path[:-1] == ARM:
-            found[name] = schema
+            schemas[name] = schema
         elif _field(TrainingSettings, name).metadata["arm_may_set"]:
-            found[name] = _instead_of_the_studys(TrainingSettings, name)
-    return found
+            schemas[name] = _instead_of_the_studys(TrainingSettings, name)
+    return schemas
 
 
-def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
-    """The schema of a setting that stands in place of the study's."""
+def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> JsonSchema:
+    """Return the schema of a setting that stands in place of the study's."""
     schema = settings.schema_of(name)
     instead = f"{schema['description']} Without it {'.'.join(settings.path_of(name))}."
     return {**_without_default(schema), "description": instead}
 
 
 def required_of_arm() -> list[str]:
-    """The keys that every arm must have."""
+    """Return the keys that every arm must have."""
     return [item.name for item in fields(TrainingSettings) if item.default is MISSING]
 
 
@@ -485,9 +493,5 @@ def _field(settings: type[NetworkSettings], name: str) -> Field[Any]:
     return settings.__dataclass_fields__[name]
 
 
-def _without_default(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _without_default(schema: JsonSchema) -> JsonSchema:
     return {key: value for key, value in schema.items() if key != "default"}
-
-
-def hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -1,7 +1,7 @@
 """The JSON Schemas of this folder: loading, validating, and filling in defaults."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,41 +10,42 @@ import jsonschema_rs
 import yaml
 
 from dpscale.errors import DpscaleError
-from dpscale.schemas.settings import ARM, SETTINGS, record_settings_schema, required_of_arm, study_settings_schemas
+from dpscale.schemas.settings import (
+    ARM,
+    JsonSchema,
+    NetworkSettings,
+    record_settings_schema,
+    required_of_arm,
+    study_settings_schemas,
+)
 from dpscale.strategies.known import STRATEGIES
 from dpscale.vocabulary.own_yaml import own_yaml
 
 
 @cache
-def load_schema(name: str) -> dict[str, Any]:
+def load_schema(name: str) -> JsonSchema:
     """Return the schema `<name>.schema.yaml`, with the names of strategies and with the settings."""
-    schema: dict[str, Any] = _load(f"{name}.schema.yaml")
+    schema: JsonSchema = own_yaml(__file__, f"{name}.schema.yaml")
     definitions = dict(schema.get("$defs", {}))
     definitions["strategy"] = {"enum": list(STRATEGIES)}
-    if name in SETTINGS:
-        definitions["settings"] = record_settings_schema(name)
     if name == "study":
         _add_settings(schema)
     return {**schema, "$defs": definitions}
 
 
-def _add_settings(study: dict[str, Any]) -> None:
+def _add_settings(study: JsonSchema) -> None:
     """Put every setting into the study's schema, which holds the objects that they stand in."""
-    for path, described in study_settings_schemas().items():
+    for path, schema in study_settings_schemas().items():
         node = study
         for key in path[:-1]:
             node = node["properties"][key] if key in node.get("properties", {}) else node["additionalProperties"]
-        node.setdefault("properties", {})[path[-1]] = described
+        node.setdefault("properties", {})[path[-1]] = schema
         if path[:-1] == ARM:
             node["required"] = required_of_arm()
 
 
-def _load(file: str) -> Any:
-    return own_yaml(__file__, file)
-
-
 def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """What a YAML file holds; an empty one is an empty mapping. Raises `fault` where it cannot be read."""
+    """Return the content of a YAML file; an empty one is an empty mapping. Raises `fault` where it cannot be read."""
     try:
         values = yaml.load(path.read_text(), loader)
     except OSError as error:
@@ -64,13 +65,14 @@ def _settings_validator(kind: str) -> Any:
     return jsonschema_rs.validator_for(record_settings_schema(kind))
 
 
-def settings_violations(kind: str, settings: Mapping[str, Any]) -> list[str]:
-    """One line for each way in which these are not settings of a `kind` of record; empty when they are."""
-    return [_describe(kind, error, settings) for error in _settings_validator(kind).iter_errors(settings)]
+def settings_violations(kind: str, settings: NetworkSettings) -> list[str]:
+    """Return a line for each way in which these are not settings of a `kind` of record; none when they are."""
+    values = settings.to_json()
+    return [_describe(kind, error, values) for error in _settings_validator(kind).iter_errors(values)]
 
 
 def violations(name: str, instance: Any) -> list[str]:
-    """One line for each way in which `instance` violates the schema `name`; empty when it is valid."""
+    """Return a line for each way in which `instance` violates the schema `name`; none when it is valid."""
     validator = _validator(name)
     try:
         if validator.is_valid(instance):
@@ -80,9 +82,9 @@ def violations(name: str, instance: Any) -> list[str]:
         return [f"holds what JSON cannot: {error}. Put names and dates into quotes"]
 
 
-def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with every key that `schema` gives a default for, at every depth of nested objects, named by the user
-    or by the schema.
+def with_defaults(schema: JsonSchema, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` with every key that `schema` gives a default for, at every depth of nested objects, named by the
+    user or by the schema.
 
     Whole numbers written as 2.0, which JSON Schema allows, become integers.
     """
@@ -93,13 +95,13 @@ def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
         if key in filled:
             filled[key] = _with_integers(node, filled[key])
     named_by_user = schema.get("additionalProperties")
-    if isinstance(named_by_user, Mapping):
+    if isinstance(named_by_user, dict):
         for key in filled.keys() - schema.get("properties", {}).keys():
             filled[key] = _with_integers(named_by_user, filled[key])
     return filled
 
 
-def _with_integers(node: Mapping[str, Any], value: Any) -> Any:
+def _with_integers(node: JsonSchema, value: Any) -> Any:
     if isinstance(value, Mapping):
         return with_defaults(node, value)
     if isinstance(value, list):
@@ -109,10 +111,10 @@ def _with_integers(node: Mapping[str, Any], value: Any) -> Any:
 
 def _describe(name: str, error: Any, instance: Any) -> str:
     path, value = "", instance
-    for part in error.instance_path:
+    for key in error.instance_path:
         # The validator gives a key that is a number as a number, like a place in a list.
-        path += f"[{part}]" if isinstance(value, list) else f".{part}"
-        value = value[part] if isinstance(value, list) else value[str(part)]
+        path += f"[{key}]" if isinstance(value, list) else f".{key}"
+        value = value[key] if isinstance(value, list) else value[str(key)]
     where = path.lstrip(".") or "top level"
     return f"{where}: {error.message}{_hint(name, error, value)}"
 
@@ -120,8 +122,8 @@ def _describe(name: str, error: Any, instance: Any) -> str:
 def _hint(name: str, error: Any, value: Any) -> str:
     if error.kind.name == "additionalProperties":
         node = load_schema(name)
-        for part in list(error.schema_path)[:-1]:
-            node = node[part]
+        for key in list(error.schema_path)[:-1]:
+            node = node[key]
         return _did_you_mean(set(value) - set(node["properties"]), node["properties"])
     if error.kind.name in ("type", "pattern") and isinstance(value, str) and _is_number(value):
         number = float(value)
@@ -129,9 +131,9 @@ def _hint(name: str, error: Any, value: Any) -> str:
     return ""
 
 
-def _did_you_mean(unknown: set[str], known: Mapping[str, Any]) -> str:
-    guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, known, n=1)]
-    return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(known)})"
+def _did_you_mean(unknown: set[str], keys: Iterable[str]) -> str:
+    guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, keys, n=1)]
+    return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(keys)})"
 
 
 def _is_number(text: str) -> bool:

@@ -1,2 +1,2 @@
-"""The ways to train on several GPUs. A strategy owns what it is, in a folder of its own: what is known of it without
-torch in the folder's `__init__`, its wrapper and its rungs in `in_torch`. `known` lists them."""
+"""The ways to train on several GPUs. A strategy is a folder: all that needs no torch is in its `__init__`, its wrapper
+and its rungs are in `in_torch`. `known` lists the strategies."""

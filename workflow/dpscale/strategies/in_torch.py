@@ -1,7 +1,7 @@
-"""What a strategy is in torch: how it wraps a network, and the rungs of its step. Every strategy has that in `in_torch`
-of its folder, which is loaded when it is measured."""
+"""A strategy in torch: how it wraps a network, and the rungs of its step. Every strategy has both in the `in_torch` of
+its folder, which is loaded when it is measured."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -42,7 +42,7 @@ class Steps(Protocol):
 
     @property
     def workload(self) -> Workload:
-        """What is trained."""
+        """The workload that is trained."""
 
     @property
     def plain(self) -> StepVariant:
@@ -50,7 +50,7 @@ class Steps(Protocol):
 
     @property
     def own_batches(self) -> Sequence[Batch]:
-        """Of every batch what one GPU takes of it."""
+        """One GPU's samples of every batch."""
 
     def whole_step(self) -> StepVariant:
         """The step as its strategy trains."""
@@ -68,26 +68,25 @@ def alone(steps: Steps) -> StepVariant:
 
 
 def parallelise(network: nn.Module, strategy: str, devices: Devices, settings: StepSettings) -> nn.Module:
-    """`network`, which lies on the first of this process's `devices`, as `strategy` trains it with the settings.
+    """Return `network`, which lies on the first of this process's `devices`, as `strategy` trains it with the settings.
 
     A strategy with a process per GPU needs an initialised process group. On a CPU `devices` is empty. Raises
     StrategyError where the strategy has no wrapper.
     """
-    parallel: nn.Module = _of(strategy, "wrap")(network, devices, settings)
+    parallel: nn.Module = _function(strategy, "wrap")(network, devices, settings)
     return parallel
 
 
 def rungs_of(strategy: str, steps: Steps) -> dict[str, StepVariant]:
-    """The step as it is, and the step without parts of it, as far as `strategy` allows. Raises StrategyError where it
-    is not known what a strategy can do without."""
-    rungs: dict[str, StepVariant] = _of(strategy, "rungs")(steps)
+    """Return the step as it is, and the step without parts of it, as far as `strategy` allows. Raises StrategyError
+    where it is not known what a strategy can do without."""
+    rungs: dict[str, StepVariant] = _function(strategy, "rungs")(steps)
     return rungs
 
 
-def _of(strategy: str, what: str) -> Callable[..., Any]:
+def _function(strategy: str, name: str) -> Any:
     place = f"dpscale.strategies.{strategy}.in_torch"
-    function = getattr(import_module(place), what, None) if find_spec(place) else None
+    function = getattr(import_module(place), name, None) if find_spec(place) else None
     if function is None:
-        raise StrategyError(f"{strategy} has no {what} in {place}")
-    found: Callable[..., Any] = function
-    return found
+        raise StrategyError(f"{strategy} has no {name} in {place}")
+    return function

@@ -1,5 +1,5 @@
-"""All strategies. To add one: its folder, and its row here. Whatever does not know a strategy raises; none is ever
-taken for another."""
+"""All strategies. To add a strategy: its folder, and its row here. Code that does not know a strategy raises; none is
+ever taken for another."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -22,12 +22,12 @@ BASELINE = single.STRATEGY.name
 
 
 def strategy(name: str) -> Strategy:
-    """The strategy of this name. Raises StrategyError where there is none."""
+    """Return the strategy of this name. Raises StrategyError where there is none."""
     if name not in STRATEGIES:
         raise StrategyError(f"there is no strategy {name}: known are {', '.join(STRATEGIES)}")
     return STRATEGIES[name]
 
 
 def parallel_strategies() -> Iterator[str]:
-    """The names of those that train on several GPUs."""
+    """Return the names of the strategies that train on several GPUs."""
     return (name for name, row in STRATEGIES.items() if row.is_parallel)

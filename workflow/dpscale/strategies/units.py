@@ -11,19 +11,19 @@ _LISTS = (nn.ModuleList, nn.ModuleDict)
 
 
 def units(network: nn.Module, is_whole: bool = True) -> list[nn.Module]:
-    """The parts of `network`. All other weights go with the network itself, where layers may share them, as embedding
-    and output do."""
+    """Return the parts of `network`. All other weights go with the network itself, where layers may share them, as
+    embedding and output do."""
     children = [child for child in network.children() if [*child.parameters()]]
     blocks = [child for child in children if [*child.children()]]
     if len(blocks) == 1:
         return units(blocks[0], is_whole and children == blocks)
     if blocks:
-        return [part for block in blocks for part in (block.children() if isinstance(block, _LISTS) else [block])]
+        return [unit for block in blocks for unit in (block.children() if isinstance(block, _LISTS) else [block])]
     return children if is_whole or isinstance(network, (nn.Sequential, *_LISTS)) else [network]
 
 
 def weights_by_unit(network: nn.Module) -> list[list[nn.Parameter]]:
-    """The trained weights of every unit, and of the network itself; each weight once."""
+    """Return the trained weights of every unit, and of the network itself; each weight once."""
     trained = [weight for weight in network.parameters() if weight.requires_grad]
     place = {weight: number for number, unit in enumerate(units(network)) for weight in unit.parameters()}
     by_unit: dict[int, list[nn.Parameter]] = {}
@@ -44,6 +44,6 @@ def _apart(compiled: Callable[..., Any]) -> Callable[..., Any]:
     def forward(*inputs: Any, **named: Any) -> Any:
         return compiled(*inputs, **named)
 
-    # A graph that meets it ends before it, and another one begins after it.
+    # Around it the graph breaks: one graph ends before it, and another begins after it.
     apart: Callable[..., Any] = torch.compiler.disable(forward, recursive=False)
     return apart

@@ -11,7 +11,7 @@ from dpscale.vocabulary.own_yaml import own_yaml
 TERA = 1e12
 
 # The units of a GPU that do the arithmetic of a precision, fastest first. float32 lets cuDNN use TF32 tensor cores.
-# What does bfloat16 does float16 as fast.
+# A unit that does bfloat16 does float16 as fast.
 UNITS = {
     "float32": ("tf32", "float32"),
     "float32-strict": ("float32",),
@@ -60,12 +60,12 @@ class Chip:
         object.__setattr__(self, "names", frozenset(_plain(name) for name in (self.name, *self.models)))
 
     def peak(self, precision: str) -> Peak | None:
-        """That of its fastest unit for a precision. None where it has no such unit."""
+        """Return the peak of its fastest unit for a precision. None where it has no such unit."""
         units = (unit for unit in UNITS[precision] if unit in self.peak_tflop_s)
         return next((Peak(_UNIT_WORDS.get(unit, unit), self.peak_tflop_s[unit]) for unit in units), None)
 
     def most(self, precision: str) -> Peak:
-        """What it can do at most in a precision: where it has no unit for that, its float32 units do it."""
+        """Return the highest peak in a precision: where it has no unit for that, its float32 units do it."""
         return self.peak(precision) or Peak("float32", self.peak_tflop_s["float32"])
 
     @property
@@ -75,25 +75,25 @@ class Chip:
 
     @property
     def links(self) -> list[ChipLink]:
-        """What it can be connected by, fastest first."""
+        """The links that can connect it, fastest first."""
         nvlink = [ChipLink("NVLink", self.nvlink_gb_s, self.source)] if self.nvlink_gb_s else []
         return [*nvlink, *(link for link in links() if link.name == self.pcie)]
 
 
 @cache
 def chips() -> list[Chip]:
-    """All GPUs of the table."""
+    """Return all GPUs of the table."""
     return [Chip(**entry) for entry in own_yaml(__file__, "chips.yaml")]
 
 
 @cache
 def links() -> list[ChipLink]:
-    """All links that are no part of a chip."""
+    """Return all links that are no part of a chip."""
     return [ChipLink(**entry) for entry in own_yaml(__file__, "links.yaml")]
 
 
 def chip_named(name: str) -> Chip | None:
-    """The GPU of a name, as people or torch write it: `Quadro RTX 8000`, `A100`, `NVIDIA H100 80GB HBM3`.
+    """Return the GPU of a name, as people or torch write it: `Quadro RTX 8000`, `A100`, `NVIDIA H100 80GB HBM3`.
 
     Where a name is that of several models (`H100`), the one with the fastest links. None where the table has none: an
     H20 is no H200, and an L40 no L40S.
@@ -107,5 +107,5 @@ def chip_named(name: str) -> Chip | None:
 
 
 def _plain(name: str) -> str:
-    """A name without its vendor, brand, spaces and hyphens."""
+    """Return a name without its vendor, brand, spaces and hyphens."""
     return re.sub(r"nvidia|tesla|quadro|geforce|[^a-z0-9]", "", name.lower())

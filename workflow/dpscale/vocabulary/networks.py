@@ -1,4 +1,4 @@
-"""Networks that published figures are about: their numbers of parameters, and the work for an image."""
+"""Networks that published figures are about: parameters, work for an image, and the fastest published training."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +16,28 @@ class Network:
     flop_per_image: float | None = None
 
 
+@dataclass(frozen=True)
+class PublicBest:
+    """The fastest published training on one GPU: images/s, and the share of the GPU's peak that this is."""
+
+    network: str
+    gpu: str
+    images_per_s: float
+    mfu: float
+
+
 @cache
 def networks() -> list[Network]:
-    """All networks of the table."""
+    """Return all networks of the table."""
     return [Network(**entry) for entry in own_yaml(__file__, "networks.yaml")]
 
 
 def network_of(parameters: int | None) -> Network | None:
-    """The network with so many trainable parameters. None where the table has none."""
+    """Return the network with so many trainable parameters. None where the table has none."""
     return next((network for network in networks() if network.parameters == parameters), None)
+
+
+@cache
+def public_best() -> PublicBest:
+    """Return the fastest published training of this experiment's network, to stand beside what was measured."""
+    return PublicBest(**own_yaml(__file__, "public_best.yaml"))

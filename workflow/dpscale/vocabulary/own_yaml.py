@@ -9,5 +9,5 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def own_yaml(module: str, name: str) -> Any:
-    """What the file `name` holds, which lies beside the `module` of this file."""
+    """Return the contents of the file `name` beside the file of `module`."""
     return yaml.load(Path(module).with_name(name).read_text(), _LOADER)

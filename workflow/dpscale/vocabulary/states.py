@@ -2,31 +2,31 @@
 
 from collections.abc import Mapping
 
-# Words in tables that the page looks for: the status of a bandwidth that the communication time does not tell; what is
-# said of a profiler that made the step longer, or that shows more exposed communication than there is room for.
+# The status of a bandwidth that does not follow from the communication time; and of a profiler that made the step
+# longer, or that shows more exposed communication than there is room for.
 NOT_RESOLVABLE = "not resolvable"
 DISTORTED, ARTEFACT = "distorts", "artefact"
-# Whether what is prepared before the clock pays; whether one device is as fast as several; whether a trade of time
+# Whether preparing data before the clock pays; whether one device is as fast as several; whether a trade of time
 # against accuracy is beaten by another.
 PAYS, NEVER = "yes", "never"
 HOLDS, DOES_NOT = "holds", "does not"
 BEST, BEATEN = "best", "beaten"
-# In place of a status: what a study has not asked for.
+# In place of a status, for cells that the study does not ask for.
 NOT_PLANNED = "not planned"
 # Whether more devices are worth it. The interval decides the first two. Otherwise all machines (or runs) lie on one
 # side of the limit, or they lie on both; or there is one alone.
 WORTH_IT, NOT_WORTH_IT = "worth it", "not"
 PROBABLY, PROBABLY_NOT, UNDECIDED, NOT_CONFIRMED = "probably", "probably not", "undecided", "not confirmed"
-# What a figure of several blocks is the mean of.
+# A figure of several blocks is the mean of machines or of runs.
 MACHINE, RUN = "machine", "run"
-# Of a figure of which no more is known.
+# Before a figure that is a lower limit.
 AT_LEAST = "≥"
 # Behind a figure that is formed in other runs than the times printed beside it rest on, and in place of a status.
 MARK, OTHER_RUNS = "†", "other runs"
-# Of a figure of two machines whose interval has the spread of other configurations in it.
+# For a figure of two machines whose interval has the spread of other configurations in it.
 BORROWED = "borrowed"
 
-# By status or kind of a figure: the word in a table, and what it means.
+# The word in a table and its meaning, by status or kind of a figure.
 STATES: Mapping[str, tuple[str, str]] = {
     "oom": ("OOM", "the memory of one {device} is too small for this batch"),
     "capped": ("larger than the dataset", "a step would take more {samples} than an epoch has"),

@@ -1,1 +1,1 @@
-"""What is concluded from all other tables: claims, the answer, why it is not faster, and what to do."""
+"""What is concluded from all other tables: claims, the verdict, the one answer, and what to do."""

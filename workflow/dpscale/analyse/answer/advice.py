@@ -1,9 +1,12 @@
-"""What to do on the most devices that have a speedup, at the batch of the answer, from the other tables alone."""
+"""Advice: what to do on the most devices that have a speedup, at the batch of the answer, from the other tables
+alone.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpscale.analyse.answer.answer import is_one_enough, with_speedup
+from dpscale.analyse.answer.claims import SAVES
 from dpscale.analyse.answer.series import Series, of_series, series_of
 from dpscale.formulas.figure import Figure, ratio
 from dpscale.formulas.statistics import best_of
@@ -42,7 +45,7 @@ def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
     if baseline and is_one_enough(several):
         fewer = replace(template, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
         advice.append(_saving(fewer, most.epoch_s, baseline.epoch_s, most.speedup, 1 / most.gpus))
-    worth = [row for row in advice if row.saving.is_above(0) or not row.saving.has_interval]
+    worth = [row for row in advice if SAVES.surely(row) or not row.saving.has_interval]
     worth = [row for row in worth if row.problem == FEWER or row.saving.value >= LEAST_SAVING]
     return sorted(worth, key=lambda row: (row.problem != FEWER, not row.saving.has_interval, -row.saving.value))
 

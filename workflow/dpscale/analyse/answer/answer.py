@@ -2,119 +2,38 @@
 decided here (docs/method.md, "The answer").
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import isfinite, log
+from typing import Any
 
-from dpscale.analyse.answer.asked import Asked
+from dpscale.analyse.answer.claims import ABOVE_IDEAL, FASTER_STRATEGY
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, of_configuration
-from dpscale.analyse.answer.verdict import DECIDED, Units, more_units, verdict
+from dpscale.analyse.answer.verdict import DECIDED, Asked, Units, more_units, verdict
 from dpscale.formulas.figure import Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
-from dpscale.tables.row import grouped
+from dpscale.tables.row import Row, grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
 from dpscale.vocabulary.states import MACHINE, NOT_WORTH_IT
 
-_ALONE = Figure(1.0)
-# What is to be done, at most.
+FILE = "answer.json"
+# Pieces of advice in an answer, at most.
 TO_DO = 3
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer of a study in numbers and decisions, which the page puts into words.
-
-    `rows` are one device and every number of devices of the study; `loaded` the same with data loading, where that was
-    measured. `reason` says why the most devices give no more, `reason_with_loading` why with loading, each None where
-    it is not known. `to_do` has the most important advice first, `rejected` is the number of records that could not be
-    used, and `prices` are of an epoch of every row, where an hour of a device has a price.
-    """
-
-    rows: Sequence[AnswerRow]
-    reason: CausesRow | None
-    to_do: Sequence[AdviceRow]
-    rejected: int
-    prices: Sequence[float] = ()
-    loaded: Sequence[AnswerRow] = ()
-    reason_with_loading: CausesRow | None = None
-    also_missing: int = 0
-    """Planned cells without a record that are no timing cells under the study's own settings."""
-
-    @property
-    def several(self) -> list[AnswerRow]:
-        """The numbers of devices that have a speedup."""
-        return with_speedup(self.rows)
-
-    @property
-    def series(self) -> list[list[AnswerRow]]:
-        """The rows that have a speedup, by strategy and batch."""
-        return list(grouped(self.several, lambda row: (row.strategy, row.batch_per_gpu)).values())
-
-    @property
-    def unknown(self) -> list[AnswerRow]:
-        """The numbers of devices that have no speedup."""
-        return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
-
-    @property
-    def above_ideal(self) -> list[AnswerRow]:
-        """The numbers of devices that gave more than all that they could, as far as their intervals tell."""
-        return [row for row in self.several if row.efficiency.value > 1 and not row.efficiency.holds(1)]
-
-
-def is_none_faster(gains: Sequence[AnswerRow]) -> bool:
-    """Whether no number of devices was faster than one, of those that have a speedup."""
-    return bool(gains) and all(row.speedup.value <= 1 for row in gains)
-
-
-def is_one_enough(gains: Sequence[AnswerRow]) -> bool:
-    """Whether it is decided that one device is to be used: no more were faster, and none of them is worth it."""
-    return is_none_faster(gains) and all(row.worth == NOT_WORTH_IT for row in gains)
-
-
-def with_speedup(rows: Iterable[AnswerRow]) -> list[AnswerRow]:
-    """The rows of several devices in the scope that the answer is about."""
-    rows = list(rows)
-    return [row for row in rows if row.gpus > 1 and row.speedup.is_known and row.scope == rows[0].scope]
-
-
-def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
-    """The answer that these tables hold, where an hour of a device costs so much."""
-    rows = [row for row in tables.answer if row.scope == tables.answer[0].scope]
-    loaded = [row for row in tables.answer if row.scope != tables.answer[0].scope]
-    prices = [] if per_gpu_hour is None else [row.epoch_s.value * row.gpus / 3600 * per_gpu_hour for row in rows]
-    return Answer(
-        rows=rows,
-        reason=_reason(tables, with_speedup(rows)),
-        to_do=tables.advice[:TO_DO],
-        rejected=len(tables.rejected),
-        prices=prices,
-        loaded=loaded,
-        reason_with_loading=_reason(tables, [row for row in loaded if row.speedup.is_known]),
-        also_missing=sum(row.kind != "timing" or bool(row.variant) for row in tables.missing),
-    )
-
-
-def _reason(tables: Tables, gains: Sequence[AnswerRow]) -> CausesRow | None:
-    """Return the first cause at the most devices of these rows, in their scope; None where there is no row or no
-    cause."""
-    most = max(gains, key=lambda row: row.gpus, default=None)
-    if most is None:
-        return None
-    first = (row for row in tables.causes if (row.scaling, row.order, row.scope) == ("weak", 0, most.scope))
-    return next(iter(of_configuration(first, most)), None)
+_OF_ONE_DEVICE = Figure(1.0)
 
 
 def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
-    """One device, then every number of devices of the study, at the batch per device of the answer or near it; then
-    those of the same configurations that were measured with loading too."""
+    """Yield one device, then every number of devices of the study, at the batch per device of the answer or near it;
+    then those of the same configurations that were measured with loading too."""
     weak = [row for row in tables.speedup if row.scaling == "weak" and row.status == "ok"]
     scope = min((row.scope for row in weak), default=COMPUTE)  # compute, where there is one
     candidates = _rows_of_one_environment(row for row in weak if row.scope == scope)
     common = nearest(candidates, asked.batch_per_gpu)
     if common is not None:
-        yield _alone(common, tables, asked)
+        yield _one_device(common, tables, asked)
     chosen = []
     for gpus in sorted({row.gpus for row in (*tables.times, *candidates) if row.gpus > 1}):
         batch = common.batch_per_gpu if common else asked.batch_per_gpu
@@ -123,7 +42,7 @@ def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
             yield AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=asked.batch_per_gpu)
         else:
             chosen.append(speedup_row)
-            yield _with_faster(_row(speedup_row, tables, asked), candidates)
+            yield _with_faster(_row(speedup_row, tables, asked), speedup_row, candidates)
     if scope == END_TO_END:
         return
     loaded_rows = [row for row in weak if row.scope == END_TO_END]
@@ -150,8 +69,8 @@ def nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
     return min(rows, key=distance, default=None)
 
 
-def _alone(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
-    """One device alone, at the batch of the speedups."""
+def _one_device(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
+    """Return one device alone, at the batch of the speedups."""
     return AnswerRow(
         strategy=BASELINE,
         gpus=1,
@@ -161,23 +80,23 @@ def _alone(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
         environment=speedup_row.environment,
         asked_batch_per_gpu=asked.batch_per_gpu,
         epoch_s=_epoch_s(tables, speedup_row, BASELINE, 1) or speedup_row.baseline_epoch_s,
-        speedup=_ALONE,
-        efficiency=_ALONE,
-        gpu_s_over_one=_ALONE,
+        speedup=_OF_ONE_DEVICE,
+        efficiency=_OF_ONE_DEVICE,
+        gpu_s_over_one=_OF_ONE_DEVICE,
     )
 
 
 def _epoch_s(tables: Tables, speedup_row: SpeedupRow, name: str, gpus: int) -> Figure | None:
-    """The epoch time of a strategy on so many devices beside a speedup, as the table of times has it; None where that
-    has none: one device may have been timed in the jobs of several alone."""
+    """Return the epoch time of a strategy on so many devices beside a speedup, as the table of times has it; None where
+    that has none: one device may have been timed in the jobs of several alone."""
     place = name, gpus, speedup_row.batch_per_gpu, speedup_row.environment
     timed = (row for row in tables.times if configuration_of(row) == place and row.scope == speedup_row.scope)
     return next((row.epoch_s for row in timed if row.epoch_s.is_known), None)
 
 
 def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
-    units, limit = Units.of(speedup_row.speedup), asked.worth_from * speedup_row.gpus
-    worth = verdict(speedup_row.speedup, units, limit)
+    """Return the row of several devices, with the verdict, and what would decide it where it is not decided."""
+    units = Units.of(speedup_row.speedup)
     row = AnswerRow(
         **speedup_row.point,
         scope=speedup_row.scope,
@@ -191,10 +110,10 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
         efficiency=speedup_row.efficiency,
         gpu_s_over_one=speedup_row.efficiency.map(lambda efficiency: 1 / efficiency),
         worth_from=asked.worth_from,
-        limit=limit,
-        worth=worth,
-        is_decided=worth in DECIDED,
+        limit=asked.worth_from * speedup_row.gpus,
     )
+    worth = verdict(row, units)
+    row = replace(row, worth=worth, is_decided=worth in DECIDED)
     if units.values:
         row = replace(
             row,
@@ -202,7 +121,7 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
             units=len(units.values),
             lowest=min(units.values),
             highest=max(units.values),
-            units_below=sum(value < limit for value in units.values),
+            units_below=sum(value < row.limit for value in units.values),
         )
     return row if row.is_decided or not worth else _with_what_decides(row, units, tables, asked)
 
@@ -213,19 +132,130 @@ def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Aske
     more = more_units(row.speedup, units, row.limit)
     if more is None:
         return row
+    runs = 1 if units.kind == MACHINE else more
     last_run = max((run.run for run in of_configuration(tables.runs, row) if not run.variant), default=0)
-    return replace(
-        row,
-        more_units=more,
-        more_s=asked.run_s * (1 if units.kind == MACHINE else more),
-        command=asked.command(last_run + (1 if units.kind == MACHINE else more)),
+    return replace(row, more_units=more, more_s=asked.run_s * runs, command=asked.command(last_run + runs))
+
+
+def _with_faster(row: AnswerRow, speedup_row: SpeedupRow, candidates: Sequence[SpeedupRow]) -> AnswerRow:
+    """Return the row with the other strategy that is surely faster on as many devices at this batch, if there is
+    one."""
+    for rival in candidates:
+        is_same_place = (rival.gpus, rival.batch_per_gpu) == (row.gpus, row.batch_per_gpu)
+        if is_same_place and FASTER_STRATEGY.surely((rival, speedup_row)):
+            return replace(row, faster_strategy=rival.strategy, faster_speedup=rival.speedup)
+    return row
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a study in numbers and decisions, which the page puts into words."""
+
+    rows: Sequence[AnswerRow]
+    """One device and every number of devices of the study."""
+    reason: CausesRow | None
+    """The cause why the most devices give no more; None where it is not known."""
+    to_do: Sequence[AdviceRow]
+    """The most important advice first."""
+    rejected: int
+    """Records that could not be used."""
+    prices: Sequence[float] = ()
+    """Prices of an epoch of every row, where an hour of a device has a price."""
+    loaded: Sequence[AnswerRow] = ()
+    """The same numbers of devices with data loading, where that was measured."""
+    reason_with_loading: CausesRow | None = None
+    also_missing: int = 0
+    """Planned cells without a record that are no timing cells under the study's own settings."""
+
+    @property
+    def several(self) -> list[AnswerRow]:
+        """The numbers of devices that have a speedup."""
+        return with_speedup(self.rows)
+
+    @property
+    def series(self) -> list[list[AnswerRow]]:
+        """The rows that have a speedup, by strategy and batch."""
+        return list(grouped(self.several, lambda row: (row.strategy, row.batch_per_gpu)).values())
+
+    @property
+    def unknown(self) -> list[AnswerRow]:
+        """The numbers of devices that have no speedup."""
+        return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
+
+    @property
+    def above_ideal(self) -> list[AnswerRow]:
+        """The numbers of devices that gave more than all that they could, as far as their intervals tell."""
+        return list(filter(ABOVE_IDEAL.surely, self.several))
+
+
+def is_none_faster(gains: Sequence[AnswerRow]) -> bool:
+    """Whether no number of devices was faster than one, of those that have a speedup."""
+    return bool(gains) and all(row.speedup.value <= 1 for row in gains)
+
+
+def is_one_enough(gains: Sequence[AnswerRow]) -> bool:
+    """Whether it is decided that one device is to be used: no more were faster, and none of them is worth it."""
+    return is_none_faster(gains) and all(row.worth == NOT_WORTH_IT for row in gains)
+
+
+def with_speedup(rows: Iterable[AnswerRow]) -> list[AnswerRow]:
+    """Return the rows of several devices in the scope that the answer is about."""
+    rows = list(rows)
+    return [row for row in rows if row.gpus > 1 and row.speedup.is_known and row.scope == rows[0].scope]
+
+
+def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
+    """Return the answer that these tables hold, where an hour of a device costs so much."""
+    rows = [row for row in tables.answer if row.scope == tables.answer[0].scope]
+    loaded = [row for row in tables.answer if row.scope != tables.answer[0].scope]
+    prices = [] if per_gpu_hour is None else [row.epoch_s.value * row.gpus / 3600 * per_gpu_hour for row in rows]
+    return Answer(
+        rows=rows,
+        reason=_reason(tables, with_speedup(rows)),
+        to_do=tables.advice[:TO_DO],
+        rejected=len(tables.rejected),
+        prices=prices,
+        loaded=loaded,
+        reason_with_loading=_reason(tables, [row for row in loaded if row.speedup.is_known]),
+        also_missing=sum(row.kind != "timing" or bool(row.variant) for row in tables.missing),
     )
 
 
-def _with_faster(row: AnswerRow, candidates: Sequence[SpeedupRow]) -> AnswerRow:
-    """Return the row with the other strategy that is surely faster on as many devices at this batch, if there is
-    one."""
-    at_row = (rival for rival in candidates if (rival.gpus, rival.batch_per_gpu) == (row.gpus, row.batch_per_gpu))
-    rivals = (rival for rival in at_row if rival.strategy != row.strategy)
-    faster = next((rival for rival in rivals if rival.speedup.exceeds(row.speedup)), None)
-    return replace(row, faster_strategy=faster.strategy, faster_speedup=faster.speedup) if faster else row
+def _reason(tables: Tables, gains: Sequence[AnswerRow]) -> CausesRow | None:
+    """Return the first cause at the most devices of these rows, in their scope; None where there is no row or no
+    cause."""
+    most = max(gains, key=lambda row: row.gpus, default=None)
+    if most is None:
+        return None
+    first = (row for row in tables.causes if (row.scaling, row.order, row.scope) == ("weak", 0, most.scope))
+    return next(iter(of_configuration(first, most)), None)
+
+
+def answer_json(answer: Answer, sentences: Sequence[str]) -> str:
+    """Return the answer for machines, in the shape of `schemas/answer.schema.yaml`. Rows have the names of their
+    columns; what is not known is null."""
+    entries = {
+        "question": "Are more devices worth it?",
+        "sentence": " ".join(sentences),
+        "devices": list(map(_json_of_row, answer.rows)),
+        "with_loading": list(map(_json_of_row, answer.loaded)),
+        "reason": _json_of_row(answer.reason) if answer.reason else None,
+        "reason_with_loading": _json_of_row(answer.reason_with_loading) if answer.reason_with_loading else None,
+        "to_do": list(map(_json_of_row, answer.to_do)),
+        "rejected_records": answer.rejected,
+    }
+    return json.dumps(entries, indent=1, allow_nan=False) + "\n"
+
+
+def _json_of_row(row: Row) -> dict[str, object]:
+    return {name: _json_of(getattr(row, name), column.unit.stored) for name, column in row.columns().items()}
+
+
+def _json_of(entry: Any, unit: str) -> Any:
+    """Return an entry of a row; a figure with its ends, what these are, and its unit."""
+    if not isinstance(entry, Figure):
+        return None if entry == "" or (isinstance(entry, float) and not isfinite(entry)) else entry
+    if not entry.is_known:
+        return None
+    value, low, high = (number if isfinite(number) else None for number in (entry.value, *entry.interval))
+    return {"value": value, "low": low, "high": high, "kind": entry.kind, "unit": unit}

@@ -1,39 +1,49 @@
-"""What the page claims of rows of tables: which rows it asks, and of which of them it holds.
+"""Claims of the page: predicates over rows of tables, each counted. Of how many rows they are asked, and for how many
+they hold, is the table `counts`.
 
-A claim compares only where 95 % intervals carry it: a row without an interval is not asked.
-Every predicate that rests on an interval is here, and is counted.
+Every predicate that rests on a 95 % interval is here. A claim compares only where intervals carry it: a row without an
+interval is not asked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, permutations
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
-from dpscale.analyse.answer.series import COMPUTE, configuration_of
-from dpscale.formulas.figure import Figure
+from dpscale.analyse.answer.series import COMPUTE, configuration_of, series_of
+from dpscale.formulas.figure import INTERVAL, Figure
 from dpscale.formulas.scaling import AS_FAST
-from dpscale.tables.answer import AnswerRow, CausesRow
+from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
-from dpscale.tables.row import Row
+from dpscale.tables.row import Row, grouped
 from dpscale.tables.study import MissingRow, RecordsRow
-from dpscale.tables.tables import TABLES
+from dpscale.tables.tables import TABLES, Tables
 from dpscale.tables.timing import BlocksRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow
+from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import NOTHING
-from dpscale.vocabulary.states import WORTH_IT
 
 R = TypeVar("R", bound=Row)
+P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
+C = TypeVar("C")
 
+# The row of `counts` that says how many different intervals are looked at before findings and verdict are chosen.
+INTERVALS_USED = "intervals used"
+# Of 100 intervals, so many miss the true value by chance.
+MISSED_OF_100 = round(100 * (1 - (INTERVAL[1] - INTERVAL[0])))
 # Ranks of a healthy server, where the host is the limit, differ by up to a tenth of a step: a slow device by more.
 UNEVEN = 0.2
+# Rounds that agree in the sign of a cost, where they are too few for an interval.
+FEWEST_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[R]):
-    """The rows that a claim asked, and those of them for which it holds."""
+class Outcome(Generic[C]):
+    """The cases that a claim asked, and those of them for which it holds."""
 
-    asked: Sequence[R]
-    holding: Sequence[R]
+    asked: Sequence[C]
+    holding: Sequence[C]
 
     @property
     def number(self) -> int:
@@ -45,205 +55,337 @@ class Outcome(Generic[R]):
 
 
 @dataclass(frozen=True)
-class Claim(Generic[R]):
-    """A predicate over rows of one table, which is counted: of the rows that are `among` those it speaks of, it `holds`
-    for some.
+class Claim(Generic[C]):
+    """A predicate over cases, which is counted: of those that are `among` the ones it speaks of, it `holds` for some.
+    A case is a row of a table of the kind `rows`, or a tuple of such rows, which `cases` makes of all of them.
 
-    `sentence` names it. `figures` are the columns that decide: a row where one of them has no 95 % interval is not
-    asked. Rows that are equal in `once_per` are asked once.
+    `sentence` names the claim. `figures` are the columns that decide: a case where one of them has no 95 % interval is
+    not asked. `is_other_unit` says that their intervals are those of another claim in another unit, and counted there.
+    Cases that are equal in `once_per` are asked once.
     """
 
     sentence: str
-    kind: type[R]
-    holds: Callable[[R], bool]
-    among: Callable[[R], object] = lambda row: True
+    rows: type[Row]
+    holds: Callable[[C], bool]
+    among: Callable[[C], object] = lambda case: True
     figures: Sequence[str] = ()
-    once_per: Callable[[R], object] = id
+    is_other_unit: bool = False
+    once_per: Callable[[C], object] = id
+    cases: Callable[[Sequence[Any]], Iterable[C]] = iter
 
     def __post_init__(self) -> None:
         CLAIMS[self.sentence] = self
 
-    @property
-    def table(self) -> str:
-        return _NAMES[self.kind]
+    def intervals(self, case: C) -> list[Figure]:
+        rows = case if isinstance(case, tuple) else (case,)
+        return [getattr(row, name) for row in rows for name in self.figures]
 
-    def intervals(self, row: R) -> list[Figure]:
-        return [getattr(row, name) for name in self.figures]
+    def asks(self, case: C) -> bool:
+        return bool(self.among(case)) and all(figure.has_interval for figure in self.intervals(case))
 
-    def asks(self, row: R) -> bool:
-        return bool(self.among(row)) and all(figure.has_interval for figure in self.intervals(row))
+    def surely(self, case: C) -> bool:
+        """Whether the claim asks this case, and holds for it."""
+        return self.asks(case) and self.holds(case)
 
-    def surely(self, row: R) -> bool:
-        """Whether the claim asks this row, and holds for it."""
-        return self.asks(row) and self.holds(row)
-
-    def of(self, rows: Sequence[R]) -> Outcome[R]:
-        """Return the rows of a table that the claim asks, and those of them for which it holds."""
-        first: dict[object, R] = {}
-        for row in filter(self.asks, rows):
-            first.setdefault(self.once_per(row), row)
-        return Outcome(list(first.values()), [row for row in first.values() if self.holds(row)])
+    def of(self, rows: Sequence[Row]) -> Outcome[C]:
+        """Return the cases of a table's rows that the claim asks, and those of them for which it holds."""
+        first: dict[object, C] = {}
+        for case in filter(self.asks, self.cases(rows)):
+            first.setdefault(self.once_per(case), case)
+        return Outcome(list(first.values()), [case for case in first.values() if self.holds(case)])
 
 
-_NAMES = {kind: name for name, kind in TABLES.items()}
 CLAIMS: dict[str, Claim[Any]] = {}
 
 
-WORTH_MORE_DEVICES = Claim(
-    "more devices are worth it", AnswerRow, lambda row: row.worth == WORTH_IT, lambda row: row.gpus > 1, ["speedup"]
+def counts_rows(tables: Tables) -> Iterator[CountsRow]:
+    """Yield for every claim of how many cases that it asks it holds; then how many intervals are looked at."""
+    names = {kind: name for name, kind in TABLES.items()}
+    used: set[int] = set()  # a figure of several rows is one
+    for sentence, claim in CLAIMS.items():
+        outcome = claim.of(getattr(tables, names[claim.rows]))
+        if not claim.is_other_unit:
+            used |= {id(figure) for case in outcome.asked for figure in claim.intervals(case)}
+        yield CountsRow(what=sentence, number=outcome.number, of=outcome.of)
+    yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
+
+
+def _claims_of(
+    rows: type[R],
+    among: Callable[[R], object] = lambda row: True,
+    figures: Sequence[str] = (),
+    is_other_unit: bool = False,
+    once_per: Callable[[R], object] = id,
+) -> Callable[[str, Callable[[R], bool]], Claim[R]]:
+    """Return what makes claims of these rows, of a sentence and a predicate each."""
+    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit, once_per)
+
+
+# Whether more devices are worth it, by the limit of the study (`analyse.answer.verdict`).
+
+_answer = _claims_of(AnswerRow, lambda row: row.gpus > 1, ["speedup"])
+WORTH_MORE_DEVICES = _answer("more devices are worth it", lambda row: row.speedup.is_above(row.limit))
+NOT_WORTH_MORE_DEVICES = _answer("more devices are not worth it", lambda row: row.speedup.is_below(row.limit))
+ABOVE_IDEAL = _claims_of(AnswerRow, lambda row: row.gpus > 1 and row.efficiency.is_known)(
+    "more devices give more than they can", lambda row: row.efficiency.value > 1 and not row.efficiency.holds(1)
 )
-SLOWER = Claim(
-    "more devices are slower",
-    SpeedupRow,
-    lambda row: row.speedup.is_below(1),
-    lambda row: row.is_headline and row.scaling == "weak",
-    ["speedup"],
+SAVES = _claims_of(AdviceRow, figures=["saving"], is_other_unit=True)(
+    "a change saves time", lambda row: row.saving.is_above(0)
 )
 
 
-def _weak(sentence: str, holds: Callable[[Figure], bool]) -> Claim[SpeedupRow]:
-    """Return a claim that asks every weak comparison, with an interval or without."""
-    return Claim(
-        sentence,
-        SpeedupRow,
-        lambda row: holds(row.speedup),
-        lambda row: row.is_headline and row.scaling == "weak" and row.speedup.is_known,
-    )
+# Whether more devices are faster. "Probably" is asked with an interval or without.
 
 
+def _is_weak(row: SpeedupRow) -> bool:
+    return bool(row.is_headline) and row.scaling == "weak" and row.speedup.is_known
+
+
+_weak = _claims_of(SpeedupRow, _is_weak)
+SLOWER = _claims_of(SpeedupRow, _is_weak, ["speedup"])("more devices are slower", lambda row: row.speedup.is_below(1))
 PROBABLY_SLOWER = _weak(
-    "more devices are probably slower", lambda speedup: speedup.value < 1 and not speedup.is_below(1)
+    "more devices are probably slower", lambda row: row.speedup.value < 1 and not row.speedup.is_below(1)
 )
-SURELY_FASTER = _weak("more devices are surely faster", lambda speedup: speedup.is_above(1))
+SURELY_FASTER = _weak("more devices are surely faster", lambda row: row.speedup.is_above(1))
 PROBABLY_FASTER = _weak(
-    "more devices are probably faster", lambda speedup: speedup.value > 1 and not speedup.is_above(1)
+    "more devices are probably faster", lambda row: row.speedup.value > 1 and not row.speedup.is_above(1)
 )
 
 
-def _compared(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
-    return Claim(
-        f"one strategy is {outcome}",
-        StrategyPairsRow,
-        holds,
-        lambda row: row.is_headline and row.scope == COMPUTE,
-        ["epoch_s", "other_epoch_s"],
-    )
+def _rivals(rows: Sequence[SpeedupRow]) -> Iterator[tuple[SpeedupRow, SpeedupRow]]:
+    """Yield every two strategies on the same devices at the same batch, in both orders."""
+    places = grouped(filter(_is_weak, rows), lambda row: (row.gpus, row.batch_per_gpu, row.scope, row.environment))
+    for rivals in places.values():
+        yield from permutations(rivals, 2)
 
 
-# Where the later strategy of the table is faster, and where it is slower.
-STRATEGIES = {
-    "faster": _compared("faster", lambda row: row.other_epoch_s.exceeds(row.epoch_s)),
-    "slower": _compared("slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
-}
-
-
-def _probably(outcome: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
-    """Return a claim that holds by the value alone, where the intervals do not carry it, or there is none."""
-    return Claim(
-        f"one strategy is probably {outcome}",
-        StrategyPairsRow,
-        lambda row: holds(row) and not any(surely.surely(row) for surely in STRATEGIES.values()),
-        lambda row: row.is_headline and row.scope == COMPUTE and isfinite(row.ratio),
-    )
-
-
-PROBABLY_STRATEGIES = {
-    "faster": _probably("faster", lambda row: row.ratio > 1),
-    "slower": _probably("slower", lambda row: row.ratio < 1),
-}
-ENOUGH = Claim(
-    "a batch is as fast as the best",
-    TimesRow,
-    lambda row: row.of_best.is_above(AS_FAST),
-    lambda row: row.is_headline and row.scope == COMPUTE,
-    ["of_best"],
-)
-NOTHING_WRONG = Claim(
-    "nothing is wrong", CausesRow, lambda row: row.cause == NOTHING.name, lambda row: row.order == 0, ["efficiency"]
-)
-
-
-def _communication(sentence: str, holds: Callable[[Figure], bool]) -> Claim[CommunicationRow]:
-    return Claim(
-        sentence,
-        CommunicationRow,
-        lambda row: holds(row.communication_s),
-        lambda row: row.is_headline and row.status == "ok",
-        ["communication_s"],
-    )
-
-
-COMMUNICATION = _communication("communication takes time", lambda time: time.is_above(0))
-PROBABLY_COMMUNICATION = Claim(
-    "communication probably takes time",
-    CommunicationRow,
-    lambda row: row.communication_s.value > 0 and not row.communication_s.is_above(0),
-    lambda row: row.is_headline and row.status == "ok" and row.communication_s.is_known,
-)
-MAY_BE_NOTHING = _communication("communication may take no time", lambda time: time.holds(0))
-BELOW_THE_LINKS = Claim(
-    "bandwidth is below that of the links",
-    BandwidthRow,
-    lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
-    lambda row: row.is_headline and row.bus_bandwidth_gb_s.is_known and row.bandwidth_gb_s.has_interval,
-)
-LONGER_THAN_MESSAGES = Claim(
-    "a step is longer by more than its messages",
-    CommunicationRow,
-    lambda row: row.communication_step_s.is_above(row.isolated_step_s.value),
-    lambda row: row.is_headline and row.isolated_step_s.is_known,
-    ["communication_step_s"],
-)
-PROFILER_LEFT_OUT = Claim(
-    "the profiler is left out", CommunicationRow, lambda row: row.profiler != "ok", lambda row: bool(row.profiler)
-)
-
-
-def _remedy(sentence: str, holds: Callable[[Figure], bool]) -> Claim[TrainingSummaryRow]:
-    return Claim(
-        sentence,
-        TrainingSummaryRow,
-        lambda row: holds(row.test_accuracy_gain),
-        lambda row: bool(row.remedies),
-        ["test_accuracy_gain"],
-    )
-
-
-REMEDY_HELPS = _remedy("a remedy helps", lambda difference: difference.is_above(0))
-REMEDY_LEVEL = _remedy("a remedy shows no difference", lambda difference: difference.holds(0))
-REMEDY_HARMS = _remedy("a remedy harms", lambda difference: difference.is_below(0))
-BELOW_BASELINE = Claim(
-    "an arm is less accurate than the baseline",
-    TrainingSummaryRow,
-    lambda row: row.test_accuracy_difference.is_below(0),
-    figures=["test_accuracy_difference"],
-)
-FAILED = Claim("a cell failed", MissingRow, lambda row: row.status == "failed")
-
-
-def _of_configuration(sentence: str, holds: Callable[[TimesRow], bool]) -> Claim[TimesRow]:
-    """Return a claim that asks a configuration once, whatever its scopes."""
-    return Claim(sentence, TimesRow, holds, lambda row: row.status == "ok", once_per=configuration_of)
-
-
-SINGLE_RUN = _of_configuration("a single run", lambda row: (row.runs or 0) < 2)
-ON_ONE_SERVER = _of_configuration("one server", lambda row: row.epoch_s.is_one_machine)
-BORROWED = Claim(
-    "a speedup of two servers borrows the spread of others",
+FASTER_STRATEGY = Claim[tuple[SpeedupRow, SpeedupRow]](
+    "a strategy has a larger speedup than another",
     SpeedupRow,
-    lambda row: bool(row.borrowed_from),
-    lambda row: row.speedup.has_interval,
+    lambda rivals: rivals[0].speedup.exceeds(rivals[1].speedup),
+    figures=["speedup"],
+    cases=_rivals,
 )
-DRIFTED = Claim(
-    "a baseline drifted", BlocksRow, lambda row: bool(row.has_drifted), lambda row: row.has_drifted is not None
+
+# Where the later strategy of the table is faster, and where it is slower; then by the value alone, where the intervals
+# do not carry it, or there is none.
+_compared = _claims_of(
+    StrategyPairsRow, lambda row: row.is_headline and row.scope == COMPUTE, ["epoch_s", "other_epoch_s"]
 )
-SLOW_DEVICE = Claim(
-    "a device is slow",
-    LadderRow,
-    lambda row: row.uneven_s.is_above(UNEVEN * row.step_s.value),
-    figures=("uneven_s",),
+STRATEGIES = {
+    "faster": _compared("one strategy is faster", lambda row: row.other_epoch_s.exceeds(row.epoch_s)),
+    "slower": _compared("one strategy is slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
+}
+
+
+def _is_sure(row: StrategyPairsRow) -> bool:
+    return any(claim.surely(row) for claim in STRATEGIES.values())
+
+
+_by_value = _claims_of(StrategyPairsRow, lambda row: row.is_headline and row.scope == COMPUTE and isfinite(row.ratio))
+PROBABLY_STRATEGIES = {
+    "faster": _by_value("one strategy is probably faster", lambda row: row.ratio > 1 and not _is_sure(row)),
+    "slower": _by_value("one strategy is probably slower", lambda row: row.ratio < 1 and not _is_sure(row)),
+}
+ENOUGH = _claims_of(TimesRow, lambda row: row.is_headline and row.scope == COMPUTE, ["of_best"])(
+    "a batch is as fast as the best", lambda row: row.of_best.is_above(AS_FAST)
 )
-DISTURBED = Claim("other processes", RecordsRow, lambda row: bool(row.other_processes))
-SLOWED = Claim(
-    "clocks were kept down in the clock", RecordsRow, lambda row: row.slowed_s > 0, lambda row: isfinite(row.slowed_s)
+
+
+# Why more devices are not faster. Of the step of a script there is no row: `diagnosis` asks its figures.
+
+
+def is_efficient(efficiency: Figure) -> bool:
+    """Whether surely no more is lost than what is not named as a reason."""
+    return efficiency.is_above(1 - NOTHING.least_share)
+
+
+def is_large_cost(cost_s: Figure, share: Figure, least_share: float, noise_s: float) -> bool:
+    """Whether a cost surely takes enough of the step, and more than noise."""
+    is_enough = share.value >= least_share and not share.low < least_share
+    return is_enough and cost_s.value > noise_s and _is_surely_above_zero(cost_s)
+
+
+def _is_surely_above_zero(cost: Figure) -> bool:
+    """Whether all of an interval is, or every one of some rounds that are too few for one; or a value of no rounds."""
+    if cost.has_interval or not cost.blocks:
+        return not cost.low <= 0
+    return len(cost.blocks) >= FEWEST_ROUNDS and min(cost.blocks.values()) > 0
+
+
+def _loses(efficiency: Figure) -> bool:
+    """Whether something is surely lost; without an interval, whether that is more than little."""
+    return efficiency.is_below(1) if efficiency.has_interval else not efficiency.value >= 1 - NOTHING.least_share
+
+
+_first_cause = _claims_of(CausesRow, lambda row: row.order == 0, ["efficiency"])
+NOTHING_WRONG = _first_cause(
+    "nothing is wrong",
+    lambda row: not row.is_reason and is_efficient(row.efficiency) and not row.efficiency.is_above(1),
+)
+LOSES = _first_cause("more devices lose time", lambda row: _loses(row.efficiency))
+REASON = _claims_of(CausesRow, lambda row: row.cost_s.is_known, ["share"])(
+    "a cause is a reason", lambda row: bool(row.is_reason)
+)
+
+
+def _spread(figure: Figure) -> float:
+    return figure.high / figure.low
+
+
+SURER_BY_STEPS = _claims_of(
+    SpeedupRow,
+    lambda row: row.is_headline and row.scaling == "weak",
+    ["speedup_from_steps"],
+    is_other_unit=True,
+)(
+    "an efficiency is surer by steps than by epochs",
+    lambda row: not row.efficiency.has_interval or _spread(row.speedup_from_steps) < _spread(row.efficiency),
+)
+
+
+# Communication and bandwidth.
+
+
+def _has_communication(row: CommunicationRow) -> bool:
+    return bool(row.is_headline) and row.status == "ok" and row.communication_s.is_known
+
+
+_communication = _claims_of(CommunicationRow, _has_communication, ["communication_s"])
+COMMUNICATION = _communication("communication takes time", lambda row: row.communication_s.is_above(0))
+PROBABLY_COMMUNICATION = _claims_of(CommunicationRow, _has_communication)(
+    "communication probably takes time",
+    lambda row: row.communication_s.value > 0 and not row.communication_s.is_above(0),
+)
+MAY_BE_NOTHING = _communication("communication may take no time", lambda row: row.communication_s.holds(0))
+
+_bandwidth = _claims_of(BandwidthRow, lambda row: row.is_headline, ["communication_s"], is_other_unit=True)
+RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda row: row.communication_s.is_above(0))
+# The longest time gives the least bandwidth. Nothing follows where it is surely below zero.
+BOUNDED = _bandwidth(
+    "a bandwidth has a lower bound", lambda row: row.communication_s.has_interval and row.communication_s.high > 0
+)
+BELOW_ZERO = _bandwidth("communication time is below zero", lambda row: row.communication_s.is_below(0))
+BELOW_THE_LINKS = _claims_of(
+    BandwidthRow,
+    lambda row: row.is_headline and row.bus_bandwidth_gb_s.is_known,
+    ["bandwidth_gb_s"],
+    is_other_unit=True,
+)(
+    "bandwidth is below that of the links",
+    lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
+)
+
+_beside_messages = _claims_of(
+    CommunicationRow, lambda row: row.is_headline and row.isolated_step_s.is_known, ["communication_step_s"]
+)
+LONGER_THAN_MESSAGES = _beside_messages(
+    "a step is longer by more than its messages",
+    lambda row: row.communication_step_s.is_above(row.isolated_step_s.value),
+)
+MAY_BE_NO_LONGER = _beside_messages(
+    "a step may be no longer than on one device", lambda row: row.communication_step_s.holds(0)
+)
+PROFILER_LEFT_OUT = _claims_of(CommunicationRow, lambda row: bool(row.profiler))(
+    "the profiler is left out", lambda row: row.profiler != "ok"
+)
+
+
+# How a figure goes with the batch.
+
+
+@dataclass(frozen=True)
+class Trend(Generic[P]):
+    """How a figure goes from a smaller to a larger batch of a series: a claim for every way."""
+
+    figure: str
+    ways: Mapping[str, Claim[tuple[P, P]]]
+
+    def way(self, smaller: P, larger: P) -> str:
+        """Return `rises`, `falls` or `level`; `untold` without intervals to compare."""
+        return next((way for way, claim in self.ways.items() if claim.surely((smaller, larger))), "untold")
+
+    def turn(self, series: Sequence[P]) -> P | None:
+        """Return the first row of a series that is surely above both of its ends, or surely below both; None where
+        there is none."""
+        for row in series[1:-1]:
+            if {self.way(series[0], row), self.way(row, series[-1])} == {"rises", "falls"}:
+                return row
+        return None
+
+
+def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) -> Trend[P]:
+    """Return the trend of a column over the rows that are `among` those that speak for their series."""
+
+    def pairs(rows: Sequence[P]) -> Iterator[tuple[P, P]]:
+        by_batch = sorted(filter(among, rows), key=lambda row: row.batch_per_gpu)
+        for series in grouped(by_batch, lambda row: (series_of(row), row.scope)).values():
+            yield from combinations(series, 2)
+
+    def claim(way: str, holds: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
+        def holds_for(pair: tuple[P, P]) -> bool:
+            return holds(getattr(pair[0], figure), getattr(pair[1], figure))
+
+        return Claim(f"{name} {way} with the batch", kind, holds_for, figures=[figure], is_other_unit=True, cases=pairs)
+
+    return Trend(
+        figure,
+        {
+            "rises": claim("rises", lambda smaller, larger: larger.exceeds(smaller)),
+            "falls": claim("falls", lambda smaller, larger: smaller.exceeds(larger)),
+            "level": claim(
+                "is level", lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger))
+            ),
+        },
+    )
+
+
+SPEEDUP_TREND = _trend("speedup", "speedup", SpeedupRow, _is_weak)
+COMMUNICATION_TREND = _trend("communication time", "communication_s", CommunicationRow, _has_communication)
+BANDWIDTH_TREND = _trend("bandwidth", "bandwidth_gb_s", BandwidthRow, lambda row: bool(row.is_headline))
+
+
+# Other settings: whether they pay, and whether one device is enough with them.
+
+_preparation = _claims_of(VariantsRow, lambda row: row.is_headline and row.preparation_s.is_known, ["saved_s"])
+PREPARATION_PAYS = _preparation("a preparation pays", lambda row: row.saved_s.is_above(0))
+PREPARATION_NEVER_PAYS = _preparation(
+    "a preparation never pays", lambda row: row.saved_s.has_interval and row.saved_s.high <= 0
+)
+_one_device = _claims_of(OneGpuRow, lambda row: row.is_headline, ["ratio"])
+ONE_DEVICE_AS_FAST = _one_device(
+    "one device is as fast as more", lambda row: row.ratio.has_interval and row.ratio.low >= 1
+)
+ONE_DEVICE_SLOWER = _one_device("one device is slower than more", lambda row: row.ratio.is_below(1))
+
+
+# Trainings.
+
+_remedy = _claims_of(TrainingSummaryRow, lambda row: bool(row.remedies), ["test_accuracy_gain"])
+REMEDY_HELPS = _remedy("a remedy helps", lambda row: row.test_accuracy_gain.is_above(0))
+REMEDY_LEVEL = _remedy("a remedy shows no difference", lambda row: row.test_accuracy_gain.holds(0))
+REMEDY_HARMS = _remedy("a remedy harms", lambda row: row.test_accuracy_gain.is_below(0))
+BELOW_BASELINE = _claims_of(TrainingSummaryRow, figures=["test_accuracy_difference"])(
+    "an arm is less accurate than the baseline", lambda row: row.test_accuracy_difference.is_below(0)
+)
+
+
+# How things were measured.
+
+FAILED = _claims_of(MissingRow)("a cell failed", lambda row: row.status == "failed")
+_configuration = _claims_of(TimesRow, lambda row: row.status == "ok", once_per=configuration_of)
+SINGLE_RUN = _configuration("a single run", lambda row: (row.runs or 0) < 2)
+ON_ONE_SERVER = _configuration("one server", lambda row: row.epoch_s.is_one_machine)
+BORROWED = _claims_of(SpeedupRow, lambda row: row.speedup.has_interval)(
+    "a speedup of two servers borrows the spread of others", lambda row: bool(row.borrowed_from)
+)
+DRIFTED = _claims_of(BlocksRow, lambda row: row.has_drifted is not None)(
+    "a baseline drifted", lambda row: bool(row.has_drifted)
+)
+SLOW_DEVICE = _claims_of(LadderRow, figures=["uneven_s"])(
+    "a device is slow", lambda row: row.uneven_s.is_above(UNEVEN * row.step_s.value)
+)
+DISTURBED = _claims_of(RecordsRow)("other processes", lambda row: bool(row.other_processes))
+SLOWED = _claims_of(RecordsRow, lambda row: isfinite(row.slowed_s))(
+    "clocks were kept down in the clock", lambda row: row.slowed_s > 0
 )

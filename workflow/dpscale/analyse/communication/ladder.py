@@ -13,7 +13,6 @@ from dataclasses import replace
 from itertools import pairwise
 from operator import truediv
 from statistics import median
-from typing import Any
 
 from dpscale.analyse.communication.estimators import StepsByConfiguration
 from dpscale.analyse.timing.points import Points, point_fields
@@ -30,16 +29,8 @@ from dpscale.tables.communication import LadderRow
 APART = ("together", "no_sync")
 
 
-def rungs_of(record: CommunicationRecord) -> tuple[str, ...]:
-    """The record's rungs in their order, none where it has no whole ladder: version 1 has none, memory may have run
-    out, and a strategy may have no more than its whole step."""
-    controls = strategy(record.cell.strategy).controls
-    rungs = tuple(name for name in record.variants if name not in controls)
-    return rungs if rungs and (rungs[0], rungs[-1]) == (ALONE, WHOLE) and len(rungs) > 1 else ()
-
-
 def ladders(steps: StepsByConfiguration, points: Points) -> Iterator[LadderRow]:
-    """The ladder of every configuration, at the step of one GPU that the timing cells have."""
+    """Yield the ladder of every configuration, at the step of one GPU that the timing cells have."""
     for (configuration, environment), records in sorted(steps.items()):
         single = Configuration(BASELINE, 1, configuration.batch_per_gpu)
         point = points.get((single, "compute", environment))
@@ -49,7 +40,8 @@ def ladders(steps: StepsByConfiguration, points: Points) -> Iterator[LadderRow]:
 def ladder_rows(
     configuration: Configuration, environment: str, records: Sequence[CommunicationRecord], alone_s: Figure = UNKNOWN
 ) -> Iterator[LadderRow]:
-    """A row for every rung. Records without a ladder do not count. `alone_s` is the scale: t(1,b), if it is known."""
+    """Yield a row for every rung. Records without a ladder do not count. `alone_s` is the scale: t(1,b), if it is
+    known."""
     # Where records differ in their rungs, as older ones may, those with the most are one ladder.
     rungs = max(map(rungs_of, records), key=len, default=())
     complete = [record for record in records if rungs and rungs_of(record) == rungs]
@@ -57,10 +49,16 @@ def ladder_rows(
         return
     timings = {rung: {record.block: record.variants[rung].step_s for record in complete} for rung in rungs}
     baseline = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE])
-    ratios = {rung: _ratios(timings[rung], timings[ALONE]) for rung in rungs}
+    ratios = {
+        rung: {run: median(map(truediv, steps_s, timings[ALONE][run])) for run, steps_s in timings[rung].items()}
+        for rung in rungs
+    }
 
     def mean(values: Mapping[OnServer, float]) -> Figure:
         return multiplied(estimate_of_blocks(values, "linear"), baseline.value)
+
+    def beyond(rung: str, lower: str) -> Figure:
+        return mean({run: ratio - ratios[lower][run] for run, ratio in ratios[rung].items()})
 
     steps = {rung: baseline if rung == ALONE else mean(ratios[rung]) for rung in rungs}
     for order, (before, rung) in enumerate(pairwise(("", *rungs))):
@@ -74,24 +72,30 @@ def ladder_rows(
             share=steps[rung].value / steps[WHOLE].value,
         )
         if before:
-            difference = mean(_less(ratios[rung], ratios[before]))
+            difference = beyond(rung, before)
             row = replace(
                 row,
                 difference_s=difference,
                 adds=strategy(configuration.strategy).added(before, rung),
                 share=difference.value / steps[WHOLE].value,
-                beyond_alone_s=mean(_less(ratios[rung], ratios[ALONE])),
+                beyond_alone_s=beyond(rung, ALONE),
             )
-        if rung == APART[0]:
-            row = replace(row, **_uneven(complete))
-        yield row
+        yield _with_slowest(row, complete) if rung == APART[0] else row
 
 
-def _uneven(records: Sequence[CommunicationRecord]) -> dict[str, Any]:
-    """The slowest rank of steps in which none waits for another, by its name, and what it takes longer than the
-    fastest one: round by round, of all records. Means of steps where a record has them: medians do not see a rank that
-    is stopped now and then."""
-    differences, names = [], []
+def rungs_of(record: CommunicationRecord) -> tuple[str, ...]:
+    """Return the record's rungs in their order; none where it has no whole ladder: version 1 has none, memory may have
+    run out, and a strategy may have no more than its whole step."""
+    controls = strategy(record.cell.strategy).controls
+    rungs = tuple(name for name in record.variants if name not in controls)
+    return rungs if rungs and (rungs[0], rungs[-1]) == (ALONE, WHOLE) and len(rungs) > 1 else ()
+
+
+def _with_slowest(row: LadderRow, records: Sequence[CommunicationRecord]) -> LadderRow:
+    """Return the row with the slowest rank of steps in which none waits for another, by its name, and what it takes
+    longer than the fastest one: round by round, of all records. Means of steps where a record has them: medians do not
+    see a rank that is stopped now and then."""
+    differences, names = [], set()
     for record in records:
         blocks = [record.variants[rung] for rung in APART if rung in record.variants]
         rounds = [
@@ -104,16 +108,5 @@ def _uneven(records: Sequence[CommunicationRecord]) -> dict[str, Any]:
         differences += [ranks[slow] - ranks[fast] for ranks in rounds]
         nodes = record.nodes or []
         host = f" on {nodes[slow * len(nodes) // len(steps)].hardware.host}" if nodes else ""
-        names.append(f"rank {slow}{host}")
-    return {"uneven_s": median_of_blocks(differences), "slowest": "; ".join(sorted(set(names)))}
-
-
-def _ratios(
-    steps_s: Mapping[OnServer, Sequence[float]], alone_s: Mapping[OnServer, Sequence[float]]
-) -> dict[OnServer, float]:
-    """A rung over one GPU alone in every record: the median over its rounds."""
-    return {run: median(map(truediv, steps_s[run], alone_s[run])) for run in steps_s}
-
-
-def _less(ratios: Mapping[OnServer, float], subtracted: Mapping[OnServer, float]) -> dict[OnServer, float]:
-    return {run: ratio - subtracted[run] for run, ratio in ratios.items()}
+        names.add(f"rank {slow}{host}")
+    return replace(row, uneven_s=median_of_blocks(differences), slowest="; ".join(sorted(names)))

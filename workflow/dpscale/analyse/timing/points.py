@@ -69,7 +69,7 @@ class Timed:
     def around(cls, halves: Halves) -> "Timed":
         """Return the mean of one GPU before and after the parallel epochs of its job, which takes out a steady
         drift."""
-        return cls.mean([cls.of(halves.before), cls.of(halves.after)])
+        return cls.mean([cls.of(half) for half in halves.measured])
 
     @classmethod
     def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
@@ -188,8 +188,7 @@ def _drifts(record: TimingRecord, scope: str, batch: int) -> Iterator[float]:
     """Yield the drift of the baseline in the record's own job, relative to its mean, where it has one."""
     for baseline in record.alone or ():
         if baseline.batch_per_gpu == batch and baseline.status == "ok" and scope in baseline.scopes:
-            halves = baseline.scopes[scope]
-            before_s, after_s = Timed.of(halves.before).epoch_s, Timed.of(halves.after).epoch_s
+            before_s, after_s = (Timed.of(half).epoch_s for half in baseline.scopes[scope].measured)
             yield 2 * (after_s - before_s) / (after_s + before_s)
 
 
@@ -322,8 +321,6 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
     points: dict[PointKey, Point] = {}
     one_gpus: dict[OneGpuKey, OneGpu] = {}
     for configuration in sorted({*planned.configurations, *not_run}):
-        if not configuration.batch_per_gpu:
-            continue  # the largest that fits, which is not found yet
         unmeasured = missing_rows.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
         for scope in study["scopes"]:
             for environment in [letter for letter in letters if (configuration, letter) in timed] or [""]:

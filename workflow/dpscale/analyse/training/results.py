@@ -16,12 +16,14 @@ from dpscale.tables.row import PointFields
 
 # Settings that change how fast an arm trains and, but for rounding, nothing that it learns.
 OF_SPEED = tuple(sorted(set(variant_settings()) & set(TrainingSettings.names())))
-# What every training should have. An arm without it shows what that does: no remedy.
+# Habits that every training should have. An arm without one shows what that does: no remedy.
 CUSTOMARY = ("set_epoch",)
-# What an arm is, before any remedy.
+# Settings that say what an arm is, before any remedy.
 PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF_SPEED)
-# Arms of these equal keys and of one seed share weights, order and crops.
+# Arms that have these settings alike, and a seed, share weights, order and crops.
 SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
+# The accuracy that a recipe was chosen on, by the word of the study file.
+CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 
 
 class ArmFields(PointFields):
@@ -34,18 +36,26 @@ class ArmFields(PointFields):
 class ArmResults:
     """The records of an arm in one environment, seed by seed.
 
-    `finished` are those that neither diverged nor ran out of memory. `given` are the arm's keys in the study file.
+    `changes` are the arm's settings that are not as they are by default, as text. `trials` are those of the search that
+    its recipe was found by, 0 where it was not searched, and `chosen_on` says by which accuracy.
     """
 
     arm: str
     settings: TrainingSettings
-    given: Mapping[str, Any]
     environment: str
     records: Sequence[TrainingRecord]
+    changes: Mapping[str, str]
+    trials: int = 0
+    chosen_on: str = ""
 
     @cached_property
     def finished(self) -> list[TrainingRecord]:
+        """The records that neither diverged nor ran out of memory."""
         return [record for record in self.records if record.status == "ok" and not record.diverged]
+
+    @property
+    def seeds(self) -> set[int]:
+        return {record.cell.seed for record in self.finished}
 
     @property
     def is_complete(self) -> bool:
@@ -57,13 +67,13 @@ class ArmResults:
         is complete."""
         if not self.is_complete:
             return []
-        of_seed = {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
-        return [of_seed[seed] for seed in (of_seed if seeds is None else seeds)]
+        by_seed = {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
+        return [by_seed[seed] for seed in (by_seed if seeds is None else seeds)]
 
     def totals(self, name: str) -> list[float]:
         """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
         values = [[getattr(epoch, name) for epoch in record.epochs] for record in self.finished]
-        return [] if any(None in of_seed for of_seed in values) else [float(sum(of_seed)) for of_seed in values]
+        return [] if any(None in epochs for epochs in values) else [float(sum(epochs)) for epochs in values]
 
     def is_like(self, reference: "ArmResults", names: Sequence[str]) -> bool:
         """Whether both arms have these settings alike."""
@@ -75,9 +85,8 @@ class ArmResults:
         They are those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving
         out most of an arm's seeds would cost more than pairs gain.
         """
-        own_seeds, reference_seeds = ({record.cell.seed for record in arm.finished} for arm in (self, reference))
-        shared = sorted(own_seeds & reference_seeds)
-        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(own_seeds), len(reference_seeds))
+        shared = sorted(self.seeds & reference.seeds)
+        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(self.seeds), len(reference.seeds))
         return shared if are_most and self.is_like(reference, SHARED_BY_SEED) else []
 
     def difference_from(self, reference: "ArmResults", figure: str) -> Figure:
@@ -98,29 +107,13 @@ class ArmResults:
         return self.changed(CUSTOMARY)
 
     def changed(self, keys: Sequence[str]) -> str:
-        """Return the keys that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""
-        schemas = arm_schemas()
-        return ", ".join(
-            f"{key} {_as_written(self.given[key])}"
-            for key in keys
-            if key in self.given and self.given[key] != schemas[key].get("default")
-        )
-
-    @property
-    def trials(self) -> int:
-        """Trials of the search that its recipe was found by; 0 where it was not searched."""
-        return int(self.given.get("tuned", {}).get("trials", 0))
+        """Return the changes among these keys: `warmup_epochs 1, optimiser lars`."""
+        return ", ".join(f"{key} {self.changes[key]}" for key in keys if key in self.changes)
 
     @property
     def place(self) -> ArmFields:
         """The columns that every row of an arm starts with."""
         return {"arm": self.arm, **point_fields(Configuration.of_arm(self.settings), self.environment)}
-
-
-def _as_written(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 Results = Sequence[ArmResults]
@@ -132,7 +125,28 @@ def results_of(study: Study, records: Mapping[tuple[str, str], Sequence[Training
     An arm that was not measured stands in no environment, without records. `records` are by arm and environment.
     """
     return [
-        ArmResults(name, settings, study["training"]["arms"][name], environment, records.get((name, environment), []))
-        for name, settings in study.arms.items()
+        _results(study, name, environment, records.get((name, environment), []))
+        for name in study.arms
         for environment in sorted({letter for arm, letter in records if arm == name}) or [""]
     ]
+
+
+def _results(study: Study, arm: str, environment: str, records: Sequence[TrainingRecord]) -> ArmResults:
+    given = study["training"]["arms"][arm]
+    defaults = {key: schema.get("default") for key, schema in arm_schemas().items()}
+    tuned = given.get("tuned", {})
+    return ArmResults(
+        arm=arm,
+        settings=study.arms[arm],
+        environment=environment,
+        records=records,
+        changes={key: _as_written(given[key]) for key in defaults if key in given and given[key] != defaults[key]},
+        trials=int(tuned.get("trials", 0)),
+        chosen_on=CHOSEN_ON[tuned["chosen_on"]] if tuned else "",
+    )
+
+
+def _as_written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)

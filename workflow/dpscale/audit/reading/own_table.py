@@ -14,7 +14,7 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.formats import SUFFIXES, TextTable, read_text
@@ -189,7 +189,7 @@ class _Reader:
         lines = list(lines)
         self.has_mark = any(f"{_OF_OTHER_RUNS}: " in line for line in lines)
         given = {**defaults, **self._given(lines)}
-        self.study = Published(**{"id": "", "title": path.name, "sha256": sha256, **self._values(given)})
+        self.study = self._stated(given, sha256)
 
     def _given(self, lines: Iterable[str]) -> dict[str, str]:
         """Return the values of the lines `key: value`."""
@@ -374,36 +374,47 @@ class _Reader:
             if rate.interval.low > 0
         }
 
-    def _values(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return the values of the lines around the table, and those that are assumed in their place."""
-        values: dict[str, Any] = {name: text for name, text in given.items() if name != "network"}
-        for name in {"flop_per_image", "peak_tflop_s", *_COUNTS} & given.keys():
-            number = self._plain(name, given[name])
-            values[name] = int(number) if name in _COUNTS else number
+    def _stated(self, given: Mapping[str, str], sha256: str) -> Published:
+        """Return the study as the lines around the table say, with assumptions for what they leave out."""
+        numbers = {
+            name: self._plain(name, given[name])
+            for name in ("flop_per_image", "peak_tflop_s", *_COUNTS)
+            if name in given
+        }
         if "dataset_images" not in given:
-            values["dataset_images"] = ASSUMED_IMAGES
             self.assumed["images"] = f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"
-        if "parameters_trained" not in given:
+        parameters = numbers.get("parameters_trained")
+        if parameters is None:
             name = given.get("network", "").lower()
-            named = [network.parameters for network in networks() if name in network.name.lower()]
-            values["parameters_trained"] = named[0] if named else None
+            parameters = next((network.parameters for network in networks() if name in network.name.lower()), None)
             if "network" not in given:
                 self.assumed["network"] = f"{networks()[0].parameters:,} parameters ({networks()[0].name})"
+        precision = None
         if "precision" in given:
             name = given["precision"].lower()
-            values["precision"] = _WORDS["precisions"].get(name, name)
-            if values["precision"] not in PRECISIONS:
+            precision = _WORDS["precisions"].get(name, name)
+            if precision not in PRECISIONS:
                 self._refuse(f"precision: {name} is none of {', '.join(PRECISIONS)}")
         elif "gpu" in given or "peak_tflop_s" in given:
             self.assumed["precision"] = "float32 arithmetic"
-        if "bus_gb_s" in given:
-            rates = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given["bus_gb_s"])
-            values["bus_gb_s"] = {int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in rates}
-        if batch := given.get("batch", "").lower().replace("_", " "):
-            if batch not in ("per gpu", "global"):
-                self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
-            values["batch"] = GLOBAL if batch == "global" else PER_GPU
-        return {**values, "assumed": self.assumed}
+        rates = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given.get("bus_gb_s", ""))
+        batch = given.get("batch", "").lower().replace("_", " ")
+        if batch not in ("", "per gpu", "global"):
+            self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
+        return Published(
+            id="",
+            title=given.get("title", self.path.name),
+            sha256=sha256,
+            dataset_images=int(numbers.get("dataset_images", ASSUMED_IMAGES)),
+            parameters_trained=None if parameters is None else int(parameters),
+            batch={"per gpu": PER_GPU, "global": GLOBAL, "": UNSTATED}[batch],
+            gpu=given.get("gpu"),
+            precision=precision,
+            flop_per_image=numbers.get("flop_per_image"),
+            peak_tflop_s=numbers.get("peak_tflop_s"),
+            bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in rates},
+            assumed=self.assumed,
+        )
 
     def _plain(self, name: str, text: str) -> float:
         digits = re.fullmatch(r"\d+(\.\d*)?(e[+-]?\d\d?)?", re.sub(r"[\s,_]", "", text))

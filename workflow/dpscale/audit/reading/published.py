@@ -12,7 +12,8 @@ import yaml
 
 from dpscale.errors import PublishedError, RecordError
 from dpscale.formulas.rounded import Number, Rounded
-from dpscale.records.files import JsonRecord, read_json
+from dpscale.records.audit import AuditRecord
+from dpscale.records.files import read_record
 from dpscale.schemas.validation import read_yaml, violations
 from dpscale.vocabulary.chips import Chip, chip_named
 
@@ -174,7 +175,7 @@ def read_all(paths: Iterable[str | Path]) -> dict[Path, Published]:
     return studies
 
 
-def collect_audits(results: Path, published: Sequence[str]) -> list[JsonRecord]:
+def collect_audits(results: Path, published: Sequence[str]) -> list[AuditRecord]:
     """The audits, under the folder `results`, of the published files at these paths.
 
     Raises RecordError where one is missing or of another version of its file, PublishedError where a file is not valid.
@@ -198,10 +199,10 @@ def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
             yield path
 
 
-def _audit_of(study: Published, results: Path) -> JsonRecord:
+def _audit_of(study: Published, results: Path) -> AuditRecord:
     path = results / AUDIT_PATH.format(id=study.id)
-    audit = read_json("audit", path)
-    if audit["sha256"] != study.sha256:
+    audit = read_record(AuditRecord, path)
+    if audit.sha256 != study.sha256:
         raise RecordError(f"{path}: is of another version of its published file")
     return audit
 

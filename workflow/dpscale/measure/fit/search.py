@@ -1,30 +1,30 @@
-"""Which batches are tried, until the largest one that fits is known. Free of torch."""
+"""The search for the largest batch that fits: which batches are tried, and when it is known. Free of torch."""
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from dpscale.errors import MeasurementError
 from dpscale.formulas.scaling import AS_FAST
-from dpscale.measure.launch.job import now, provenance, require_given
+from dpscale.measure.launch.cells import now, provenance, require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
-from dpscale.plan.cells import Configuration, FitCell, contradiction
+from dpscale.plan.cells import Configuration
+from dpscale.plan.contradictions import contradiction
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import JsonRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import FitSettings
-from dpscale.strategies.known import strategy as known
+from dpscale.strategies.known import strategy as strategy_named
 
 TRIES = 6
 FIRST, SECOND = 32, 128
 # Batches are multiples of it, or powers of two; smaller ones are any number.
 MULTIPLE = 8
-# The part of a batch below which fragments of memory are not to blame that it does not fit.
+# The share of a batch below which fragments of memory are not to blame that it does not fit.
 SURELY = 0.96
 # By so much the free memory may be less than at the first try.
 TAKEN = 0.02
@@ -32,8 +32,8 @@ TAKEN = 0.02
 
 @dataclass(frozen=True)
 class Try:
-    """A batch per GPU, trained for some steps in new processes. Bytes are of the fullest GPU; what did not fit has no
-    peak and no images per second."""
+    """A batch per GPU, trained for some steps in new processes. Bytes are those of the fullest GPU; a batch that did
+    not fit has no peak and no images per second."""
 
     batch_per_gpu: int
     limit_bytes: float
@@ -47,21 +47,23 @@ class Try:
 
 
 def rounded(batch: float, to_power: bool) -> int:
-    """Down to a power of two, or to a multiple of 8."""
-    whole = int(batch)
+    """Return a batch rounded down to a power of two, or to a multiple of 8."""
+    samples = int(batch)
     if to_power:
-        return 1 << whole.bit_length() - 1 if whole else 0
-    return whole - whole % MULTIPLE if whole >= MULTIPLE else whole
+        return 1 << samples.bit_length() - 1 if samples else 0
+    return samples - samples % MULTIPLE if samples >= MULTIPLE else samples
 
 
-def next_batch(tries: Sequence[Try], to_power: bool, at_most: float = inf) -> int | None:
-    """What to try next, `at_most` so large; None where the largest is known or no try is left.
+def next_batch(tries: Collection[Try], to_power: bool, at_most: float = inf) -> int | None:
+    """Return the batch to try next, `at_most` so large; None where the largest is known or no try is left.
 
     Memory grows by as much per sample as between the two largest that fit. The first such guess is tried at its half:
     small batches say little of large ones.
     """
-    fitting = sorted((one.batch_per_gpu, one.peak_bytes or 0.0, one.limit_bytes) for one in tries if one.fits)
-    too_large = min((one.batch_per_gpu for one in tries if not one.fits), default=inf)
+    fitting = sorted(
+        (attempt.batch_per_gpu, attempt.peak_bytes or 0.0, attempt.limit_bytes) for attempt in tries if attempt.fits
+    )
+    too_large = smallest_too_large(tries) or inf
     if len(tries) >= TRIES or too_large == 1:
         return None
     if not fitting:
@@ -74,66 +76,73 @@ def next_batch(tries: Sequence[Try], to_power: bool, at_most: float = inf) -> in
         guess, sure = guess / 2 if len(tries) == 2 else guess, SURELY
     if guess >= too_large:
         guess = (max(largest, sure * too_large) + too_large) / 2
-    one_more = largest * 2 if to_power else largest + (MULTIPLE if largest >= MULTIPLE else 1)
-    candidate = max(rounded(min(guess, at_most), to_power), one_more)
+    next_larger = largest * 2 if to_power else largest + (MULTIPLE if largest >= MULTIPLE else 1)
+    candidate = max(rounded(min(guess, at_most), to_power), next_larger)
     return candidate if candidate < too_large and candidate <= at_most else None
 
 
-def search(attempt: Callable[[int], Try], to_power: bool, at_most: float = inf) -> list[Try]:
-    """The tries that find the largest batch, then its half, and so on, as long as it is as fast as the fastest.
+def search(measure: Callable[[int], Try], to_power: bool, at_most: float = inf) -> list[Try]:
+    """Return the tries that find the largest batch, then its half, and so on, as long as it is as fast as the fastest.
 
     Raises MeasurementError where not even a batch of 1 fits, and where others took memory meanwhile.
     """
-    tries: list[Try] = []
+    tries: dict[int, Try] = {}
 
-    def made(batch: int) -> Try:
-        tries.append(attempt(batch))
-        first, last = tries[0].limit_bytes, tries[-1].limit_bytes
-        if last < (1 - TAKEN) * first:
+    def tried(batch: int) -> Try:
+        attempt = tries[batch] = measure(batch)
+        first = next(iter(tries.values())).limit_bytes
+        if attempt.limit_bytes < (1 - TAKEN) * first:
             raise MeasurementError(
-                f"memory was taken by others meanwhile: {first / 1e9:.1f} GB were free at first, {last / 1e9:.1f} GB "
-                f"at batch {batch}. Search again when nothing else uses the GPUs"
+                f"memory was taken by others meanwhile: {first / 1e9:.1f} GB were free at first, "
+                f"{attempt.limit_bytes / 1e9:.1f} GB at batch {batch}. Search again when nothing else uses the GPUs"
             )
-        return tries[-1]
+        return attempt
 
-    while batch := next_batch(tries, to_power, at_most):
-        made(batch)
-    if not any(one.fits for one in tries):
-        room = f"{tries[0].limit_bytes / 1e9:.1f} GB"
-        raise MeasurementError(f"a batch of {tries[-1].batch_per_gpu} does not fit in {room}")
-    batch = largest_of(tries).batch_per_gpu
-    while (batch := rounded(batch / 2, to_power)) and (
-        next((one for one in tries if one.batch_per_gpu == batch), None) or made(batch)
-    ) in as_fast(tries):
-        pass
-    return sorted(tries, key=lambda one: one.batch_per_gpu)
-
-
-def largest_of(tries: Sequence[Try]) -> Try:
-    return max((one for one in tries if one.fits), key=lambda one: one.batch_per_gpu)
+    while batch := next_batch(tries.values(), to_power, at_most):
+        attempt = tried(batch)
+    if not any(attempt.fits for attempt in tries.values()):
+        room = f"{attempt.limit_bytes / 1e9:.1f} GB"
+        raise MeasurementError(f"a batch of {attempt.batch_per_gpu} does not fit in {room}")
+    batch = largest_of(tries.values()).batch_per_gpu
+    while batch := rounded(batch / 2, to_power):
+        attempt = tries.get(batch) or tried(batch)
+        if attempt not in as_fast(tries.values()):
+            break
+    return [tries[batch] for batch in sorted(tries)]
 
 
-def as_fast(tries: Sequence[Try]) -> list[Try]:
-    """Those within 2 % of the best throughput."""
-    best = max(one.images_per_s or 0.0 for one in tries)
-    return [one for one in tries if (one.images_per_s or 0.0) >= AS_FAST * best]
+def largest_of(tries: Collection[Try]) -> Try:
+    """Return the try of the largest batch that fits."""
+    return max((attempt for attempt in tries if attempt.fits), key=lambda attempt: attempt.batch_per_gpu)
+
+
+def smallest_too_large(tries: Collection[Try]) -> int | None:
+    """Return the smallest batch that does not fit; None where all do."""
+    return min((attempt.batch_per_gpu for attempt in tries if not attempt.fits), default=None)
+
+
+def as_fast(tries: Collection[Try]) -> list[Try]:
+    """Return the tries within 2 % of the best throughput."""
+    best = max(attempt.images_per_s or 0.0 for attempt in tries)
+    return [attempt for attempt in tries if (attempt.images_per_s or 0.0) >= AS_FAST * best]
 
 
 def find_largest_batch(
     strategy: str, gpus: int, settings: FitSettings, memory_gb: float | None, timeout_s: float, end_with_parent: bool
 ) -> JsonRecord:
-    """Search for at most `timeout_s`, and say what was tried. Raises MeasurementError or WorkloadError; there is then
-    no record."""
-    settings, row = of_its_file(settings), known(strategy)
+    """Search for at most `timeout_s`, and return the record of what was tried. Raises MeasurementError or
+    WorkloadError; there is then no record."""
+    settings = of_its_file(settings)
     if gpus_there(os.environ) == 0:
         raise MeasurementError("the largest batch needs a CUDA GPU: on a CPU the host's memory says nothing")
     require_given(gpus, os.environ)
     if obstacle := contradiction(settings) or Configuration(strategy, gpus, 1).obstacle(settings):
         raise MeasurementError(": ".join(obstacle))
-    where: dict[str, Any] = {"started_at": now(), "provenance": provenance()}
+    processes = strategy_named(strategy).processes(gpus)
+    where: JsonRecord = {"started_at": now(), "provenance": provenance()}
     deadline = time.monotonic() + timeout_s
 
-    def attempt(batch: int) -> Try:
+    def measure(batch: int) -> Try:
         start = time.monotonic()
         job = {
             "configuration": [strategy, gpus, batch],
@@ -143,23 +152,23 @@ def find_largest_batch(
             "timeout_s": timeout_s,
             "memory_bytes": memory_gb and memory_gb * 1e9,
         }
-        with Workers("dpscale.measure.fit.worker", job, row.processes(gpus), gpus) as workers:
+        with Workers("dpscale.measure.fit.worker", job, processes, gpus) as workers:
             outcome = workers.outcome(deadline - start, end_with_parent)
         where.update({name: outcome[name] for name in ("hardware", "software", "sensors")})
         rate = gpus * batch / outcome["step_s"] if outcome["step_s"] else None
         return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate, time.monotonic() - start)
 
-    tries = search(attempt, settings.round_to == "power_of_two", settings.epoch_images // gpus)
+    tries = search(measure, settings.round_to == "power_of_two", settings.epoch_images // gpus)
     return {
         "kind": "fit",
         "measurement_version": VERSIONS["fit"].current,
         "status": "ok",
-        "cell": FitCell(strategy, gpus, settings).coordinates,
+        "cell": {"strategy": strategy, "gpus": gpus},
         "settings": settings.to_json(),
         **where,
         "finished_at": now(),
-        "tries": [asdict(one) for one in tries],
+        "tries": [asdict(attempt) for attempt in tries],
         "largest": largest_of(tries).batch_per_gpu,
-        "too_large": min((one.batch_per_gpu for one in tries if not one.fits), default=None),
+        "too_large": smallest_too_large(tries),
         "enough": as_fast(tries)[0].batch_per_gpu,
     }

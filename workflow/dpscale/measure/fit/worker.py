@@ -26,16 +26,16 @@ class FitWorker(StepWorker):
         self.step_s: float | None = None
 
     def results(self, finished: bool) -> dict[str, Any]:
-        """Memory that others took meanwhile is no part of the limit."""
+        """Return the limit of memory, less what others took meanwhile, the peak, and the seconds of a step."""
         limit_bytes = min([self.limit_bytes, *map(self._limit, self.devices)])
         return {"limit_bytes": limit_bytes, "peak_bytes": self.peak_bytes, "step_s": self.step_s}
 
     @cached_property
     def samples(self) -> Dataset[Any]:
-        """As many as the batch, again and again where the file has fewer."""
+        """The samples of one batch, in turn where the file has fewer."""
         dataset = self.workload.dataset()
-        there = len(dataset)  # type: ignore[arg-type]
-        return Subset(dataset, [number % there for number in range(self.batch)])
+        available = len(dataset)  # type: ignore[arg-type]
+        return Subset(dataset, [number % available for number in range(self.batch)])
 
     def measure(self) -> None:
         """Fill the limit of memory, and where the batch fits its peak and the seconds of a step."""
@@ -48,11 +48,12 @@ class FitWorker(StepWorker):
         if self.settings.compile != "none":
             torch.compiler.set_stance("eager_on_recompile")  # as in a timing cell
         step(self.made_up_batch(self.batch // 2 or 1))  # an epoch's last step leaves fragments of another size
-        self.step_s = timer.time(step, [batch] * STEPS, STEPS)["epoch_s"] / STEPS
+        self.step_s = timer.time(step, [batch] * STEPS, STEPS).epoch_s / STEPS
         self.peak_bytes = max(gather(max(map(torch.cuda.max_memory_allocated, self.devices)), self.workers))
 
     def _limit(self, device: torch.device) -> float:
-        """What is free on a device or its own, or the limit that was asked for, which torch's allocator then keeps."""
+        """Return the bytes that are free on a device or this process's own, or the limit that was asked for, which
+        torch's allocator then keeps."""
         free, total = torch.cuda.mem_get_info(device)
         free += torch.cuda.memory_reserved(device)
         if self.memory_bytes and self.memory_bytes < free:

@@ -1,1 +1,1 @@
-"""Runs a cell from the outside: starts its workers, watches them, writes its record. Free of torch."""
+"""Runs a cell from the outside: starts its workers, waits for their outcome, writes its record. Free of torch."""

@@ -1,19 +1,42 @@
-"""One function per kind of cell: the job of its workers, and the images that they need.
+"""From a cell to its record: check the dataset, run the workers, write the outcome. One function per kind of cell.
 
-Each returns the cell's record; an empty one on all nodes but node 0, which writes it.
+Each returns the cell's record; an empty one on all nodes but node 0, which writes it. It raises DatasetError,
+RecordError, MeasurementError or WorkloadError where there is no record then.
 """
 
-from collections.abc import Iterable, Mapping
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dpscale import __version__
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
-from dpscale.measure.launch.job import Run, measure, measure_steps
-from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
+from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
+from dpscale.measure.launch.workers import Workers
+from dpscale.measure.watch.nvml import gpus_there
+from dpscale.measure.workload.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
+from dpscale.plan.cells import (
+    AnyCell,
+    CollectivesCell,
+    CommunicationCell,
+    StepCell,
+    TimingCell,
+    TrainingCell,
+    VariantCell,
+)
+from dpscale.plan.contradictions import contradiction
 from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import JsonRecord, read_json
-from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import JsonRecord, read_record, write_record
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
+from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import strategy
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
@@ -25,6 +48,54 @@ OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"
 ARRAYS_OF_SCOPE = {"compute": EPOCH_ARRAYS, "end_to_end": TRAIN_ARRAYS}
 CHECKPOINT_SUFFIX = ".checkpoint"
 
+# Variables that configure CUDA, NCCL and the allocator, and the node that Slurm chose.
+RECORDED_VARIABLES = (
+    *("NCCL_", "GLOO_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+    "NVIDIA_TF32_OVERRIDE",
+    *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
+)
+# Keys of the samples in a record.
+SAMPLES_KEYS = ("source", "synthetic", "images", "sha256")
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a cell is run: it is stopped after `timeout_s` seconds, and, with `end_with_parent`, when the process that
+    started it has ended. Its record is written to `out`, by node 0 of those that it is run on (`place`)."""
+
+    timeout_s: float
+    end_with_parent: bool
+    out: Path
+    place: NodePlace = ONE_NODE
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a cell, as its record describes them; and a function that verifies them, while the workers load
+    torch."""
+
+    description: Mapping[str, Any]
+    verify: Callable[[], None] = lambda: None
+
+    @classmethod
+    def of(cls, settings: StepSettings, folder: Path | None, arrays: Sequence[str]) -> "Samples":
+        """Return the `arrays` in `folder`, or the samples that the settings' file makes, which the workers verify when
+        they load it. Raises DatasetError where `folder` holds no dataset, MeasurementError where one is needed and none
+        is named, or where it is not that of `settings`."""
+        if settings.workload != BUILT_IN:
+            # As far as a checksum can tell, they are the file.
+            values = settings.dataset_source, False, settings.epoch_images, settings.workload_sha256
+            return cls(dict(zip(SAMPLES_KEYS, values, strict=True)))
+        if folder is None:
+            raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
+        manifest = read_manifest(folder)
+        for key, value in {"source": settings.dataset_source, "images": settings.epoch_images}.items():
+            if getattr(manifest, key) != value:
+                raise MeasurementError(f"{folder}: its {key} is {getattr(manifest, key)}, the cell asks for {value}")
+        return cls(
+            {key: getattr(manifest, key) for key in SAMPLES_KEYS}, partial(verify_dataset, folder, manifest, arrays)
+        )
+
 
 def time_cell(
     cell: TimingCell | VariantCell,
@@ -33,71 +104,185 @@ def time_cell(
     baseline_at_global_batch: bool,
     run: Run,
 ) -> JsonRecord:
-    """Measure `cell` on the images in the folder `dataset`, and write its record. With `baseline_at_global_batch` its
-    baseline is timed at the global batch too.
-
-    Raises DatasetError, RecordError or MeasurementError; there is then no record.
-    """
+    """Time `cell` on the images in the folder `dataset`. With `baseline_at_global_batch` its baseline is timed at the
+    global batch too."""
     arrays = [name for scope in settings.scopes for name in ARRAYS_OF_SCOPE[scope]]
-    more = {"baseline_at_global_batch": baseline_at_global_batch}
-    return measure_steps("dpscale.measure.worker.timing", cell, settings, dataset, arrays, run, **more)
+    return measure_steps(
+        "timing", cell, settings, dataset, arrays, run, baseline_at_global_batch=baseline_at_global_batch
+    )
 
 
 def measure_communication(
     cell: CommunicationCell, settings: StepSettings, dataset: Path | None, keep_traces: bool, run: Run
 ) -> JsonRecord:
-    """Measure `cell` on the images in the folder `dataset`, and write its record; with `keep_traces`, the profiler's
-    traces lie compressed beside it.
-
-    Raises DatasetError, RecordError or MeasurementError; there is then no record.
-    """
+    """Take the step of `cell` apart, on the images in the folder `dataset`. With `keep_traces`, the profiler's traces
+    lie compressed beside the record."""
     traces = str(run.out.resolve().with_suffix("")) if keep_traces else None
-    module = "dpscale.measure.worker.communication"
-    return measure_steps(module, cell, settings, dataset, EPOCH_ARRAYS, run, traces=traces)
+    return measure_steps("communication", cell, settings, dataset, EPOCH_ARRAYS, run, traces=traces)
 
 
 def measure_collectives(
     cell: CollectivesCell, settings: CollectivesSettings, network_facts: Path, strategies: Iterable[str], run: Run
 ) -> JsonRecord:
     """Time every collective over a series of sizes, and at the sizes that `strategies` send for the network of
-    `network_facts`; write the record. Raises RecordError or MeasurementError; there is then no record.
-    """
+    `network_facts`."""
     if cell.gpus < 2:
         raise MeasurementError("a collective needs at least 2 GPUs (workers)")
     settings = of_its_file(settings)
-    facts = read_json("network", network_facts)
-    if not settings.same_network(facts["settings"]):
+    facts = read_record(NetworkRecord, network_facts)
+    if not settings.same_network(facts.settings):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
     job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device, strategies)}
     return measure("dpscale.measure.worker.collectives", cell, settings, job, cell.gpus, cell.gpus, run)
 
 
-def messages(network: Mapping[str, Any], device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
-    """Which collectives to time, at how many bytes: a series of sizes for all of them, and the network's own.
+def train(cell: TrainingCell, dataset: Path | None, run: Run) -> JsonRecord:
+    """Train the arm of `cell` on the images in the folder `dataset`.
 
-    The network's are those of `strategies`, and its whole gradient as one message.
+    After every epoch a checkpoint is written beside the record's path. The same command continues from it, and it is
+    deleted when the record is written.
     """
+    checkpoint = run.out.resolve().with_suffix(CHECKPOINT_SUFFIX)
+    arrays = (*TRAIN_ARRAYS, *TEST_ARRAYS)
+    record = measure_steps(
+        "training", cell, cell.settings, dataset, arrays, run, arm=cell.arm, checkpoint=str(checkpoint)
+    )
+    if record:
+        checkpoint.unlink(missing_ok=True)
+    return record
+
+
+def messages(network: NetworkFacts, device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the collectives to time and their bytes: a series of sizes for all of them, the messages that `strategies`
+    send for the network, and its whole gradient as one message."""
     sizes = [SMALLEST_BYTES]
     while sizes[-1] * FACTOR <= LARGEST_BYTES[device]:
         sizes.append(sizes[-1] * FACTOR)
     wanted = {(operation, size) for operation in OPERATIONS for size in sizes}
-    wanted.add(("allreduce", network["gradient_bytes"]))
+    wanted.add(("allreduce", network.gradient_bytes))
     for name in strategies:
         wanted |= set(strategy(name).messages_of_step(network))
     return sorted(wanted)
 
 
-def train(cell: TrainingCell, dataset: Path | None, run: Run) -> JsonRecord:
-    """Train the arm of `cell` on the images in the folder `dataset`, and write its record.
+def measure_steps(
+    kind: str,
+    cell: StepCell | TrainingCell,
+    settings: StepSettings,
+    dataset: Path | None,
+    arrays: Sequence[str],
+    run: Run,
+    **more: Any,
+) -> JsonRecord:
+    """Have the workers of this kind train the configuration of `cell` on the images in the folder `dataset`, or on the
+    samples of the settings' file. `more` are further keys of the workers' job. Raises MeasurementError also where no
+    such cell can exist."""
+    settings = of_its_file(settings)
+    configuration = cell.configuration
+    if obstacle := contradiction(settings) or configuration.obstacle(settings):
+        raise MeasurementError(": ".join(obstacle))
+    samples = Samples.of(settings, dataset, arrays)
+    job = {
+        "configuration": list(configuration.coordinates.values()),
+        "seed": cell.seed,
+        "dataset": str(dataset.resolve()) if dataset else "",
+        **more,
+    }
+    processes = strategy(configuration.strategy).processes(configuration.gpus)
+    module = f"dpscale.measure.worker.{kind}"
+    return measure(module, cell, settings, job, processes, configuration.gpus, run, samples)
 
-    After every epoch a checkpoint is written beside the record's path. The same command continues from it, and it is
-    deleted when the record is written. Raises DatasetError, RecordError or MeasurementError; there is then no record.
-    """
-    checkpoint = run.out.resolve().with_suffix(CHECKPOINT_SUFFIX)
-    module = "dpscale.measure.worker.training"
-    arrays = (*TRAIN_ARRAYS, *TEST_ARRAYS)
-    more = {"arm": cell.arm, "checkpoint": str(checkpoint)}
-    record = measure_steps(module, cell, cell.settings, dataset, arrays, run, **more)
-    if record:
-        checkpoint.unlink(missing_ok=True)
+
+def measure(
+    module: str,
+    cell: AnyCell,
+    settings: NetworkSettings,
+    job: Mapping[str, Any],
+    processes: int,
+    gpus: int,
+    run: Run,
+    samples: Samples | None = None,
+) -> JsonRecord:
+    """Run `module` in `processes` workers on `gpus` GPUs, those of all nodes together, and write the outcome as the
+    cell's record."""
+    started_at = now()
+    values = settings.to_json()
+    whole_job = {**job, "settings": values, "timeout_s": run.timeout_s}
+    identity = {
+        "kind": cell.kind,
+        "measurement_version": VERSIONS[cell.kind].current,
+        "cell": cell.coordinates,
+        "settings": values,
+        **({} if samples is None else {"dataset": dict(samples.description)}),
+    }
+    gpus_here = gpus // run.place.nodes if values["device"] == "cuda" else 0
+    require_given(gpus_here, os.environ)
+    with NodeTeam(run.place, {**identity, "dpscale": __version__}, _steering_variables()) as team:
+        with Workers(module, whole_job, processes, gpus_here, team) as workers:
+            if samples is not None:
+                samples.verify()  # while the workers load torch
+            origin = provenance()
+            outcome = workers.outcome(run.timeout_s, run.end_with_parent)
+        if not outcome:
+            return {}
+        record = {
+            **identity,
+            "started_at": started_at,
+            "finished_at": now(),
+            "provenance": origin,
+            **outcome,
+        }
+        if run.place.nodes > 1:
+            nodes = zip(outcome["nodes"], team.environments, strict=True)
+            record["nodes"] = [{**node, "environment": environment} for node, environment in nodes]
+            record["nodes_differ"] = node_differences(record["nodes"])
+        write_record(cell.kind, run.out, record)
     return record
+
+
+def require_given(gpus: int, environment: Mapping[str, str]) -> None:
+    """Raise MeasurementError where this process has fewer GPUs than it is to use: before torch is loaded."""
+    available = gpus_there(environment)
+    if gpus and available is not None and available < gpus:
+        visible = environment.get("CUDA_VISIBLE_DEVICES")
+        limit = "" if visible is None else f", of which CUDA_VISIBLE_DEVICES={visible or '(none)'} gives {available}"
+        raise MeasurementError(
+            f"asked for {gpus} GPUs on this node, there {'is' if available == 1 else 'are'} {available}{limit}. "
+            "On a CPU, workers take their place: --device cpu (in a study: device: cpu)"
+        )
+
+
+def provenance() -> dict[str, Any]:
+    """Return the code and the command that make a record, and the variables that they run under."""
+    commit, dirty = git_state(Path(__file__).parents[3])
+    return {
+        "dpscale_version": __version__,
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "command": shlex.join(["dpscale", *sys.argv[1:]]),
+        "job_id": os.environ.get("SLURM_JOB_ID"),
+        "environment": _steering_variables(),
+    }
+
+
+def _steering_variables() -> dict[str, str]:
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(RECORDED_VARIABLES)}
+
+
+def git_state(folder: Path) -> tuple[str | None, bool | None]:
+    """Return the commit of the code in `folder`, and whether anything in it differs; None without a repository."""
+    # Without its locks: a cell that is killed here would leave one behind, and nobody could commit any more.
+    git = ["git", "--no-optional-locks", "-C", str(folder)]
+    try:
+        commit, changes = (
+            subprocess.run([*git, *arguments], capture_output=True, text=True, check=True).stdout.strip()
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "."])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return commit, bool(changes)
+
+
+def now() -> str:
+    """Return the time in UTC, as records have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

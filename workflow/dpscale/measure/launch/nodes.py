@@ -24,15 +24,15 @@ from dpscale.errors import DpscaleError, MeasurementError
 MEET_S = 45.0
 TRY_AGAIN_S = 0.2
 POLL_S = 0.02
-# How long node 0 waits, when one node has failed, for what the others say: one failure makes others.
-OTHERS_SAY_S = 2.0
-# A node that is gone without a word is noticed after these probes.
+# How long node 0 waits, when one node has failed, for messages of the others: one failure makes others.
+ANSWER_S = 2.0
+# A node that disappears is noticed after these probes.
 PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 5, 5, 4
 # Below the range from which connections get their ports.
 FIRST_PORT, PORTS = 15_000, 15_000
 # Where a port is in use, node 0 takes the one so far from it, and the others look for it there.
 NEXT_PORT = PORTS // 3
-# How long node 0 may take to greet who has come.
+# How long node 0 may take to greet a launcher that has connected.
 GREET_S = 3.0
 _SIOCGIFADDR = 0x8915  # <linux/sockios.h>
 
@@ -44,7 +44,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class NodePlace:
-    """Where this launcher stands: on node `rank`, from 0, of `nodes`; node 0 is met at `host` and `port`."""
+    """The place of this launcher: node `rank`, from 0, of `nodes`. Node 0 listens at `host` and `port`."""
 
     nodes: int = 1
     rank: int = 0
@@ -62,9 +62,10 @@ class NodePlace:
 
     @classmethod
     def of(cls, nodes: int, rank: int | None, rendezvous: str | None, environment: Mapping[str, str]) -> "NodePlace":
-        """Take it from the command line, otherwise from Slurm. Raises MeasurementError where neither says it whole."""
+        """Take the place from the command line, otherwise from Slurm. Raises MeasurementError where it is not
+        complete."""
         if rank is None and rendezvous is None:
-            return cls._by_slurm(nodes, environment)
+            return cls._from_slurm(nodes, environment)
         if nodes == 1 or rank is None or rendezvous is None:
             raise MeasurementError("--nodes (2 or more), --node-rank and --rendezvous go together")
         if rank >= nodes:
@@ -75,8 +76,8 @@ class NodePlace:
         return cls(nodes, rank, host, int(port))
 
     @classmethod
-    def _by_slurm(cls, nodes: int, environment: Mapping[str, str]) -> "NodePlace":
-        """Every node of a step has one launcher."""
+    def _from_slurm(cls, nodes: int, environment: Mapping[str, str]) -> "NodePlace":
+        """Take the place from Slurm's step, which has one launcher per node."""
         in_step = "SLURM_STEP_NUM_TASKS" in environment
         if not in_step and nodes > 1:
             raise MeasurementError(f"--nodes {nodes} needs --node-rank and --rendezvous, or srun with a task per node")
@@ -98,13 +99,13 @@ ONE_NODE = NodePlace()
 
 
 def first_host(nodes: str) -> str:
-    """The first host of a list as Slurm writes it: `gn[08-11,14]` is gn08, `a1,b[2-3]` is a1."""
+    """Return the first host of a list as Slurm writes it: `gn[08-11,14]` is gn08, `a1,b[2-3]` is a1."""
     first = re.match(r"(?:[^,\[]|\[[^\]]*\])+", nodes)
     return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0]) if first else ""
 
 
 def port_of_job(job_id: int) -> int:
-    """A port that two jobs on one node do not share: as many jobs in a row have different ones."""
+    """Return a port that two jobs on one node do not share: PORTS jobs in a row have different ones."""
     return FIRST_PORT + job_id % PORTS
 
 
@@ -122,7 +123,7 @@ class Member:
     environment: dict[str, str] = field(default_factory=dict)
     unread: bytes = b""
     is_silent: bool = False
-    """Nothing more comes from there. It may still listen."""
+    """It sends nothing more. It may still listen."""
 
     @property
     def name(self) -> str:
@@ -132,7 +133,7 @@ class Member:
         self.connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self, timeout_s: float) -> Message | None:
-        """The next message, None where there is none yet. Raises OtherNodeError where the other end is gone."""
+        """Return the next message, None where there is none yet. Raises OtherNodeError where the other end is gone."""
         self.connection.settimeout(max(timeout_s, 1e-4))
         try:
             while b"\n" not in self.unread:
@@ -155,8 +156,8 @@ class Member:
 class NodeTeam:
     """The launchers of a cell. Used as a context: on leaving it, the others learn how this one ended.
 
-    `identity` is all that must be alike on every node, and `environment` what may differ. With one node there is nobody
-    to meet.
+    `identity` has the values that must be alike on every node, and `environment` those that may differ. With one node
+    there is nobody to meet.
     """
 
     def __init__(self, place: NodePlace, identity: Mapping[str, Any], environment: Mapping[str, str]):
@@ -184,7 +185,7 @@ class NodeTeam:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.tell(end=None if error is None else self._named(error))
+        self.send(end=None if error is None else self._reason(error))
         for member in self._members:
             member.connection.close()
         if self.listening is not None:
@@ -205,12 +206,12 @@ class NodeTeam:
         return [self._hello["environment"], *(member.environment for member in self._members)]
 
     def ranks(self, workers: int) -> range:
-        """The ranks of this node's share of so many workers."""
+        """Return the ranks of this node's share of so many workers."""
         share = workers // self.place.nodes
         return range(self.place.rank * share, (self.place.rank + 1) * share)
 
     def for_workers(self) -> dict[str, Any]:
-        """Return what the workers' job says of the nodes; nothing where there is one."""
+        """Return the entries of the workers' job about the nodes; none where there is one node."""
         if self.place.nodes == 1:
             return {}
         descriptor = None if self.listening is None else self.listening.fileno()
@@ -218,38 +219,43 @@ class NodeTeam:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What workers need beside this process's own variables: gloo would take the interface of the host's name,
-        which may lead to this host alone."""
-        given = "GLOO_SOCKET_IFNAME" in os.environ or self._interface is None
-        return {} if given else {"GLOO_SOCKET_IFNAME": str(self._interface)}
+        """The variables that workers need beside those of this process: gloo would take the interface of the host's
+        name, which may lead to this host alone."""
+        if "GLOO_SOCKET_IFNAME" in os.environ or self._interface is None:
+            return {}
+        return {"GLOO_SOCKET_IFNAME": self._interface}
 
-    def look(self) -> Message | None:
-        """Return what another launcher says, without waiting for it: an outcome to node 0, or from there that the cell
-        has ended well. Raises OtherNodeError where one is gone or has failed."""
-        return next(filter(None, (self._message_of(member, 0.0) for member in self._heard())), None)
+    def poll(self) -> Message | None:
+        """Return a message of another launcher, None where there is none yet: to node 0 an outcome, from node 0 that
+        the cell has ended well. Raises OtherNodeError where one is gone or has failed."""
+        messages = (self._message_of(member, 0.0) for member in self._talking_members())
+        return next(filter(None, messages), None)
 
-    def tell(self, **message: Any) -> None:
-        """Tell node 0 an `outcome` that a worker here has left; or all others the `end` of this launcher: why it
-        failed, or None where the cell has its outcome, and their workers are needed no more."""
+    def send(self, **message: Any) -> None:
+        """Send a message to node 0, and from there to all others.
+
+        It is an `outcome` that a worker here has left; or the `end` of this launcher: the reason why it failed, or None
+        where the cell has its outcome, and workers are needed no more.
+        """
         for member in self._members:
-            with suppress(OSError):  # it is gone, which its own end says
-                member.connection.settimeout(OTHERS_SAY_S)
+            with suppress(OSError):  # it is gone, and others notice that themselves
+                member.connection.settimeout(ANSWER_S)
                 member.send(message)
 
-    def after(self, failure: MeasurementError) -> dict[str, Any]:
-        """Ask the others when a node has failed: one failure makes others.
+    def ask_others(self, failure: MeasurementError) -> dict[str, Any]:
+        """Ask the others whether the cell has an outcome all the same, and return it: one failure makes others.
 
-        Node 0 asks whether one of them has an outcome, which it returns; the others, whether node 0 has it already, and
-        its own end was what made a worker fail here. Raises MeasurementError with all failures in one otherwise.
+        Node 0 may learn of an outcome on another node; the others, that node 0 has it already, and ended, which made a
+        worker fail here. Raises MeasurementError with all failures in one otherwise.
         """
         if self.place.nodes == 1:
             raise failure
-        failures = [self._named(failure)]
+        failures = [self._reason(failure)]
         if not self.leads:
-            self.tell(end=failures[0])
-        until = time.monotonic() + OTHERS_SAY_S * (1 if self.leads else 2)
-        while (heard := self._heard()) and time.monotonic() < until:
-            for member in heard:
+            self.send(end=failures[0])
+        until = time.monotonic() + ANSWER_S * (1 if self.leads else 2)
+        while (members := self._talking_members()) and time.monotonic() < until:
+            for member in members:
                 try:
                     message = self._message_of(member, POLL_S)
                 except OtherNodeError as error:
@@ -260,7 +266,7 @@ class NodeTeam:
         raise OtherNodeError("; ".join(failures) if self.leads else failures[-1]) from failure
 
     def _message_of(self, member: Member, timeout_s: float) -> Message | None:
-        """The next message of a launcher, as `look` has it. It says nothing after its end."""
+        """Return the next message of a launcher, as `poll` does. It sends nothing after its end."""
         try:
             message = member.receive(timeout_s)
         except OtherNodeError:
@@ -273,10 +279,10 @@ class NodeTeam:
             raise OtherNodeError(message["end"])
         return None if self.leads else message
 
-    def _heard(self) -> list[Member]:
+    def _talking_members(self) -> list[Member]:
         return [member for member in self._members if not member.is_silent]
 
-    def _named(self, error: BaseException) -> str:
+    def _reason(self, error: BaseException) -> str:
         """Return the words in which the others learn of an error on this node."""
         if isinstance(error, OtherNodeError):
             return str(error)
@@ -309,23 +315,23 @@ class NodeTeam:
         member = Member(-1, connection)
         try:
             member.send(self._greeting)
-            hello = member.receive(OTHERS_SAY_S)
+            hello = member.receive(ANSWER_S)
         except (OtherNodeError, OSError, ValueError):
             hello = None
-        if not isinstance(hello, dict) or "identity" not in hello:  # whoever that is, it is no launcher
+        if not isinstance(hello, dict) or "identity" not in hello:  # another program
             connection.close()
             return
         member.rank, member.host, member.environment = hello["rank"], hello["host"], hello["environment"]
         self._members.append(member)
-        own, theirs = self._hello["identity"], hello["identity"]
+        expected, identity = self._hello["identity"], hello["identity"]
         differing = [
-            f"{key} is {theirs.get(key)} there, {own.get(key)} on node 0"
-            for key in own | theirs
-            if own.get(key) != theirs.get(key)
+            f"{key} is {identity.get(key)} there, {expected.get(key)} on node 0"
+            for key in expected | identity
+            if expected.get(key) != identity.get(key)
         ]
         if differing:
             raise MeasurementError(f"{member.name} does not run the same cell: {'; '.join(differing)}")
-        if [other.rank for other in self._members].count(member.rank) > 1 or member.rank == 0:
+        if [launcher.rank for launcher in self._members].count(member.rank) > 1 or member.rank == 0:
             raise MeasurementError(f"{member.name}: two launchers say that they are node {member.rank}")
 
     def _join(self) -> None:
@@ -333,7 +339,7 @@ class NodeTeam:
         leader = self._connect()
         self._members.append(leader)
         leader.send(self._hello)
-        answer = leader.receive(MEET_S + OTHERS_SAY_S)
+        answer = leader.receive(MEET_S + ANSWER_S)
         if answer is None:
             raise MeasurementError(f"{leader.name} did not answer within {MEET_S:g} s")
         if "end" in answer:
@@ -343,14 +349,14 @@ class NodeTeam:
 
     @property
     def _greeting(self) -> Message:
-        """The words by which node 0 of this cell is told from any other program that listens."""
+        """The message by which others recognise node 0 of this cell: another program may listen at its port."""
         return {"meets_at": self.place.port}
 
     def _connect(self) -> Member:
         until = time.monotonic() + MEET_S
         for port in cycle(self.place.ports):
             try:
-                return self._greeted(port)
+                return self._greet(port)
             except (OSError, OtherNodeError, ValueError) as error:
                 if time.monotonic() + TRY_AGAIN_S > until:
                     raise MeasurementError(
@@ -359,8 +365,8 @@ class NodeTeam:
                 time.sleep(TRY_AGAIN_S)
         raise AssertionError
 
-    def _greeted(self, port: int) -> Member:
-        """Node 0, at this port. Raises OSError, OtherNodeError or ValueError where it is not there."""
+    def _greet(self, port: int) -> Member:
+        """Connect to node 0 at this port. Raises OSError, OtherNodeError or ValueError where it is not there."""
         connection = _watched(socket.create_connection((self.place.host, port), timeout=GREET_S))
         leader = Member(0, connection, self.place.host)
         try:
@@ -386,7 +392,7 @@ ALONE = NodeTeam(ONE_NODE, {}, {})
 
 
 def node_differences(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Name, in words, what computes or communicates on the nodes and is not the same on all of them."""
+    """Name the hardware, software and variables that are not the same on all nodes."""
     views = [
         {
             **{name: node["hardware"][name] for name in ("device_model", "cpu_model", "cpu_cores")},
@@ -398,24 +404,24 @@ def node_differences(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     return [
         f"{name}: {'; '.join(f'{view[name]} on {rank}' for rank, view in enumerate(views))}"
-        for name, own in views[0].items()
-        if any(view[name] != own for view in views)
+        for name in views[0]
+        if any(view[name] != views[0][name] for view in views)
     ]
 
 
 def interface_of(address: str) -> str | None:
-    """The network interface that has an IPv4 address, None where none has."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    """Return the network interface that has an IPv4 address, None where none has."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # it has no such address
-                answer = ioctl(asked.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                answer = ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
                 if socket.inet_ntoa(answer[20:24]) == address:
                     return name
     return None
 
 
 def _watched(connection: socket.socket) -> socket.socket:
-    """Let the kernel notice that the other end is gone, also where it is gone without a word."""
+    """Let the kernel notice that the other end is gone, also where its connection was not closed."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_AFTER_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_EVERY_S)

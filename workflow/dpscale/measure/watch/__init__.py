@@ -1,1 +1,1 @@
-"""What is seen of machines, devices and steps while they are measured. None of it is inside the clock."""
+"""Observations of machines, devices and steps while they are measured. None of it is inside the clock."""

@@ -1,8 +1,11 @@
-"""What a cell runs on: devices, links, software. What cannot be found out is None."""
+"""The machine that a cell runs on: devices, links, software, and the best that its GPU reaches. What cannot be found
+out is None."""
 
 import os
 import platform
 import socket
+import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,16 +15,20 @@ import torch
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.watch.nvml import ask, gpu_handle, is_there
+from dpscale.vocabulary.chips import UNITS
 
-
-def visible_gpus() -> int:
-    """How many CUDA GPUs torch can use here, CUDA_VISIBLE_DEVICES respected."""
-    return torch.cuda.device_count()
+# Matrices and a copy so large that all of the chip works, and launches cost nothing.
+MATRIX = 8192
+COPIED_BYTES = 2**30
+# Long enough for clocks and power to settle where a training has them.
+CHIP_S = 0.3
+CALLS_PER_BLOCK = 5
+TYPES = {"bfloat16": torch.bfloat16, "tf32": torch.float32, "float32": torch.float32}
 
 
 def require_gpus(gpus: int) -> None:
     """Raise MeasurementError where torch sees another number of GPUs than `gpus`."""
-    visible = visible_gpus()
+    visible = torch.cuda.device_count()
     if visible != gpus:
         raise MeasurementError(
             f"asked for {gpus} GPUs, {visible} visible to torch {torch.__version__} (CUDA {torch.version.cuda}): see "
@@ -31,7 +38,7 @@ def require_gpus(gpus: int) -> None:
 
 
 def software(device: str) -> dict[str, str | None]:
-    """Versions of everything that computes or communicates."""
+    """Return the versions of everything that computes or communicates."""
     cuda = device == "cuda"
     cudnn = torch.backends.cudnn.version() if cuda else None
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if cuda else None
@@ -47,15 +54,15 @@ def software(device: str) -> dict[str, str | None]:
 
 
 def hardware(device: str, gpus: int) -> dict[str, Any]:
-    """The host and the `gpus` devices in use, with the link between every pair of GPUs."""
+    """Return the host and the `gpus` devices in use, with the link between every pair of GPUs."""
     cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
     cpu_model = next((line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")), None)
     properties = [torch.cuda.get_device_properties(index) for index in range(gpus)] if device == "cuda" else []
-    found: list[dict[str, Any]] = [
+    devices: list[dict[str, Any]] = [
         {"name": gpu.name, "uuid": gpu_uuid(index), "memory_bytes": gpu.total_memory}
         for index, gpu in enumerate(properties)
     ]
-    models = sorted({gpu["name"] for gpu in found}) or [cpu_model or platform.machine()]
+    models = sorted({gpu["name"] for gpu in devices}) or [cpu_model or platform.machine()]
     return {
         "host": socket.gethostname(),
         "device_model": " and ".join(models),
@@ -63,8 +70,8 @@ def hardware(device: str, gpus: int) -> dict[str, Any]:
         "cpu_cores": len(os.sched_getaffinity(0)),
         "threads_per_worker": torch.get_num_threads(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "gpus": found,
-        "links": [_link(a, b) for a in range(len(found)) for b in range(a + 1, len(found))],
+        "gpus": devices,
+        "links": [_link(a, b) for a in range(len(devices)) for b in range(a + 1, len(devices))],
     }
 
 
@@ -121,3 +128,45 @@ def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
 def gpu_uuid(index: int) -> str:
     """The UUID of torch's device `index`, as NVML has it."""
     return f"GPU-{torch.cuda.get_device_properties(index).uuid}"
+
+
+def chip_rates(device: torch.device, precision: str) -> dict[str, str | float]:
+    """Return the floating point operations per second of a matrix product in the type that `precision` (the setting)
+    computes in, and the bytes read and written per second of a copy. The second half of the time counts."""
+    kind = UNITS[precision][0]  # the type that convolutions may compute in
+    left, right, out = (torch.randn(MATRIX, MATRIX, device=device, dtype=TYPES[kind]) for _ in range(3))
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    try:
+        product_s = _seconds(lambda: torch.matmul(left, right, out=out), device)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    source, target = (torch.empty(COPIED_BYTES, device=device, dtype=torch.uint8) for _ in range(2))
+    copy_s = _seconds(lambda: target.copy_(source), device)
+    return {
+        "precision": kind,
+        "matrix_flop_per_s": 2 * MATRIX**3 / product_s,
+        "copy_bytes_per_s": 2 * COPIED_BYTES / copy_s,
+    }
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Return the time of a call, on average over the second half of CHIP_S."""
+    start, first, last = time.perf_counter(), torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    while time.perf_counter() - start < CHIP_S / 2:
+        _block(work, device)
+    calls = 0
+    first.record()
+    while time.perf_counter() - start < CHIP_S:
+        _block(work, device)
+        calls += CALLS_PER_BLOCK
+    last.record()
+    last.synchronize()
+    elapsed_ms: float = first.elapsed_time(last)
+    return elapsed_ms / 1e3 / calls
+
+
+def _block(work: Callable[[], object], device: torch.device) -> None:
+    for _ in range(CALLS_PER_BLOCK):
+        work()
+    torch.cuda.synchronize(device)

@@ -17,7 +17,7 @@ _OTHER_DEVICES = ("/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/dxg", "/dev/kfd")
 
 
 def ask(query: Callable[..., T], *arguments: Any) -> T | None:
-    """The answer of a query, None where there is none or where an argument is already None."""
+    """Return the answer of a query, None where there is none or where an argument is already None."""
     if None in arguments:
         return None
     try:
@@ -32,23 +32,23 @@ def is_there() -> bool:
 
 
 def gpu_handle(uuid: str) -> Any:
-    """The library's handle of the GPU with this UUID, as `nvidia-smi -L` prints it; None where it knows none."""
+    """Return the library's handle of the GPU with this UUID, as `nvidia-smi -L` prints it; None where it knows none."""
     return ask(pynvml.nvmlDeviceGetHandleByUUID, uuid) if is_there() else None
 
 
 def gpus_there(environment: Mapping[str, str]) -> int | None:
-    """How many GPUs a process in this environment can use. None where torch alone can tell, which takes seconds."""
+    """Count the GPUs that a process in this environment can use. None where only torch knows, which takes seconds."""
     if not is_there():
         return None if any(map(os.path.exists, _OTHER_DEVICES)) else 0
-    there: int | None = ask(pynvml.nvmlDeviceGetCount)
-    given = environment.get("CUDA_VISIBLE_DEVICES")
-    if there is None or given is None:
-        return there
-    return min(there, len([name for name in given.split(",") if name]))
+    count: int | None = ask(pynvml.nvmlDeviceGetCount)
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if count is None or visible is None:
+        return count
+    return min(count, len([name for name in visible.split(",") if name]))
 
 
 def count_gpus() -> int:
-    """How many GPUs this process can use; it asks torch where nothing else knows."""
+    """Count the GPUs that this process can use; ask torch where nothing else knows."""
     count = gpus_there(os.environ)
     if count is None:
         import torch

@@ -1,13 +1,27 @@
-"""Readings of GPUs and host around a measurement. What cannot be read is None. Free of torch."""
+"""Readings of GPUs and host: at one moment, and during an epoch. What cannot be read is None. Free of torch.
 
+`python -m dpscale.measure.watch.sensors <file> <parent's pid> <uuids> <workers' pids>` samples the GPUs while workers
+measure, so that no worker's interpreter is held up by it: it adds a line to the file ten times a second, until its
+parent ends.
+"""
+
+import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import pynvml
 
+from dpscale.measure.parent import end_with_parent
 from dpscale.measure.watch.nvml import ask, gpu_handle
+
+SAMPLE_EVERY_S = 0.1
 
 # Reasons that say a GPU ran slower than it could. Idle and clocks set by an application are not among them.
 _SLOWING_REASONS = {
@@ -19,7 +33,7 @@ _SLOWING_REASONS = {
     "sync boost": "nvmlClocksThrottleReasonSyncBoost",
 }
 
-# What NVML counts the time of during which it kept the clocks down (nvml.h, nvmlPerfPolicyType_t).
+# Policies that keep clocks down, for which NVML counts the time (nvml.h, nvmlPerfPolicyType_t).
 _SLOWING_POLICIES = {
     "power": pynvml.NVML_PERF_POLICY_POWER,
     "thermal": pynvml.NVML_PERF_POLICY_THERMAL,
@@ -41,7 +55,7 @@ class Sensors:
         self._worker_pids = set(worker_pids)
 
     def read(self) -> list[dict[str, Any]]:
-        """One reading for every GPU."""
+        """Return a reading for every GPU, as records have it."""
         return [
             {
                 "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
@@ -53,13 +67,13 @@ class Sensors:
         ]
 
     def energy_j(self) -> float | None:
-        """Energy used by all GPUs since the driver was loaded, or None where one of them has no reading."""
+        """Return the energy used by all GPUs since the driver was loaded, None where one of them has no reading."""
         return sum_of_known(
             [_thousandth(ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle)) for handle in self._handles]
         )
 
     def slowed_s(self) -> list[dict[str, float]]:
-        """Seconds for which every GPU's clocks were kept down since the driver was loaded, by the policy that did."""
+        """Return the seconds for which every GPU's clocks were kept down since the driver was loaded, by policy."""
         return [
             {
                 name: answer.violationTime * 1e-9
@@ -80,20 +94,56 @@ class Sensors:
         ]
 
 
+@dataclass(frozen=True)
+class HostLoad:
+    """Cores of the host that were busy, and cores that a hypervisor took away, on average."""
+
+    busy_cores: float
+    stolen_cores: float
+
+    @classmethod
+    def between(cls, before: Mapping[str, int], after: Mapping[str, int], seconds: float) -> "HostLoad":
+        """Return the load between two readings of `host_ticks`."""
+        per_core = os.sysconf("SC_CLK_TCK") * seconds
+        spent = {name: after[name] - before[name] for name in after}
+        busy = sum(ticks for name, ticks in spent.items() if name not in (*_IDLE, "steal"))
+        return cls(busy / per_core, spent.get("steal", 0) / per_core)
+
+
 def host_ticks() -> dict[str, int]:
-    """How long the host's cores did what since it started, in the kernel's ticks, all together."""
+    """Return the time that all cores together spent since the host started, by its use, in the kernel's ticks."""
     ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     return dict(zip(_HOST_TICKS, map(int, ticks), strict=False))
 
 
-def host_load(before: Mapping[str, int], after: Mapping[str, int], seconds: float) -> dict[str, Any]:
-    """How many cores were busy between two readings, and how many a hypervisor took away, on average."""
-    per_core = os.sysconf("SC_CLK_TCK") * seconds
-    spent = {name: after[name] - before[name] for name in after}
-    return {
-        "busy_cores": sum(ticks for name, ticks in spent.items() if name not in (*_IDLE, "steal")) / per_core,
-        "stolen_cores": spent.get("steal", 0) / per_core,
-    }
+@dataclass(frozen=True)
+class GpuEvents:
+    """Reasons for low clocks seen in samples of a GPU, None where a sample lacks them; and seconds for which its clocks
+    were kept down, by policy, None without counters."""
+
+    clock_event_reasons: list[str] | None
+    slowed_s: dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Events on GPUs and host during an epoch."""
+
+    samples: int
+    gpus: list[GpuEvents]
+    host: HostLoad
+    other_processes: int | None
+    """The most processes on one GPU that are not this cell's workers."""
+
+    @classmethod
+    def of_nodes(cls, nodes: Sequence["Observation"]) -> "Observation":
+        """Join those of several nodes: all GPUs, and of the hosts the busiest."""
+        return cls(
+            min(node.samples for node in nodes),
+            [gpu for node in nodes for gpu in node.gpus],
+            HostLoad(max(node.host.busy_cores for node in nodes), max(node.host.stolen_cores for node in nodes)),
+            max((node.other_processes for node in nodes if node.other_processes is not None), default=None),
+        )
 
 
 def _slowing_reasons(handle: Any) -> list[str] | None:
@@ -108,6 +158,85 @@ def _thousandth(value: float | None) -> float | None:
 
 
 def sum_of_known(values: Sequence[float | None]) -> float | None:
-    """None where one of them is not known, or where there are none."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    """Return the sum; None where one of the values is not known, or where there are none."""
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers and len(numbers) == len(values) else None
+
+
+class Watcher:
+    """Watches GPUs and host during an epoch. Used as a context around the epoch; `observation` and `energy_j`, the
+    energy that the GPUs used, are there on leaving it.
+
+    A fall of the clocks inside the epoch is seen in two ways: by samples of the reasons that the driver gives for it,
+    and by its own counters of the time for which it kept them down.
+    """
+
+    def __init__(self, folder: Path, sensors: Sensors, uuids: Sequence[str], worker_pids: Sequence[int]):
+        self._sensors = sensors
+        self._samples = folder / "samples"
+        self.observation: Observation
+        self.energy_j: float | None = None
+        if uuids:
+            words = [self._samples, os.getpid(), ",".join(uuids), ",".join(map(str, worker_pids))]
+            command = [sys.executable, "-m", "dpscale.measure.watch.sensors", *map(str, words)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def __enter__(self) -> "Watcher":
+        self._energy_before_j, self._slowed_s = self._sensors.energy_j(), self._sensors.slowed_s()
+        self._ticks, self._since = host_ticks(), time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        until, ticks, slowed_s = time.monotonic(), host_ticks(), self._sensors.slowed_s()
+        self.energy_j = used_j(self._energy_before_j, self._sensors.energy_j())
+        samples = self._samples_between(self._since, until)
+        other_processes = [gpu["other_processes"] for sample in samples for gpu in sample]
+        self.observation = Observation(
+            len(samples),
+            [
+                GpuEvents(
+                    _reasons([sample[gpu]["throttle_reasons"] for sample in samples]),
+                    {name: after[name] - before[name] for name in after if name in before} or None,
+                )
+                for gpu, (before, after) in enumerate(zip(self._slowed_s, slowed_s, strict=True))
+            ],
+            HostLoad.between(self._ticks, ticks, until - self._since),
+            max((len(processes) for processes in other_processes if processes is not None), default=None),
+        )
+
+    def _samples_between(self, since: float, until: float) -> list[list[dict[str, Any]]]:
+        """Return the samples between two readings of the monotonic clock, which all processes share. The last line of
+        the file may be half written."""
+        if not self._samples.exists():
+            return []
+        lines = self._samples.read_text().split("\n")[:-1]
+        samples = (json.loads(line) for line in lines)
+        return [sample["gpus"] for sample in samples if since <= sample["monotonic_s"] <= until]
+
+
+def used_j(before_j: float | None, after_j: float | None) -> float | None:
+    """Return the energy between two readings, None where one of them is not known."""
+    return None if before_j is None or after_j is None else after_j - before_j
+
+
+def _reasons(samples: Sequence[Sequence[str] | None]) -> list[str] | None:
+    """Return all reasons in the samples of a GPU; None where there is no sample, or one lacks them."""
+    if not samples or None in samples:
+        return None
+    return sorted({name for reasons in samples for name in reasons or ()})
+
+
+def _sample_for_ever(samples: Path, sensors: Sensors) -> None:
+    with samples.open("w") as lines:
+        while True:
+            lines.write(json.dumps({"monotonic_s": time.monotonic(), "gpus": sensors.read()}) + "\n")
+            lines.flush()
+            time.sleep(SAMPLE_EVERY_S)
+
+
+if __name__ == "__main__":
+    file, parent_pid, gpus, pids = sys.argv[1:]
+    end_with_parent(int(parent_pid))
+    _sample_for_ever(Path(file), Sensors(gpus.split(","), [int(pid) for pid in pids.split(",")]))

@@ -1,4 +1,4 @@
-"""What the devices did during profiled steps, from the profiler's trace (Chrome's trace format). Pure; times in ns.
+"""Work of the devices during profiled steps, from the profiler's trace (Chrome's trace format). Pure; times in ns.
 
 Intervals of kernels are united per device: DataParallel drives several devices from one process, and kernels of
 different devices are independent of each other.
@@ -31,7 +31,7 @@ class Kernel:
 
 
 def read_kernels(trace: Mapping[str, Any]) -> list[Kernel]:
-    """The devices' work in a trace. Times become absolute: ns since the epoch, as the host's clock has them."""
+    """Return the devices' work in a trace. Times become absolute: ns since the epoch, as the host's clock has them."""
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
     kernels = []
     for event in trace["traceEvents"]:
@@ -43,14 +43,15 @@ def read_kernels(trace: Mapping[str, Any]) -> list[Kernel]:
 
 
 def _devices(arguments: Mapping[str, Any]) -> list[int]:
-    """The devices whose time a row is. A copy between devices uses the links of both, and names both."""
+    """Return the devices whose time a row is. A copy between devices uses the links of both, and names both."""
     if "device" in arguments:
         return [int(arguments["device"])]
     return sorted({int(arguments["fromDevice"]), int(arguments["toDevice"])})
 
 
 def kind_of(category: str, name: str) -> str:
-    """Communication is NCCL's kernels and copies between devices; copy is to and from the host; the rest computes."""
+    """Return the kind of a row: communication for NCCL's kernels and copies between devices, copy for those to and from
+    the host, compute for everything else."""
     if category == "kernel":
         return COMMUNICATION if _NCCL_KERNEL.match(name) else COMPUTE
     if name.startswith(_PEER_COPY):
@@ -59,7 +60,7 @@ def kind_of(category: str, name: str) -> str:
 
 
 def union_ns(intervals: Iterable[tuple[int, int]]) -> int:
-    """How long at least one of the intervals [start, end) lasts."""
+    """Return for how long at least one of the intervals [start, end) lasts."""
     total, reached = 0, None
     for start, end in sorted(intervals):
         if reached is None or start > reached:
@@ -71,10 +72,10 @@ def union_ns(intervals: Iterable[tuple[int, int]]) -> int:
 
 
 def device_times(kernels: Sequence[Kernel], device: int, start_ns: int, end_ns: int) -> dict[str, float]:
-    """Where a device's time from `start_ns` to `end_ns` went, in s. Kernels outside of it count with the part inside.
+    """Split a device's time from `start_ns` to `end_ns`, in s. Kernels that reach out of it count with the part inside.
 
-    `communication_s` is all of it. The other four sum to the window: `compute_s`, `exposed_s` (communication with no
-    compute at the same time), `copy_s` (to and from the host, with neither) and `idle_s`.
+    `communication_s` is all communication. The other four sum to the window: `compute_s`, `exposed_s` (communication
+    with no compute at the same time), `copy_s` (to and from the host, with neither) and `idle_s`.
     """
 
     def busy_ns(*kinds: str) -> int:

@@ -1,1 +1,1 @@
-"""Inside a cell: what one of its processes does. One module per kind of measurement, each with its `WORKER`."""
+"""The inside of a cell's processes: one module per kind of measurement, each with its `WORKER`."""

@@ -1,4 +1,4 @@
-"""What every worker does: take its devices, join the other ranks, measure, and write an outcome."""
+"""Base class of workers: take devices, join the other ranks, measure, and write an outcome."""
 
 import os
 import sys
@@ -17,10 +17,10 @@ from dpscale.measure.watch.sensors import Sensors
 
 
 class Worker(ABC):
-    """One rank of a cell. Derived classes define what it measures.
+    """One rank of a cell. Derived classes define the measurement.
 
-    `gpus` is what the cell uses in all its processes, of which there are `workers`, spread evenly over `nodes`. On its
-    own node a rank is the `local_rank`-th, from 0, and may see `gpus_here`.
+    The cell uses `gpus` in all its processes, of which there are `workers`, spread evenly over `nodes`. On its node a
+    rank has the number `local_rank`, from 0, and may see `gpus_here`.
     """
 
     def __init__(self, job: dict[str, Any], rank: int, device: str, gpus: int, workers: int, nodes: int = 1):
@@ -40,11 +40,11 @@ class Worker(ABC):
 
     @abstractmethod
     def measure(self) -> None:
-        """Measure on a prepared rank, and store what `results` returns."""
+        """Measure on a prepared rank, and keep the results."""
 
     @abstractmethod
     def results(self, finished: bool) -> dict[str, Any]:
-        """What was measured, by the names of the record; `finished` is false where memory ran out before the end."""
+        """Return the results, by the names of the record; `finished` is false where memory ran out before the end."""
 
     def run(self) -> None:
         """Measure the cell. Rank 0 writes the outcome. Where `outcome_of` makes an outcome of an error, the rank with
@@ -56,7 +56,7 @@ class Worker(ABC):
             write_outcome(self.folder, {"status": "failed", "message": str(error)})
             return
         except Exception as error:
-            outcome = self.outcome_of(error) or self.failure_of(error)
+            outcome = self.outcome_of(error)
             if outcome is None:
                 raise
             write_outcome(self.folder, outcome)
@@ -87,29 +87,25 @@ class Worker(ABC):
         return [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
 
     def _know_the_nodes(self) -> None:
-        """Learn what every node is. Raises MeasurementError where two of them have the same GPUs."""
+        """Learn hardware and software of every node. Raises MeasurementError where two of them have the same GPUs."""
         self.of_nodes = self.of_every_node(self.here())
         uuids = [gpu["uuid"] for node in self.of_nodes for gpu in node["hardware"]["gpus"] if gpu["uuid"]]
         if twice := sorted({uuid for uuid in uuids if uuids.count(uuid) > 1}):
             raise MeasurementError(f"two nodes were given the same GPUs: {', '.join(twice)}")
 
-    def of_every_node(self, own: Any) -> list[Any]:
-        """What the first rank of every node has as `own`, in their order, on every rank."""
+    def of_every_node(self, value: Any) -> list[Any]:
+        """Return the `value` of the first rank of every node, in their order, on every rank."""
         if self.nodes == 1:
-            return [own]
+            return [value]
         share = self.workers // self.nodes
-        return gather_objects(own if self.local_rank == 0 else None, self.workers)[::share]
+        return gather_objects(value if self.local_rank == 0 else None, self.workers)[::share]
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
-        """The outcome to record for an error, None where the error is a failure."""
-        return None
-
-    def failure_of(self, error: Exception) -> dict[str, Any] | None:
-        """What to tell of an error that leaves no record; None where its traceback says it best."""
+        """Return the outcome of an error: a result, or a failure in one line. None where its traceback says it best."""
         return None
 
     def outcome(self, status: str, after: Any) -> dict[str, Any]:
-        """The part of the record that says where the cell ran, and what was measured."""
+        """Return the part of the record that says where the cell ran, and its results."""
         return {
             "status": status,
             **(self.of_nodes[0] if self.of_nodes else self.here()),
@@ -119,11 +115,11 @@ class Worker(ABC):
         }
 
     def here(self) -> dict[str, Any]:
-        """What this node is."""
+        """Return hardware and software of this node."""
         device = self.device.type
         return {"hardware": hardware(device, self.gpus_here), "software": software(device)}
 
     def report(self, line: str) -> None:
-        """Print how far the cell is, once for all ranks."""
+        """Print the progress of the cell, once for all ranks."""
         if self.rank == 0:
             print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

@@ -1,16 +1,65 @@
-"""The state of a training after an epoch, on disk: written completely or not at all, and read without running code."""
+"""The state of a training: taken, put back, and kept on disk after every epoch, from which it goes on when it was
+interrupted. A file is written completely or not at all, and read without running code."""
 
 import io
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel
 
 from dpscale.errors import MeasurementError
+from dpscale.measure.workload.images import ImageBatch
 from dpscale.records.files import write_bytes
+
+# A batch's forward pass, backward pass and update of the weights; returns the logits and the loss of every image.
+Update = Callable[[ImageBatch], tuple[Tensor, Tensor]]
+
+
+@dataclass
+class Trained:
+    """The plain network of an arm, the network as its strategy wraps it, its optimiser, how a batch updates them, and
+    the network's average."""
+
+    plain: nn.Module
+    network: nn.Module
+    optimiser: Optimizer
+    update: Update
+    average: AveragedModel | None
+
+    @property
+    def tested(self) -> nn.Module:
+        return self.plain if self.average is None else self.average
+
+    def state(self) -> dict[str, Any]:
+        average = None if self.average is None else self.average.state_dict()
+        return {"network": self.plain.state_dict(), "optimiser": self.optimiser.state_dict(), "average": average}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.plain.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+
+    def restore_in_place(self, state: dict[str, Any]) -> None:
+        """Put everything back to an earlier `state` in place: a CUDA graph reads and writes these very tensors."""
+        self.plain.load_state_dict(state["network"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+        for number, parameter in enumerate(parameters):
+            before = state["optimiser"]["state"].get(number, {})
+            for name, value in self.optimiser.state[parameter].items():
+                if isinstance(value, Tensor):
+                    # Momentum that did not exist yet is as good as zero.
+                    value.copy_(before[name]) if name in before else value.zero_()
+                else:
+                    self.optimiser.state[parameter][name] = before.get(name, 0)
 
 
 @dataclass(frozen=True)
@@ -26,23 +75,24 @@ class Checkpoint:
     defaults: dict[str, Any]
 
     def read(self, device: torch.device) -> dict[str, Any] | None:
-        """What was last saved, its tensors on the CPU; None where nothing was.
+        """Return the state that was last saved, its tensors on the CPU, and put torch's random numbers back to it. None
+        where nothing was saved.
 
         Raises MeasurementError where the file is damaged or of another identity; it is left as it is.
         """
         try:
             saved = torch.load(self.path, map_location="cpu", weights_only=True)
-            found, state = saved["identity"], saved["state"]
+            identity, state = saved["identity"], saved["state"]
         except FileNotFoundError:
             return None
         except (RuntimeError, EOFError, OSError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise MeasurementError(f"{self.path}: is no checkpoint, or damaged ({reason}). Delete it") from error
-        found = {**found, **self.defaults, **found}  # the keys of the file first
+        identity = {**identity, **self.defaults, **identity}  # the keys of the file first
         differing = [
-            f"{key} is {found.get(key)}, here it is {self.identity.get(key)}"
-            for key in found | self.identity
-            if found.get(key) != self.identity.get(key)
+            f"{key} is {identity.get(key)}, here it is {self.identity.get(key)}"
+            for key in identity | self.identity
+            if identity.get(key) != self.identity.get(key)
         ]
         if differing:
             raise MeasurementError(

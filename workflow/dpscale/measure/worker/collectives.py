@@ -57,8 +57,9 @@ class CollectivesWorker(Worker):
         return {"collectives": self.collectives, "peer_copies": self.peer_copies}
 
     def _time_collective(self, operation: str, message_bytes: int) -> dict[str, Any]:
-        """Seconds of one call, the slowest rank's, in every repeat; and whether the result was right."""
-        # Every rank has an equal share of what is scattered or gathered.
+        """Return the seconds of one call, the slowest rank's, in every repeat. Raises MeasurementError where the result
+        is wrong."""
+        # Scattered and gathered messages have an equal share for every rank.
         share = max(1, message_bytes // ELEMENT_BYTES // self.workers)
         elements = (
             share * self.workers if operation in ("reduce_scatter", "all_gather") else message_bytes // ELEMENT_BYTES
@@ -88,8 +89,8 @@ class CollectivesWorker(Worker):
         }
 
     def _time_held(self, call: Call, calls: int, hold_s: float) -> "TimedCall":
-        """The calls, all of them queued before the first one runs, as far as holding the GPU for long enough can do it.
-        All ranks come to the same decisions."""
+        """Time calls that are all queued before the first one runs, as far as holding the GPU longer can do it. All
+        ranks come to the same decisions."""
         hold_s = min(hold_s, HOLD_LIMIT_S)
         timed = self._time_calls(call, calls, hold_s)
         while not timed.held and hold_s < HOLD_LIMIT_S:
@@ -98,8 +99,8 @@ class CollectivesWorker(Worker):
         return timed
 
     def _time_calls(self, call: Call, calls: int, hold_s: float) -> "TimedCall":
-        """Mean time of `calls` calls in a row, in seconds. On a GPU by the device's clock, and after a wait of `hold_s`
-        in which the calls are queued: the time that Python takes to launch them is then not counted."""
+        """Return the mean time of `calls` calls in a row, in seconds. On a GPU by the device's clock, and after a wait
+        of `hold_s` in which the calls are queued: the time that Python takes to launch them is then not counted."""
         if not self.on_gpu:
             gather(0.0, self.workers)
             start = time.perf_counter()
@@ -129,8 +130,8 @@ class CollectivesWorker(Worker):
         return TimedCall(slowest_s, longest_s, hold_s, held=not not_held)
 
     def _peer_copies(self) -> Iterator[dict[str, Any]]:
-        """Copies from every GPU of the first node to every other there, one at a time. Rank 0 sees them all and makes
-        the copies; the others wait."""
+        """Time copies from every GPU of the first node to every other there, one at a time. Rank 0 sees all of them and
+        makes the copies; the others wait."""
         if self.on_gpu and self.rank == 0:
             for source, target in permutations(range(self.gpus_here), 2):
                 yield _peer_copy(source, target)
@@ -149,7 +150,7 @@ class TimedCall:
 
 
 class Collective:
-    """A collective on buffers of its own. `elements` counts what nccl-tests counts: the whole message, of all ranks."""
+    """A collective on buffers of its own. `elements` are counted as in nccl-tests: the whole message, of all ranks."""
 
     def __init__(self, operation: str, elements: int, rank: int, workers: int, device: torch.device):
         self.rank, self.workers = rank, workers
@@ -169,24 +170,24 @@ class Collective:
 
     def is_correct(self) -> bool:
         """Whether a call gives the right result in every element, for inputs that differ from rank to rank."""
-        own = _pattern(self.inputs.numel(), self.inputs.device)
-        self.inputs.copy_(own * (self.rank + 1))
+        pattern = _pattern(self.inputs.numel(), self.inputs.device)
+        self.inputs.copy_(pattern * (self.rank + 1))
         self.call()
-        expected = self._expected(own)
+        expected = self._expected(pattern)
         return expected is None or bool(torch.equal(self.outputs, expected))
 
-    def _expected(self, own: Tensor) -> Tensor | None:
-        """None where this rank's result is not defined."""
+    def _expected(self, pattern: Tensor) -> Tensor | None:
+        """Return this rank's result for inputs of rank + 1 times the pattern, None where it is not defined."""
         total = self.workers * (self.workers + 1) // 2
         if self.operation == "allreduce":
-            return own * total
+            return pattern * total
         if self.operation == "broadcast":
-            return own
+            return pattern
         if self.operation == "reduce":
-            return own * total if self.rank == 0 else None
+            return pattern * total if self.rank == 0 else None
         if self.operation == "reduce_scatter":
-            return own.chunk(self.workers)[self.rank] * total
-        return torch.cat([own * (rank + 1) for rank in range(self.workers)])
+            return pattern.chunk(self.workers)[self.rank] * total
+        return torch.cat([pattern * (rank + 1) for rank in range(self.workers)])
 
 
 def _pattern(elements: int, device: torch.device) -> Tensor:

@@ -5,11 +5,10 @@ import json
 import math
 import shutil
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from random import Random
 from statistics import median
 from typing import Any
@@ -21,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from dpscale.measure.ranks import gather, gather_objects, slowest
 from dpscale.measure.watch.trace import device_times, read_kernels
-from dpscale.measure.worker.epoch_timer import EpochTimer
+from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.batches import Batch, first, length
 from dpscale.measure.workload.loading import Room
@@ -30,7 +29,7 @@ from dpscale.strategies.in_torch import StepVariant, rungs_of
 from dpscale.strategies.known import strategy
 
 # Differences of rungs are small differences of large times: the rungs take turns in a random order, so that drift and
-# what a rung leaves behind hit all of them alike.
+# the state that a rung leaves behind hit all of them alike.
 ROUNDS = 7
 BLOCK_S = 0.2
 CPU_BLOCK_S = 0.1  # there a study is to be over in minutes
@@ -47,6 +46,16 @@ PROFILED_STEPS = (2, 5)
 # Few batches, so that they fit in memory beside the networks. Steps use them in turn, again and again.
 BATCHES = 8
 LOG_NEVER = 2**30
+
+
+@dataclass
+class RungTimes:
+    """Blocks of steps of one rung, as records have them (`records.kinds.Blocks`)."""
+
+    rank_step_s: list[list[float | None]] = field(default_factory=list)
+    step_s: list[float] = field(default_factory=list)
+    block_step_s: list[float] = field(default_factory=list)
+    rank_block_step_s: list[list[float | None]] = field(default_factory=list)
 
 
 class CommunicationWorker(StepWorker):
@@ -87,11 +96,11 @@ class CommunicationWorker(StepWorker):
             self.profile = self._profile(timer, training, fitting(WITNESS_S, step_s, PROFILED_STEPS))
 
     def rungs(self) -> dict[str, StepVariant]:
-        """The step as it is, and the step without parts of it, as far as its strategy allows."""
+        """Return the step as it is, and the step without parts of it, as far as its strategy allows."""
         return rungs_of(self.configuration.strategy, self)
 
     def whole_step(self) -> StepVariant:
-        """The step as its strategy trains."""
+        """Return the step as its strategy trains."""
         return self.variant(self.parallelised(self.build_network()), self.full_batches)
 
     @cached_property
@@ -101,12 +110,12 @@ class CommunicationWorker(StepWorker):
 
     @property
     def own_batches(self) -> Sequence[Batch]:
-        """Of every batch what one GPU takes of it."""
-        own = self.configuration.batch_per_gpu
-        return [first(batch, own) for batch in self.full_batches]
+        """The samples of every batch that one GPU takes."""
+        return [first(batch, self.configuration.batch_per_gpu) for batch in self.full_batches]
 
     def variant(self, network: nn.Module, batches: Sequence[Batch]) -> StepVariant:
-        """The training step of a network, whose weights and momenta are those of all rungs, if none has shards."""
+        """Return the training step of a network, whose weights and momenta are those of all rungs, if none has
+        shards."""
         optimiser = self.optimiser_of(network)
         if not strategy(self.configuration.strategy).is_sharded:  # shards are not the plain network's weights
             self._share_weights(network, optimiser)
@@ -123,38 +132,42 @@ class CommunicationWorker(StepWorker):
             optimiser.state[parameter] = state
 
     def _warm_up(self, timer: EpochTimer, rungs: dict[str, StepVariant]) -> float:
-        """Returns the seconds of a whole step, the same on every rank."""
+        """Run every rung once, and return the seconds of a whole step, the same on every rank."""
         for variant in (*rungs.values(), rungs["training"]):
-            step_s: float = self._time_block(timer, variant, WARM_UP_STEPS)["epoch_s"] / WARM_UP_STEPS
+            step_s = self._time_block(timer, variant, WARM_UP_STEPS).epoch_s / WARM_UP_STEPS
         return step_s
 
-    def _time_block(self, timer: EpochTimer, variant: StepVariant, steps: int) -> dict[str, Any]:
+    def _time_block(self, timer: EpochTimer, variant: StepVariant, steps: int) -> TimedEpoch:
         steps = steps if variant.batches else 0
-        result = timer.time(variant.step, steps_of(variant.batches, steps), steps)
+        timed = timer.time(variant.step, steps_of(variant.batches, steps), steps)
         variant.optimiser.zero_grad()  # gives back the memory of its gradients
-        return result
+        return timed
 
     def _time_steps(self, timer: EpochTimer, rungs: dict[str, StepVariant], block: int) -> dict[str, Any]:
-        """Median step of every block but its first, and the block's own time over all of its steps: two clocks, each of
-        every rank and the slowest rank's."""
-        times: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in rungs}
+        """Time blocks of all rungs in turns.
+
+        A block has the median of its steps but the first, and its own time over all of its steps: two clocks, each of
+        every rank and the slowest rank's.
+        """
+        times = {name: RungTimes() for name in rungs}
         orders = list(random_orders(list(rungs), self.seed))
         for number, order in enumerate(orders, start=1):
             for name in order:
-                result = self._time_block(timer, rungs[name], block)
-                of_ranks = gather(median(result["step_s"][1:] or [math.nan]), self.workers)
-                busy = [None if math.isnan(step_s) else step_s for step_s in of_ranks]
-                times[name]["rank_step_s"].append(busy)
-                times[name]["step_s"].append(max(step_s for step_s in busy if step_s is not None))
-                times[name]["block_step_s"].append(result["epoch_s"] / block)
-                blocks = zip(busy, result["rank_epoch_s"], strict=True)
-                times[name]["rank_block_step_s"].append([step_s and epoch_s / block for step_s, epoch_s in blocks])
-            self.report(f"round {number} of {ROUNDS}: step {times['training']['block_step_s'][-1] * 1e3:.3f} ms")
-        return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": times}
+                timed = self._time_block(timer, rungs[name], block)
+                medians = gather(median(timed.step_s[1:] or [math.nan]), self.workers)
+                rank_step_s = [None if math.isnan(step_s) else step_s for step_s in medians]
+                rank_s = zip(rank_step_s, timed.rank_epoch_s, strict=True)
+                times[name].rank_step_s.append(rank_step_s)
+                times[name].step_s.append(max(step_s for step_s in rank_step_s if step_s is not None))
+                times[name].block_step_s.append(timed.epoch_s / block)
+                times[name].rank_block_step_s.append([step_s and epoch_s / block for step_s, epoch_s in rank_s])
+            self.report(f"round {number} of {ROUNDS}: step {times['training'].block_step_s[-1] * 1e3:.3f} ms")
+        variants = {name: asdict(rung) for name, rung in times.items()}
+        return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
     def _log(self, training: StepVariant, steps: int) -> dict[str, Any]:
-        """Exposed communication by DDP's own times of its backward passes, of the slowest rank in every step, and the
-        bytes of its buckets."""
+        """Return the exposed communication by DDP's own times of its backward passes, of the slowest rank in every
+        step, and the bytes of its buckets."""
         network: Any = training.network
         network._set_ddp_runtime_logging_sample_rate(1)
         rows = []
@@ -167,7 +180,7 @@ class CommunicationWorker(StepWorker):
         return {"exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
 
     def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> dict[str, Any]:
-        """Blocks of profiled steps: where the time of every device went, for one step, in s."""
+        """Profile blocks of steps: the time of every device by its parts, for one step, in s."""
         # The first block is not counted: the profiler starts up on the devices while it runs.
         blocks = [self._profile_block(number, timer, training, steps) for number in range(PROFILED_BLOCKS + 1)]
         return {"steps": steps, "blocks": blocks[1:]}
@@ -180,48 +193,44 @@ class CommunicationWorker(StepWorker):
             training.step(batch)
 
         path = self.folder / f"trace-{self.rank}.json"
-        # Only the work of the devices and what launched it: to record every operator of the host would slow it down.
+        # Only the work of the devices and its launches: to record every operator of the host would slow it down.
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-            result = self._time_block(timer, replace(training, step=step), steps)
+            timed = self._time_block(timer, replace(training, step=step), steps)
         profiler.export_chrome_trace(str(path))
         if self.traces and number == PROFILED_BLOCKS:
             with path.open("rb") as source, gzip.open(f"{self.traces}.rank-{self.rank}.trace.json.gz", "wb") as target:
                 shutil.copyfileobj(source, target)
         kernels = read_kernels(json.loads(path.read_text()))
         end_ns = max((kernel.end_ns for kernel in kernels), default=begun_ns[-1])
-        own = []
+        devices = []
         for device in self.devices:
-            of_step = {
-                name: seconds / steps
-                for name, seconds in device_times(kernels, device.index, begun_ns[0], end_ns).items()
-            }
-            exposed_s = of_step.pop("exposed_s")
-            own.append(
+            times = device_times(kernels, device.index, begun_ns[0], end_ns)
+            step_s = {name: seconds / steps for name, seconds in times.items()}
+            exposed_s, communication_s = step_s.pop("exposed_s"), step_s.pop("communication_s")
+            devices.append(
                 {
                     "device": self.rank - self.local_rank + device.index,  # on all nodes together
-                    "communication_s": of_step.pop("communication_s"),
+                    "communication_s": communication_s,
                     "exposed_s": exposed_s,
-                    "phases": {"step": {**of_step, "communication_s": exposed_s}},
-                    "step_s": result["rank_epoch_s"][self.rank] / steps,  # by the host's clock, not the trace's
+                    "phases": {"step": {**step_s, "communication_s": exposed_s}},
+                    "step_s": timed.rank_epoch_s[self.rank] / steps,  # by the host's clock, not the trace's
                 }
             )
-        return {
-            "step_s": result["epoch_s"] / steps,
-            "devices": [device for of_rank in gather_objects(own, self.workers) for device in of_rank],
-        }
+        return {"step_s": timed.epoch_s / steps, "devices": list(chain(*gather_objects(devices, self.workers)))}
 
 
 def steps_of(batches: Sequence[Batch], steps: int) -> Iterator[Batch]:
+    """Return the batches of so many steps, which use `batches` in turn."""
     return islice(cycle(batches), steps)
 
 
 def fitting(seconds: float, step_s: float, limits: tuple[int, int]) -> int:
-    """How many steps take `seconds`, within the limits."""
+    """Return the number of steps that take `seconds`, within the limits."""
     return min(max(math.ceil(seconds / step_s), limits[0]), limits[1])
 
 
 def random_orders(names: list[str], seed: int, rounds: int = ROUNDS) -> Iterator[list[str]]:
-    """The order of the rungs in every round."""
+    """Yield the order of the rungs in every round."""
     random = Random(seed)
     for _ in range(rounds):
         yield random.sample(names, len(names))

@@ -1,9 +1,9 @@
-"""The clock. The study measures exactly what runs between its two readings."""
+"""The clock, and the training step. The study measures exactly the work between two readings of this clock."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,6 +14,16 @@ from dpscale.measure.ranks import gather
 from dpscale.measure.workload.batches import Batch, Step, to_device
 
 GLOO_SETTLES_S = 0.005
+
+
+@dataclass(frozen=True)
+class TimedEpoch:
+    """Seconds of an epoch: of the slowest rank, of each rank until its own devices were done, and of every step of this
+    rank."""
+
+    epoch_s: float
+    rank_epoch_s: list[float]
+    step_s: list[float]
 
 
 class CudaMarks:
@@ -64,12 +74,8 @@ class EpochTimer:
         self.workers = workers
         self.total_s = 0.0  # inside epochs, the warm-up included
 
-    def time(self, step: Step, batches: Iterable[Batch], steps: int) -> dict[str, Any]:
-        """Run one epoch of `steps` steps.
-
-        Returns `rank_epoch_s`, the seconds until each rank's own devices were done; `epoch_s`, those of the slowest
-        rank; and `step_s`, the time of every step of this rank. Ranks meet again when all clocks have stopped.
-        """
+    def time(self, step: Step, batches: Iterable[Batch], steps: int) -> TimedEpoch:
+        """Run one epoch of `steps` steps. Ranks meet again when all clocks have stopped."""
         marks = CudaMarks(steps) if self.devices else HostMarks()
         self._synchronise()
         if self.workers > 1:
@@ -84,7 +90,7 @@ class EpochTimer:
         rank_epoch_s = gather(time.perf_counter() - start, self.workers)
         epoch_s = max(rank_epoch_s)
         self.total_s += epoch_s
-        return {"epoch_s": epoch_s, "rank_epoch_s": rank_epoch_s, "step_s": marks.step_s()}
+        return TimedEpoch(epoch_s, rank_epoch_s, marks.step_s())
 
     def _synchronise(self) -> None:
         for device in self.devices:
@@ -108,7 +114,7 @@ def training_step(
     device: torch.device,
     memory_format: torch.memory_format,
 ) -> Step:
-    """Copy to the device, forward, backward, update: the scope `compute`. Waits for nothing."""
+    """Return the step of the scope `compute`: copy to the device, forward, backward, update. It waits for nothing."""
 
     def step(batch: Batch) -> None:
         batch = to_device(batch, device, memory_format)

@@ -1,4 +1,4 @@
-"""One rank of a workload in a plain loop, as a user would write it: what `dpscale diagnose --workload` looks into."""
+"""One rank of a workload in a plain loop, as a user would write it, for `dpscale diagnose --workload`."""
 
 from contextlib import suppress
 from functools import cached_property
@@ -44,10 +44,10 @@ class LoopWorker(StepWorker):
             return self.workload.dataset()
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
-        """Nothing can be told of a step that does not fit."""
-        if super().outcome_of(error) is None:
-            return None
-        return {"status": "failed", "message": "memory ran out: choose a smaller batch"}
+        """Fail where a step does not fit: there is nothing to diagnose."""
+        if self.ran_out_of_memory(error):
+            return {"status": "failed", "message": "memory ran out: choose a smaller batch"}
+        return super().outcome_of(error)
 
     def results(self, finished: bool) -> dict[str, Any]:
         return {}

@@ -1,11 +1,12 @@
-"""What every worker that runs training steps does: build the network, and recognise when memory has run out."""
+"""Base class of workers that run training steps: build the network, capture the step in a CUDA graph, and recognise
+when memory has run out."""
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
@@ -16,14 +17,13 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from dpscale.errors import WorkloadError
-from dpscale.measure.model.precision import in_precision
-from dpscale.measure.model.size import network_size
 from dpscale.measure.worker.base import Worker
 from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
-from dpscale.measure.workload.batches import Batch, Step, to_device
-from dpscale.measure.workload.choose import workload_of
-from dpscale.measure.workload.faults import fault_of
+from dpscale.measure.workload import workload_of
+from dpscale.measure.workload.batches import Batch, Step, mapped, tensors, to_device
+from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, host_memory, samples_of_epoch
+from dpscale.measure.workload.networks import in_precision, network_size
 from dpscale.measure.workload.workload import Share, Workload
 from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
@@ -35,10 +35,15 @@ MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.
 # torch's own max-autotune would also put parts of the step in CUDA graphs, which is a setting of its own here.
 RECOMPILE_LIMIT = 64
 COMPILE_MODES = {"default": "default", "max-autotune": "max-autotune-no-cudagraphs"}
+# Steps before the capture of a graph. DDP builds its buckets anew in its second step, and in its first ten it waits for
+# the device to read its own clocks, which cannot be captured.
+STEPS_BEFORE = 14
+
+T = TypeVar("T")
 
 
 class StepWorker(Worker):
-    """One rank that trains a configuration. Derived classes define what it measures."""
+    """One rank that trains a configuration. Derived classes define the measurement."""
 
     settings_type: ClassVar[type[StepSettings]] = StepSettings
 
@@ -59,26 +64,27 @@ class StepWorker(Worker):
         self.memory_format = MEMORY_FORMATS[self.settings.memory_format]
 
     def prepare(self) -> None:
-        # Torch's defaults, said aloud: variables of the environment can change what is left unsaid.
+        # Torch's defaults, set all the same: variables of the environment can change them.
         torch.backends.cudnn.allow_tf32 = self.settings.precision != "float32-strict"
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.benchmark = self.settings.cudnn_benchmark
         if self.settings.compile != "none":
-            # By default a function that was compiled for eight shapes or networks runs uncompiled, without a word.
+            # By default a function that was compiled for eight shapes or networks runs uncompiled, without a warning.
             torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
             torch._dynamo.config.fail_on_recompile_limit_hit = True
         super().prepare()
 
-    def outcome_of(self, error: Exception) -> dict[str, Any] | None:
-        """Out of memory is an outcome."""
+    def ran_out_of_memory(self, error: Exception) -> bool:
+        """Whether `error` says that a device's memory is too small for the cell."""
         # On a GPU the images are loaded into pinned host memory: where that is too small, nothing is known of the GPU.
-        if not is_out_of_memory(error) or (self.on_gpu and self.phase.startswith("loading")):
-            return None
-        oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
-        return {**self.outcome("oom", after=None), "oom": oom}
+        return is_out_of_memory(error) and not (self.on_gpu and self.phase.startswith("loading"))
 
-    def failure_of(self, error: Exception) -> dict[str, Any] | None:
-        """A fault of a user's own file is told in one line; its traceback goes to the log."""
+    def outcome_of(self, error: Exception) -> dict[str, Any] | None:
+        """Return an outcome where memory ran out, and a failure in one line for a fault of a user's own file, whose
+        traceback goes to the log."""
+        if self.ran_out_of_memory(error):
+            oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
+            return {**self.outcome("oom", after=None), "oom": oom}
         fault = fault_of(error, self.workload.path, self.workload.network)
         if fault is None:
             return None
@@ -91,7 +97,7 @@ class StepWorker(Worker):
 
     @cached_property
     def workload(self) -> Workload:
-        """What is trained. Raises WorkloadError."""
+        """Network, samples and loss to train. Raises WorkloadError."""
         return workload_of(self.settings, self.dataset)
 
     @cached_property
@@ -102,21 +108,21 @@ class StepWorker(Worker):
             return samples_of_epoch(self.workload, self.settings.epoch_images)
 
     def build(self) -> tuple[nn.Module, Optimizer]:
-        """The network as its strategy trains it, on this rank's devices, and its optimiser."""
+        """Return the network as its strategy trains it, on this rank's devices, and its optimiser."""
         parallel = self.parallelised(self.build_network())
         return parallel, self.optimiser_of(parallel)
 
     def parallelised(self, network: nn.Module) -> nn.Module:
-        """The plain `network` as the cell's strategy trains it."""
+        """Wrap the plain `network` as the cell's strategy trains it."""
         return parallelise(network, self.configuration.strategy, self.devices, self.settings)
 
     def build_alone(self) -> tuple[nn.Module, Optimizer]:
-        """The plain network on this rank's first device, and its optimiser."""
+        """Return the plain network on this rank's first device, and its optimiser."""
         network = self.build_network()
         return network, self.optimiser_of(network)
 
     def optimiser_of(self, network: nn.Module) -> Optimizer:
-        """The workload's optimiser, or that of the cell's settings, for all parameters of `network`."""
+        """Return the workload's optimiser, or that of the cell's settings, for all parameters of `network`."""
         if self.workload.optimiser is not None:
             if self.settings.fused_optimiser:
                 raise WorkloadError(
@@ -134,7 +140,7 @@ class StepWorker(Worker):
         )
 
     def build_network(self) -> nn.Module:
-        """The plain network on this rank's first device, with the weights of the cell's seed."""
+        """Return the plain network on this rank's first device, with the weights of the cell's seed."""
         torch.manual_seed(self.seed)
         settings = self.settings
         network = in_precision(self.workload.network(), settings.precision, self.device.type)
@@ -149,23 +155,64 @@ class StepWorker(Worker):
         return network
 
     def step_of(self, network: nn.Module, optimiser: Optimizer) -> Step:
-        """The training step of a network, on this rank's first device."""
+        """Return the training step of a network, on this rank's first device."""
         return training_step(network, optimiser, self.workload.loss, self.device, self.memory_format)
 
     def made_up_batch(self, batch: int) -> Batch:
-        """A batch of `batch` samples on this rank's first device, to compile and capture with."""
+        """Return a batch of `batch` samples on this rank's first device, to compile and capture with."""
         if self.workload.made_up is not None:
             return to_device(self.workload.made_up(batch, self.device), self.device, self.memory_format)
         return to_device(first_batch(self.samples, batch, self.workload.collate), self.device, self.memory_format)
 
     def epoch_in_memory(self, share: Share, room: Room, loader_workers: int = 0) -> tuple[Sequence[Batch], int | None]:
-        """The batches of an epoch of a share, already in (pinned) host memory; and how many of them are different, None
-        where they all are because the epoch is stored."""
+        """Return the batches of an epoch of a share, already in (pinned) host memory; and how many of them are
+        different, None where they all are because the epoch is stored."""
         if self.workload.stored_epoch is not None:
             return self.workload.stored_epoch(share, self.on_gpu, self.memory_format), None
         prepared = host_memory(self.on_gpu, self.memory_format)
         let_gloo_settle()
         return gathered_epoch(self.samples, share, self.seed, loader_workers, room, prepared, self.workload.collate)
+
+
+class CapturedStep(Generic[T]):
+    """A training step in a CUDA graph, which the host launches as one piece of work.
+
+    It is replayed for batches as large as the one it was captured with. Any other batch runs without the graph, on the
+    same weights.
+
+    Every batch is copied into the memory that the graph reads. `stream` is the one on which the network was wrapped:
+    DDP's hooks run on it. Tensors that `step` returns are overwritten by the next replay.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Batch], T],
+        batch: Batch,
+        device: torch.device,
+        stream: torch.cuda.Stream,
+    ):
+        self._step = step
+        self._batch = mapped(lambda tensor: tensor.to(device), batch)
+        self._tensors = tensors(self._batch)
+        self._sizes = [tensor.shape for tensor in self._tensors]
+        self._graph = torch.cuda.CUDAGraph()
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            for _ in range(STEPS_BEFORE):
+                step(self._batch)
+        torch.cuda.current_stream(device).wait_stream(stream)
+        torch.cuda.synchronize(device)
+        with torch.cuda.graph(self._graph, stream=stream):
+            self._result = step(self._batch)
+
+    def __call__(self, batch: Batch) -> T:
+        sources = tensors(batch)
+        if [source.shape for source in sources] != self._sizes:
+            return self._step(batch)
+        for target, source in zip(self._tensors, sources, strict=True):
+            target.copy_(source, non_blocking=True)
+        self._graph.replay()
+        return self._result
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -14,23 +14,19 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from dpscale.measure.data.batches import images_per_rank
 from dpscale.measure.ranks import gather, gather_lists
-from dpscale.measure.watch.chip import chip_rates
-from dpscale.measure.watch.watcher import Watcher, seen_on_nodes
-from dpscale.measure.worker.captured_step import CapturedStep
-from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.measure.watch.hardware import chip_rates
+from dpscale.measure.watch.sensors import Observation, Watcher, sum_of_known
+from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
+from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Batch, Step, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
-from dpscale.measure.workload.workload import Share
+from dpscale.measure.workload.workload import Share, samples_per_rank
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy
 
 # Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.
 WARM_UP_STEPS_AGAIN = 10
-
-Epoch = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,25 +45,62 @@ class Team:
 
     @property
     def share(self) -> Share:
-        """What this process takes of an epoch."""
+        """The share of an epoch that this process takes."""
         return self.rank, self.workers, self.batch
 
 
 @dataclass
 class Ready:
-    """What a team trains, built, compiled and captured; and how long that took beyond the first steps themselves."""
+    """A team's network and step, built, compiled and captured; and how long that took beyond the first steps
+    themselves."""
 
     network: nn.Module
     step: Step
     preparation_s: float
 
 
+@dataclass(frozen=True)
+class TimedScope:
+    """Timed epochs in a scope of the clock, as records have them (`records.kinds.Scope`)."""
+
+    epoch_s: list[float]
+    rank_epoch_s: list[list[float]]
+    step_s_median: list[float]
+    step_s_quartiles: list[list[float]]
+    full_steps_per_epoch: int
+    steps_per_epoch: int
+    peak_memory_bytes: list[int] | None
+    energy_j: list[float] | None
+    loader_processes: int
+    watched: list[Observation]
+    """On the first rank of a node alone."""
+
+
+@dataclass
+class BaselineHalves:
+    """The plain module at a batch, timed on the first GPU before and after the cell's own epochs.
+
+    `halves` has the scopes of "before" and of "after".
+    """
+
+    batch_per_gpu: int
+    status: str = "ok"
+    halves: dict[str, dict[str, TimedScope]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as records have it. Where memory runs out before the second half, the first one says nothing."""
+        scopes = {
+            scope: {half: asdict(timed[scope]) for half, timed in self.halves.items()}
+            for scope in self.halves.get("after", {})
+        }
+        return {"batch_per_gpu": self.batch_per_gpu, "status": self.status, "scopes": scopes}
+
+
 class TimingWorker(StepWorker):
     """Times every scope of the cell between two halves of its own baseline.
 
     The baseline is the plain module on the first worker's GPU, timed before and after while the other GPUs idle (A B
-    A). What differs between servers, GPUs and hours is then the same in both. Finished scopes are kept where memory
-    runs out.
+    A). Differences between servers, GPUs and hours are then in both. Finished scopes are kept where memory runs out.
     """
 
     settings_type = TimingSettings
@@ -75,30 +108,30 @@ class TimingWorker(StepWorker):
 
     def __init__(self, job: dict[str, Any], rank: int):
         super().__init__(job, rank)
-        self.scopes: dict[str, Any] = {}
-        self.alone: list[dict[str, Any]] | None = None
+        self.scopes: dict[str, TimedScope] = {}
+        self.alone: list[BaselineHalves] | None = None
         self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
-        self.chip: dict[str, Any] | None = None
+        self.chip: dict[str, str | float] | None = None
         self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
                 batches.append(self.configuration.global_batch)
-            self.alone = [{"batch_per_gpu": batch, "status": "ok", "scopes": {}} for batch in batches]
+            self.alone = [BaselineHalves(batch) for batch in batches]
 
     def measure(self) -> None:
         """Fill `scopes` and `alone`."""
         if self.local_rank == 0:
             self.watcher = Watcher(self.folder, self.sensors, self.gpu_uuids, self.worker_pids)
-        whole = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
+        all_ranks = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
         # A graph with NCCL's collectives in it has to be the first that a process captures: after the graph of a plain
         # network its replay ended in an illegal memory access (torch 2.11).
-        ready = self._ready(whole) if self.settings.cuda_graph else None
+        ready = self._ready(all_ranks) if self.settings.cuda_graph else None
         self._time_alone("before")
-        ready = ready or self._ready(whole)
+        ready = ready or self._ready(all_ranks)
         self.preparation_s = ready.preparation_s if self._is_prepared else None
-        self._time(whole, ready, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
+        self._time(all_ranks, ready, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
         del ready
         self._give_memory_back()
         self._time_alone("after")
@@ -111,36 +144,36 @@ class TimingWorker(StepWorker):
         return {
             "epochs_total_s": self.epochs_total_s if finished else None,
             "preparation_s": self.preparation_s,
-            "scopes": self.scopes,
-            "alone": self.alone,
+            "scopes": {name: asdict(scope) for name, scope in self.scopes.items()},
+            "alone": None if self.alone is None else [baseline.to_json() for baseline in self.alone],
             "chip": self.chip,
         }
 
     def _time_alone(self, when: str) -> None:
-        """The first worker times its baselines; the others wait, with their GPUs idle."""
+        """Time the baselines on the first worker; the others wait, with their GPUs idle."""
         if self.rank == 0:
             for baseline in self.alone or ():
-                if baseline["status"] == "ok":
+                if baseline.status == "ok":
                     self._time_baseline(baseline, when)
         gather(self.rank, self.workers)
 
-    def _time_baseline(self, baseline: dict[str, Any], when: str) -> None:
-        """Memory may run out at the global batch, which is a result. At the cell's own batch it ends the cell."""
-        batch = baseline["batch_per_gpu"]
+    def _time_baseline(self, baseline: BaselineHalves, when: str) -> None:
+        """Time a half of a baseline. Memory may run out at the global batch, which is a result; at the cell's own batch
+        it ends the cell."""
+        batch = baseline.batch_per_gpu
         team = Team(f"alone at batch {batch}, {when}: ", 0, 1, batch, self.devices[:1], self.build_alone)
         warm = [when == "after", *(True for _ in self.settings.scopes[1:])]
-        timed: dict[str, Any] = {}
+        timed: dict[str, TimedScope] = {}
         try:
             self._time(team, self._ready(team), math.ceil(self.settings.timed_epochs / 2), warm, timed)
         except Exception as error:
-            if batch == self.configuration.batch_per_gpu or self.outcome_of(error) is None:
+            if batch == self.configuration.batch_per_gpu or not self.ran_out_of_memory(error):
                 raise
-            baseline |= {"status": "oom", "scopes": {}}
+            baseline.status, baseline.halves = "oom", {}
             return
         finally:
             self._give_memory_back()
-        for scope, result in timed.items():
-            baseline["scopes"].setdefault(scope, {})[when] = result
+        baseline.halves[when] = timed
 
     @property
     def _is_prepared(self) -> bool:
@@ -148,7 +181,7 @@ class TimingWorker(StepWorker):
         return self.settings.compile != "none" or self.settings.cuda_graph
 
     def _ready(self, team: Team) -> Ready:
-        """Build what a team trains; compile and capture it where settings ask for that, before any clock."""
+        """Build a team's network and step; compile and capture it where settings ask for that, before any clock."""
         self.phase = f"{team.name}setup"
         stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
         with torch.cuda.stream(stream) if stream else nullcontext():
@@ -173,21 +206,24 @@ class TimingWorker(StepWorker):
         self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
         return Ready(network, step, preparation_s)
 
-    def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], into: dict[str, Any]) -> None:
-        """Warm up and time every scope; one that `is_warm` needs a few steps for it, and any other whole epochs."""
+    def _time(
+        self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: dict[str, TimedScope]
+    ) -> None:
+        """Warm up and time every scope, and put it into `scopes` at once: memory may run out in the next one. A scope
+        that `is_warm` needs a few steps to warm up, any other whole epochs."""
         step = ready.step
         timer = EpochTimer(team.devices, team.workers)
         for scope, warm in zip(self.settings.scopes, is_warm, strict=True):
             self.phase = f"loading the dataset for {team.name}{scope}"
             batches = self._batches(team, scope)
             self._warm_up(team, scope, timer, step, batches, 0 if warm else self.settings.warmup_epochs)
-            into[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
+            scopes[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
             if self.workload.verify is not None:
                 self.workload.verify(ready.network)
         self.epochs_total_s += timer.total_s
 
     def _batches(self, team: Team, scope: str) -> Any:
-        """The batches of one epoch of `scope` on this rank. Their length is the number of steps."""
+        """Return the batches of one epoch of `scope` on this rank. Their length is the number of steps."""
         on_device = self.settings.images_on == "device"
         if scope == "compute":
             batches = self._in_memory(team)
@@ -198,7 +234,8 @@ class TimingWorker(StepWorker):
         return LoadedEpochs(self.samples, team.share, settings.loader_workers, self.on_gpu, self.workload.collate)
 
     def _in_memory(self, team: Team) -> Sequence[Batch]:
-        """The batches of an epoch in host memory. Where not all of them fit, they are used in turn, which is told."""
+        """Return the batches of an epoch in host memory. Where not all fit, they are used in turn, which is
+        reported."""
         settings = self.settings
         batches, different = self.gathered.of(
             team.share, lambda room: self.epoch_in_memory(team.share, room, settings.loader_workers)
@@ -216,48 +253,55 @@ class TimingWorker(StepWorker):
             timer.time(step, islice(batches, WARM_UP_STEPS_AGAIN), min(WARM_UP_STEPS_AGAIN, len(batches)))
         for epoch in range(epochs):
             result = timer.time(step, batches, len(batches))
-            self.report(f"{self.phase}, epoch {epoch + 1}: {result['epoch_s']:.3f} s (not reported)")
+            self.report(f"{self.phase}, epoch {epoch + 1}: {result.epoch_s:.3f} s (not reported)")
 
     def _time_scope(
         self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, count: int
-    ) -> dict[str, Any]:
+    ) -> TimedScope:
         for device in team.devices:
             torch.cuda.reset_peak_memory_stats(device)
-        epochs: list[Epoch] = []
+        epochs: list[TimedEpoch] = []
+        energy_j: list[float | None] = []
+        watched: list[Observation] = []
         for number in range(1, count + 1):
             self.phase = f"{team.name}{scope} epoch {number}"
-            epochs.append(self._watched_epoch(team, timer, step, batches))
-            self.report(f"{self.phase} of {count}: {epochs[-1]['epoch_s']:.3f} s")
-        energy_j = [epoch["energy_j"] for epoch in epochs]
+            epoch, used_j, observation = self._watched_epoch(team, timer, step, batches)
+            epochs.append(epoch)
+            energy_j.append(used_j)
+            watched += [observation] if observation else []
+            self.report(f"{self.phase} of {count}: {epoch.epoch_s:.3f} s")
         loads = scope == "end_to_end" and self.settings.images_on == "host"
-        full = images_per_rank(self.settings.epoch_images, team.workers) // team.batch
-        medians, quartiles = full_steps([epoch["step_s"][:full] for epoch in epochs], team.workers)
-        return {
-            "epoch_s": [epoch["epoch_s"] for epoch in epochs],
-            "rank_epoch_s": [epoch["rank_epoch_s"] for epoch in epochs],
-            "step_s_median": medians,
-            "step_s_quartiles": quartiles,
-            "full_steps_per_epoch": full,
-            "steps_per_epoch": len(batches),
-            "peak_memory_bytes": self._peak_memory(team),
-            "energy_j": None if None in energy_j else energy_j,
-            "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
-            "watched": [epoch["watched"] for epoch in epochs],
-        }
+        full = samples_per_rank(self.settings.epoch_images, team.workers) // team.batch
+        medians, quartiles = full_steps([epoch.step_s[:full] for epoch in epochs], team.workers)
+        return TimedScope(
+            epoch_s=[epoch.epoch_s for epoch in epochs],
+            rank_epoch_s=[epoch.rank_epoch_s for epoch in epochs],
+            step_s_median=medians,
+            step_s_quartiles=quartiles,
+            full_steps_per_epoch=full,
+            steps_per_epoch=len(batches),
+            peak_memory_bytes=self._peak_memory(team),
+            energy_j=None if None in energy_j else [used_j for used_j in energy_j if used_j is not None],
+            loader_processes=self.settings.loader_workers * team.workers if loads else 0,
+            watched=watched,
+        )
 
-    def _watched_epoch(self, team: Team, timer: EpochTimer, step: Step, batches: Any) -> Epoch:
-        """An epoch with the energy that the GPUs of its nodes used in it, and what they and the hosts did; on rank 0.
-        The first rank of a node watches that node."""
+    def _watched_epoch(
+        self, team: Team, timer: EpochTimer, step: Step, batches: Any
+    ) -> tuple[TimedEpoch, float | None, Observation | None]:
+        """Time an epoch; on the first rank of a node, which watches it, also return the energy that the GPUs of all
+        nodes used, and the events on all of them."""
         if self.local_rank:
             epoch = timer.time(step, batches, len(batches))
             if team.workers > 1:
                 self.of_every_node(None)
-            return {**epoch, "energy_j": None, "watched": {}}
+            return epoch, None, None
         with self.watcher:
             epoch = timer.time(step, batches, len(batches))
-        own = self.watcher.seen
-        watched = seen_on_nodes(self.of_every_node(own) if team.workers > 1 else [own])
-        return {**epoch, "energy_j": watched.pop("energy_j"), "watched": watched}
+        readings = self.watcher.energy_j, self.watcher.observation
+        nodes = self.of_every_node(readings) if team.workers > 1 else [readings]
+        energy_j = sum_of_known([used_j for used_j, _ in nodes])
+        return epoch, energy_j, Observation.of_nodes([observation for _, observation in nodes])
 
     def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:
@@ -268,15 +312,15 @@ class TimingWorker(StepWorker):
         return [int(peak) for peak in peaks]
 
     def _give_memory_back(self) -> None:
-        """What the network of one team held is free again for the next."""
+        """Free the memory that the network of one team held for the next."""
         gc.collect()
         if self.on_gpu:
             torch.cuda.empty_cache()
 
 
 def full_steps(epochs: Sequence[Sequence[float]], workers: int) -> tuple[list[float], list[list[float]]]:
-    """The median of an epoch's full steps, and their lower and upper quartile, in seconds: for every epoch those of the
-    rank with the largest median. `epochs` has the steps of this rank."""
+    """Return the median of every epoch's full steps, and their lower and upper quartile, in seconds: of the rank with
+    the largest median. `epochs` has the steps of this rank."""
     medians, quartiles = [], []
     for steps in epochs:
         lower, middle, upper = np.quantile(steps, (0.25, 0.5, 0.75)).tolist()

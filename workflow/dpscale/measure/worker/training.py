@@ -2,9 +2,8 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.parallel import DataParallel
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.data.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
-from dpscale.measure.data.augmentation import Crops, DeviceImages, normalised, order_of_epoch, random_seed
-from dpscale.measure.data.batches import ImageBatch, images_per_rank
-from dpscale.measure.data.validation_split import checksum, split_images
-from dpscale.measure.model.optimisers import build_optimiser
-from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather, gather_lists
-from dpscale.measure.watch.evidence import (
-    Statistics,
-    compare_statistics,
-    order_of_samples,
-    replicas_statistics,
-    running_statistics,
-)
 from dpscale.measure.watch.hardware import hardware
-from dpscale.measure.watch.sensors import sum_of_known
-from dpscale.measure.watch.watcher import used_j
-from dpscale.measure.worker.captured_step import CapturedStep
-from dpscale.measure.worker.checkpoint import Checkpoint
+from dpscale.measure.watch.sensors import sum_of_known, used_j
+from dpscale.measure.worker.checkpoint import Checkpoint, Trained, Update
 from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
+from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
 from dpscale.measure.workload.batches import Step
+from dpscale.measure.workload.dataset import checksum, split_images
+from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
+from dpscale.measure.workload.recipe import batch_growth, build_optimiser, parameter_groups, rate_of_step
+from dpscale.measure.workload.workload import order_of_epoch, samples_per_rank
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
 
@@ -47,51 +35,6 @@ LOSS_DIGITS = 5
 # Steps before the clock starts, at most an epoch's. The first steps of a process load kernels, let DDP rebuild its
 # buckets, open NCCL's channels and fill the allocator's cache.
 WARM_UP_STEPS = 10
-
-
-# A batch's forward pass, backward pass and update of the weights; returns the logits and the loss of every image.
-Update = Callable[[ImageBatch], tuple[Tensor, Tensor]]
-
-
-@dataclass
-class Trained:
-    """What an arm trains: the plain network, the network as its strategy wraps it, its optimiser, how a batch updates
-    them, and the network's average."""
-
-    plain: nn.Module
-    network: nn.Module
-    optimiser: Optimizer
-    update: Update
-    average: AveragedModel | None
-
-    @property
-    def tested(self) -> nn.Module:
-        return self.plain if self.average is None else self.average
-
-    def state(self) -> dict[str, Any]:
-        average = None if self.average is None else self.average.state_dict()
-        return {"network": self.plain.state_dict(), "optimiser": self.optimiser.state_dict(), "average": average}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.plain.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
-
-    def take_back(self, state: dict[str, Any]) -> None:
-        """Put everything back to an earlier `state` in place: a CUDA graph reads and writes these very tensors."""
-        self.plain.load_state_dict(state["network"])
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
-        parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
-        for number, parameter in enumerate(parameters):
-            before = state["optimiser"]["state"].get(number, {})
-            for name, value in self.optimiser.state[parameter].items():
-                if isinstance(value, Tensor):
-                    # Momentum that did not exist yet is as good as zero.
-                    value.copy_(before[name]) if name in before else value.zero_()
-                else:
-                    self.optimiser.state[parameter][name] = before.get(name, 0)
 
 
 class Figures:
@@ -111,7 +54,7 @@ class Figures:
         self._correct.append((logits.argmax(dim=1) == labels).sum())
 
     def read(self) -> tuple[list[float], float, float]:
-        """The sum of the trained loss per step, and of cross-entropy and of right answers in the epoch."""
+        """Return the sum of the trained loss per step, and of cross-entropy and of right answers in the epoch."""
         plain = torch.stack(self._plain_sums).double().sum()
         return torch.stack(self._loss_sums).tolist(), float(plain), float(torch.stack(self._correct).sum())
 
@@ -130,7 +73,6 @@ class TrainingWorker(StepWorker):
         self.step_loss: list[float | None] = []
         self.continued_after_epochs: list[int] = []
         self.validation_checksum: int | None = None
-        self.order: Tensor | None = None  # of the last epoch, on this rank
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
     def results(self, finished: bool) -> dict[str, Any]:
@@ -168,7 +110,7 @@ class TrainingWorker(StepWorker):
             self._report_epoch()
 
     def save(self, checkpoint: Checkpoint, trained: Trained) -> None:
-        """Write where a training that is interrupted goes on."""
+        """Write the checkpoint from which an interrupted training goes on."""
         checkpoint.write({**self._progress(), **trained.state()}, self.device)
 
     @property
@@ -176,19 +118,20 @@ class TrainingWorker(StepWorker):
         return len(self.epochs) < self.settings.epochs and not self.diverged
 
     def read_images(self) -> dict[str, DeviceImages]:
-        """On the device: the `training` images, those to `test` with, and for `validation` what settings hold out."""
+        """Copy to the device the `training` images, those to `test` with, and for `validation` those that settings hold
+        out."""
         images, labels, *test = (np.load(self.dataset / name) for name in (*TRAIN_ARRAYS, *TEST_ARRAYS))
-        parts = {"training": [images, labels], "test": test}
+        arrays = {"training": [images, labels], "test": test}
         if self.settings.validation_images:
             trained_on, held_out = split_images(labels, self.settings.validation_images)
             self.validation_checksum = checksum(held_out)
-            parts["training"] = [images[trained_on], labels[trained_on]]
-            parts["validation"] = [images[held_out], labels[held_out]]
-        return {name: DeviceImages(pixels, classes, self.device) for name, (pixels, classes) in parts.items()}
+            arrays["training"] = [images[trained_on], labels[trained_on]]
+            arrays["validation"] = [images[held_out], labels[held_out]]
+        return {name: DeviceImages(pixels, classes, self.device) for name, (pixels, classes) in arrays.items()}
 
     def _prepare_training(self, checkpoint: Checkpoint) -> Trained:
-        """Everything that trains, as it stood after the last epoch of the checkpoint, if there is one. Raises
-        MeasurementError where the ranks start at different epochs."""
+        """Build network, average and optimiser, as they were after the last epoch of the checkpoint, if there is one.
+        Raises MeasurementError where the ranks start at different epochs."""
         plain = self.build_network()
         if self.settings.zero_init_residual:
             # Every residual branch starts at zero, by the weight of its last batch-norm (Goyal et al. 2017, 5.1).
@@ -208,7 +151,6 @@ class TrainingWorker(StepWorker):
             trained.restore(saved)
             self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
             self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
-            self.order = self._order_of(len(self.epochs) - 1)
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         done = gather(len(self.epochs), self.workers)
         if len(set(done)) > 1:  # a file system may show a file late
@@ -216,13 +158,13 @@ class TrainingWorker(StepWorker):
         return trained
 
     def _identity(self) -> dict[str, Any]:
-        """Everything that the figures depend on, for the checkpoint."""
+        """Return everything that the figures depend on, for the checkpoint."""
         return {
             "arm": self.arm,
             "seed": self.seed,
             "measurement_version": VERSIONS["training"].current,
             **self.settings.to_json(),
-            "images": read_manifest(self.dataset)["sha256"],
+            "images": read_manifest(self.dataset).sha256,
             "torch": str(torch.__version__),
             "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
         }
@@ -235,43 +177,42 @@ class TrainingWorker(StepWorker):
         }
 
     def _capture(self, trained: Trained, stream: torch.cuda.Stream) -> None:
-        """Put the update of a full batch in a CUDA graph, and take back what the steps for that changed."""
+        """Put the update of a full batch in a CUDA graph, and undo the changes of the steps for that."""
         before = copy.deepcopy(trained.state())
         for group in trained.optimiser.param_groups:
             group["lr"] = torch.tensor(float(group["lr"]), device=self.device)  # which the graph reads in every step
         trained.update = CapturedStep(trained.update, self.made_up_batch(self.batch), self.device, stream)
-        trained.take_back(before)
+        trained.restore_in_place(before)
 
     def _warm_up(self, timer: EpochTimer, trained: Trained, training: DeviceImages) -> None:
-        """Run the next epoch's first steps and its last, which may be smaller, and take back all that they changed.
+        """Run the next epoch's first steps and its last, which may be smaller, and undo all that they changed.
 
         Weights, batch-norm statistics, optimiser, averaged weights and torch's random numbers are then as they were.
         """
-        epoch, order_before = len(self.epochs), self.order
+        epoch = len(self.epochs)
         batch = self._batch_of(epoch)
         steps = self._steps_of(epoch)
         numbers = [*range(min(WARM_UP_STEPS, steps) - 1), steps - 1]
-        step = self._step(trained, Figures(), [], epoch, steps, batch)
+        step = self._step(trained, Figures(), epoch, steps, batch)
         state = copy.deepcopy(trained.state())
         with torch.random.fork_rng(self.devices):
             timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
-        trained.take_back(state)
+        trained.restore_in_place(state)
         trained.optimiser.zero_grad()
-        self.order = order_before
 
     def _batch_of(self, epoch: int) -> int:
-        """Images per step of this process in an epoch, counted from 0."""
+        """Return the images per step of this process in an epoch, counted from 0."""
         return self.batch * batch_growth(self.settings, epoch)
 
     def _steps_of(self, epoch: int) -> int:
-        return -(-images_per_rank(self.settings.training_images, self.workers) // self._batch_of(epoch))
+        return -(-samples_per_rank(self.settings.training_images, self.workers) // self._batch_of(epoch))
 
     def _train_epoch(self, timer: EpochTimer, trained: Trained, images: Mapping[str, DeviceImages], epoch: int) -> None:
         """Train one epoch, counted from 0, test after it, and store the results."""
         arm = self.settings
         batch, steps = self._batch_of(epoch), self._steps_of(epoch)
-        order_before, figures, replicas = self.order, Figures(), list[Statistics]()
-        step = self._step(trained, figures, replicas, epoch, steps, batch)
+        figures = Figures()
+        step = self._step(trained, figures, epoch, steps, batch)
         energy_before_j = self._energy_j()
         timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
         energy_j = used_j(energy_before_j, self._energy_j())
@@ -288,39 +229,36 @@ class TrainingWorker(StepWorker):
                 "training_loss": loss if finite else None,
                 "training_accuracy": accuracy if finite else None,
                 **tested,
-                "epoch_s": timed["epoch_s"],
-                "images_per_s": len(images["training"]) / timed["epoch_s"],
-                "gpu_s": timed["epoch_s"] * arm.gpus,
+                "epoch_s": timed.epoch_s,
+                "images_per_s": len(images["training"]) / timed.epoch_s,
+                "gpu_s": timed.epoch_s * arm.gpus,
                 "energy_j": energy_j,
-                "orders": self._orders(order_before),
-                "batch_norm": self._batch_norm(trained.plain, replicas) if finite else None,
             }
         )
 
     def _batches(
         self, images: DeviceImages, epoch: int, batch: int, only: Sequence[int] | None = None
     ) -> Iterator[ImageBatch]:
-        """This rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller.
+        """Yield this rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller.
 
-        `only` some of them: their numbers, from 0.
+        With `only`, those with these numbers, from 0.
         """
-        self.order = self._order_of(epoch)
         crops = Crops.draw(len(images), self.seed, epoch, self.device)
-        batches = self.order.to(self.device).split(batch)
+        batches = self._order_of(epoch).to(self.device).split(batch)
         for chosen in batches if only is None else [batches[number] for number in only]:
             yield normalised(images.cut(chosen, crops), self.memory_format), images.labels[chosen]
 
     def _order_of(self, epoch: int) -> Tensor:
-        """The images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
+        """Return the images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
         seed = random_seed(self.seed, "order") + (epoch if self.settings.set_epoch else 0)
         return order_of_epoch(self.settings.training_images, self.rank, self.workers, seed)
 
     def _energy_j(self) -> float | None:
-        """Energy that all GPUs used so far; on rank 0."""
+        """Return the energy that all GPUs used so far; on rank 0."""
         return sum_of_known(self.of_every_node(self.sensors.energy_j() if self.local_rank == 0 else None))
 
     def _update(self, network: nn.Module, optimiser: Optimizer) -> Update:
-        """Forward, backward, update, all by the arm's recipe. Waits for nothing."""
+        """Return forward, backward and update in one, all by the arm's recipe. It waits for nothing."""
         arm = self.settings
 
         def update(batch: ImageBatch) -> tuple[Tensor, Tensor]:
@@ -336,10 +274,9 @@ class TrainingWorker(StepWorker):
 
         return update
 
-    def _step(
-        self, trained: Trained, figures: Figures, replicas: list[Statistics], epoch: int, steps: int, batch: int
-    ) -> Step:
-        """The step of an epoch: the update at its learning rate, and the sums of its figures. Waits for nothing."""
+    def _step(self, trained: Trained, figures: Figures, epoch: int, steps: int, batch: int) -> Step:
+        """Return the step of an epoch: the update at its learning rate, and the sums of its figures. It waits for
+        nothing."""
         arm = self.settings
         numbers = iter(range(steps))
         real = self._real_images(self.rank)
@@ -348,9 +285,7 @@ class TrainingWorker(StepWorker):
             number = next(numbers)
             for group in trained.optimiser.param_groups:
                 _set_rate(group, rate_of_step(arm, epoch, number, steps) * group["rate_factor"])
-            replicas_end = isinstance(trained.network, DataParallel) and number == steps - 1
-            with replicas_statistics(trained.plain, replicas) if replicas_end else nullcontext():
-                logits, losses = trained.update(images)
+            logits, losses = trained.update(images)
             if trained.average is not None:
                 trained.average.update_parameters(trained.plain)
             figures.add(logits, images[1], losses, min(batch, real - number * batch), arm.label_smoothing > 0)
@@ -358,22 +293,23 @@ class TrainingWorker(StepWorker):
         return step
 
     def _real_images(self, rank: int) -> int:
-        """Images of a rank per epoch without the sampler's padding, which is at the end of its share."""
+        """Count the images of a rank per epoch without the sampler's padding, which is at the end of its share."""
         return len(range(rank, self.settings.training_images, self.workers))
 
     def _figures_of_all_ranks(self, figures: Figures, batch: int) -> tuple[list[float | None], float, float]:
-        """The mean loss of every step, None where it is not finite; mean cross-entropy and accuracy of the epoch."""
-        sums, plain_sum, correct = figures.read()
-        of_ranks = gather_lists([*sums, plain_sum, correct], self.workers)
+        """Return the mean loss of every step, None where it is not finite; mean cross-entropy and accuracy of the
+        epoch."""
+        step_sums, plain_sum, correct = figures.read()
+        ranks = gather_lists([*step_sums, plain_sum, correct], self.workers)
+        *loss_sums, plain, right = (sum(values) for values in zip(*ranks, strict=True))
         losses = []
-        for number in range(len(sums)):
+        for number, loss_sum in enumerate(loss_sums):
             images = sum(min(batch, max(0, self._real_images(rank) - number * batch)) for rank in range(self.workers))
-            losses.append(_rounded(sum(values[number] for values in of_ranks) / images))
-        plain, right = (sum(values[place] for values in of_ranks) for place in (-2, -1))
+            losses.append(_rounded(loss_sum / images))
         return losses, plain / self.settings.training_images, right / self.settings.training_images
 
     def _figures_tested(self, network: nn.Module, images: Mapping[str, DeviceImages]) -> dict[str, float | None]:
-        """Loss and accuracy on the test images and on those held out; None for what is not among them."""
+        """Return loss and accuracy on the test images and on those held out; None for images that are not there."""
         figures: dict[str, float | None] = {}
         for name in ("test", "validation"):
             loss, accuracy = self._test(network, images[name]) if name in images else (None, None)
@@ -381,47 +317,27 @@ class TrainingWorker(StepWorker):
         return figures
 
     def _test(self, network: nn.Module, images: DeviceImages) -> tuple[float | None, float | None]:
-        """Mean loss and accuracy on images as they are, with rank 0's batch-norm statistics, which are those kept."""
+        """Return mean loss and accuracy on images as they are, with rank 0's batch-norm statistics, which are kept."""
         network.eval()
         loss, correct = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
         with torch.inference_mode():
             for start in range(0, len(images), TEST_BATCH):
-                part = slice(start, start + TEST_BATCH)
-                logits = network(normalised(images.plain(part), self.memory_format))
-                loss += functional.cross_entropy(logits, images.labels[part], reduction="sum")
-                correct += (logits.argmax(dim=1) == images.labels[part]).sum()
+                chosen = slice(start, start + TEST_BATCH)
+                logits = network(normalised(images.plain(chosen), self.memory_format))
+                loss += functional.cross_entropy(logits, images.labels[chosen], reduction="sum")
+                correct += (logits.argmax(dim=1) == images.labels[chosen]).sum()
         network.train()
         mean = float(loss) / len(images)
         return (mean if math.isfinite(mean) else None), float(correct) / len(images)
 
-    def _orders(self, before: Tensor | None) -> list[dict[str, Any]]:
-        """The order of samples of every rank, and how it differs from that of the epoch before."""
-        assert self.order is not None  # an epoch was trained
-        of_ranks = gather_lists(order_of_samples(self.order, before), self.workers)
-        return [
-            {"checksum": int(checksum), "seen_before": _known(seen_before), "same_place": _known(same_place)}
-            for checksum, seen_before, same_place in of_ranks
-        ]
-
-    def _batch_norm(self, plain: nn.Module, replicas: list[Statistics]) -> dict[str, Any] | None:
-        """The running statistics of all workers after the epoch, compared; None where there is one worker."""
-        if self.configuration.gpus == 1:
-            return None
-        kept = running_statistics(plain)
-        if self.workers == 1:
-            return compare_statistics(replicas, kept)
-        of_ranks = torch.tensor(gather_lists(torch.cat(kept).tolist(), self.workers), dtype=torch.float32)
-        workers = [(values[: len(kept[0])], values[len(kept[0]) :]) for values in of_ranks]
-        return compare_statistics(workers, workers[0])  # DDP sends rank 0's to all, and the checkpoint holds them
-
     def _report_epoch(self) -> None:
         last = self.epochs[-1]
-        told = [
+        finite = [
             f"{name.replace('_', ' ')} {last[name]:.4f}"
             for name in ("training_loss", "training_accuracy", "test_accuracy", "validation_accuracy")
             if last[name] is not None
         ]
-        figures = ", ".join(told) or "diverged, the loss is not finite"
+        figures = ", ".join(finite) or "diverged, the loss is not finite"
         self.report(f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, {figures}")
 
 
@@ -430,10 +346,6 @@ def _set_rate(group: dict[str, Any], rate: float) -> None:
         group["lr"].fill_(rate)
     else:
         group["lr"] = rate
-
-
-def _known(share: float) -> float | None:
-    return None if math.isnan(share) else share
 
 
 def _rounded(loss: float) -> float | None:

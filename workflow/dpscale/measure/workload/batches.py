@@ -13,7 +13,7 @@ IMAGE_DIMENSIONS = 4
 
 
 def to_device(batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:
-    """`batch` on `device`, copied without waiting; what has the form of images in the layout `memory_format`."""
+    """Return `batch` on `device`, copied without waiting; tensors of images get the layout `memory_format`."""
 
     def copied(leaf: Tensor) -> Tensor:
         if leaf.dim() == IMAGE_DIMENSIONS and leaf.is_floating_point():
@@ -24,21 +24,21 @@ def to_device(batch: Batch, device: torch.device, memory_format: torch.memory_fo
 
 
 def in_host_memory(batch: Batch, pinned: bool, memory_format: torch.memory_format) -> Batch:
-    """`batch` as a step can copy it: in the layout of `memory_format`, and in pinned memory for a GPU."""
+    """Return `batch` as a step can copy it: in the layout of `memory_format`, and in pinned memory for a GPU."""
 
     def prepared(leaf: Tensor) -> Tensor:
         if leaf.dim() == IMAGE_DIMENSIONS and leaf.is_floating_point():
             leaf = leaf.contiguous(memory_format=memory_format)
         if pinned:
             return leaf.pin_memory()
-        # What a process of the DataLoader made is a file in shared memory, of which a process can hold few.
+        # A tensor from a process of the DataLoader is a file in shared memory, of which a process can hold few.
         return leaf.clone() if leaf.is_shared() else leaf
 
     return mapped(prepared, batch)
 
 
 def mapped(function: Callable[[Tensor], Tensor], batch: Batch) -> Batch:
-    """A tree with `function` of each of its tensors.
+    """Return a tree with `function` of each of its tensors.
 
     Most batches are a plain tuple or list of tensors. Every step goes through one, and torch's walk of a tree takes
     several microseconds: these are walked here.
@@ -46,45 +46,46 @@ def mapped(function: Callable[[Tensor], Tensor], batch: Batch) -> Batch:
     if isinstance(batch, Tensor):
         return function(batch)
     if type(batch) in (tuple, list):
-        return type(batch)([mapped(function, part) for part in batch])
+        return type(batch)([mapped(function, branch) for branch in batch])
     return tree_map_only(Tensor, function, batch)
 
 
 def tensors(batch: Batch) -> list[Tensor]:
-    """The tensors of a tree, in its order."""
+    """Return the tensors of a tree, in its order."""
     if isinstance(batch, Tensor):
         return [batch]
     if type(batch) in (tuple, list):
-        return [tensor for part in batch for tensor in tensors(part)]
+        return [tensor for branch in batch for tensor in tensors(branch)]
     return [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
 
 
 def length(batch: Batch) -> int:
-    """Samples of a batch: the first dimension of its first tensor that has one. 0 where there is none."""
+    """Return the samples of a batch: the first dimension of its first tensor that has one. 0 where there is none."""
     return next((len(tensor) for tensor in tensors(batch) if tensor.dim()), 0)
 
 
 def size_bytes(batch: Batch) -> int:
-    """Bytes of all tensors of a tree."""
+    """Return the bytes of all tensors of a tree."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors(batch))
 
 
 def first(batch: Batch, samples: int) -> Batch:
-    """The first `samples` of a batch. What does not count samples stays as it is."""
-    return part(batch, 0, samples)
+    """Return the first `samples` of a batch."""
+    return slice_of(batch, 0, samples)
 
 
-def part(batch: Batch, start: int, end: int) -> Batch:
-    """The samples of a batch from `start` to before `end`."""
-    whole = length(batch)
+def slice_of(batch: Batch, start: int, end: int) -> Batch:
+    """Return the samples of a batch from `start` to before `end`. A tensor that does not count samples stays as it
+    is."""
+    samples = length(batch)
 
     def cut(leaf: Tensor) -> Tensor:
-        return leaf[start:end] if leaf.dim() and len(leaf) == whole else leaf
+        return leaf[start:end] if leaf.dim() and len(leaf) == samples else leaf
 
     return mapped(cut, batch)
 
 
 def shares(batch: Batch, parts: int) -> Iterator[Batch]:
-    """A batch in `parts` shares, as `Tensor.chunk` cuts."""
+    """Return a batch in `parts` shares, as `Tensor.chunk` cuts."""
     share = -(-length(batch) // parts)
-    return (part(batch, number * share, (number + 1) * share) for number in range(parts))
+    return (slice_of(batch, number * share, (number + 1) * share) for number in range(parts))

@@ -1,7 +1,9 @@
-"""A workload from one Python file of a user, which is run with the user's rights."""
+"""A workload from one Python file of a user, which is run with the user's rights, and the one line that tells what is
+wrong with it."""
 
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,7 +23,7 @@ from dpscale.measure.workload.batches import Batch, length
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import checksum
 
-# By function: what it is called with.
+# The functions of a file, and the arguments of each.
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "network": (),
     "dataset": (),
@@ -31,9 +33,38 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
 }
 OPTIONAL = ("optimiser", "collate")
 
+_TOP_LEVEL = (
+    "the dataset or collate cannot be sent to a process of the DataLoader: define its classes and functions at the top "
+    "level of the file, without lambda"
+)
+# Errors of torch and Python, and what to change.
+REMEDIES: Mapping[str, str] = {
+    "Cannot re-initialize CUDA in forked subprocess": (
+        "the dataset uses CUDA in a process of the DataLoader: return tensors on the CPU, dpscale copies them"
+    ),
+    "only dense CPU tensors can be pinned": (
+        "the dataset returns tensors that are not dense CPU tensors: return such, dpscale copies them"
+    ),
+    "default_collate: batch must contain": (
+        "torch's collate cannot make a batch of the dataset's items: let them be tensors, numbers, tuples or "
+        "dictionaries of such, or define collate(items)"
+    ),
+    "Can't pickle ": _TOP_LEVEL,
+    "Can't get local object": _TOP_LEVEL,
+    "stack expects each tensor to be equal size": (
+        "items of the dataset differ in size, and torch's collate cannot make a batch of them: define collate(items)"
+    ),
+}
+# The attributes of a network that a strategy wraps are out of reach.
+WRAPPED = re.compile(r"'(DataParallel|DistributedDataParallel)' object has no attribute")
+# ddp's error where gradients are missing, with the places of their parameters among all that are trained.
+UNUSED = "Expected to have finished reduction in the prior iteration"
+UNUSED_PLACES = re.compile(r"Parameter indices which did not receive grad for rank \d+: ([\d ]+)")
+NAMED = 3
+
 
 def load_workload(path: Path) -> Workload:
-    """The workload in the file at `path`.
+    """Return the workload in the file at `path`.
 
     The file is run, as `python FILE` would run it, but under another name than `__main__`; modules beside it can be
     imported, and come before those of the working folder and of libraries. What its functions return is checked when
@@ -44,10 +75,7 @@ def load_workload(path: Path) -> Workload:
     """
     sha256 = checksum(path)
     module = _run(path)
-    functions: dict[str, Any] = {
-        name: None if name in OPTIONAL and not hasattr(module, name) else _function(path, module, name, takes)
-        for name, takes in FUNCTIONS.items()
-    }
+    functions = {name: _function(path, module, name) for name in FUNCTIONS}
     checked = _Checked(path, functions)
     return Workload(
         name=path.stem,
@@ -63,59 +91,64 @@ def load_workload(path: Path) -> Workload:
 
 
 def _run(path: Path) -> ModuleType:
-    """The file as a module that processes of a DataLoader can import too (`files`)."""
+    """Return the file as a module that processes of a DataLoader can import too (`files`)."""
     file = path.resolve()
     if "." in file.stem:
-        raise WorkloadError(f"workload: {path}: Python cannot import a file with a dot in its name: rename it")
-    known = sys.modules.get(file.stem)
-    if known is not None and getattr(known, "__file__", None) != str(file):
-        raise WorkloadError(f"workload: {path}: hides Python's module {file.stem}, which is needed here: rename it")
+        raise _error(path, "Python cannot import a file with a dot in its name: rename it")
+    hidden = sys.modules.get(file.stem)
+    if hidden is not None and getattr(hidden, "__file__", None) != str(file):
+        raise _error(path, f"hides Python's module {file.stem}, which is needed here: rename it")
     if sys.path[0] != str(file.parent):
         # As for `python FILE`: before all others, the working folder too.
         sys.path.insert(0, str(file.parent))
     name = f"{files.__name__}.{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise WorkloadError(f"workload: {path}: is not a Python file: its name must end with .py")
+        raise _error(path, "is not a Python file: its name must end with .py")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except SystemExit as error:
-        raise WorkloadError(
-            f"workload: {path}: ends the program when it is loaded: put what it runs under `if __name__ == '__main__':`"
+        raise _error(
+            path, "ends the program when it is loaded: put what it runs under `if __name__ == '__main__':`"
         ) from error
     except Exception as error:
         traceback.print_exc()
-        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise WorkloadError(f"workload: {path}: cannot be loaded: {told}") from error
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise _error(path, f"cannot be loaded: {message}") from error
     return module
+
+
+def _function(path: Path, module: ModuleType, name: str) -> Any:
+    """Return a function of the file; None where the file has none, and needs none. Raises WorkloadError where it needs
+    one, or has one that cannot be called with its arguments."""
+    arguments = FUNCTIONS[name]
+    wanted = f"{name}({', '.join(arguments)})"
+    if not hasattr(module, name):
+        if name in OPTIONAL:
+            return None
+        raise _error(path, f"has no function {wanted}: define it")
+    function = getattr(module, name)
+    if not callable(function):
+        raise _error(path, f"{name} is a {type(function).__name__}: make it a function {wanted}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # written in C, without a signature
+        return function
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise _error(path, f"{name}{signature} cannot be called as {wanted}: {error}") from error
+    return function
 
 
 def _require_finite(path: Path, network: nn.Module) -> None:
     """Raise WorkloadError where a trained network has weights that are no numbers: it trained nothing."""
     if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
-        raise WorkloadError(
-            f"workload: {path}: weights are not finite after some epochs: lower optimiser.learning_rate, or define "
-            "optimiser(parameters)"
+        raise _error(
+            path,
+            "weights are not finite after some epochs: lower optimiser.learning_rate, or define optimiser(parameters)",
         )
-
-
-def _function(path: Path, module: ModuleType, name: str, takes: tuple[str, ...]) -> Callable[..., Any]:
-    """Raises WorkloadError where the file has no such function, or one that cannot be called with what it is given."""
-    wanted = f"{name}({', '.join(takes)})"
-    function = getattr(module, name, None)
-    if function is None:
-        raise WorkloadError(f"workload: {path}: has no function {wanted}: define it")
-    if not callable(function):
-        raise WorkloadError(f"workload: {path}: {name} is a {type(function).__name__}: make it a function {wanted}")
-    try:
-        inspect.signature(function).bind(*takes)
-    except TypeError as error:
-        found = inspect.signature(function)
-        raise WorkloadError(f"workload: {path}: {name}{found} cannot be called as {wanted}: {error}") from error
-    except ValueError:  # written in C, without a signature
-        pass
-    return function  # type: ignore[no-any-return]
 
 
 class _Checked:
@@ -125,35 +158,35 @@ class _Checked:
         self._path = path
         self._functions = functions
 
-    def _fault(self, name: str, what: str) -> WorkloadError:
-        return WorkloadError(f"workload: {self._path}: {name}() {what}")
-
     def network(self) -> nn.Module:
         network = self._functions["network"]()
         if not isinstance(network, nn.Module):
-            raise self._fault("network", f"returned a {type(network).__name__}: return a torch.nn.Module")
+            raise _error(self._path, f"network() returned a {type(network).__name__}: return a torch.nn.Module")
         if not any(parameter.requires_grad for parameter in network.parameters()):
-            raise self._fault("network", "has no parameters to train: return a network with some")
+            raise _error(self._path, "network() has no parameters to train: return a network with some")
         return network
 
     def dataset(self) -> Dataset[Any]:
-        """The dataset, after a look at its first item."""
-        dataset = self._functions["dataset"]()
+        """Return the dataset, after a look at its first item."""
+        dataset: Any = self._functions["dataset"]()
         if isinstance(dataset, IterableDataset) or not (
             hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
         ):
-            raise self._fault("dataset", "is not map-style: return an object with __len__ and __getitem__")
+            raise _error(self._path, "dataset() is not map-style: return an object with __len__ and __getitem__")
         if not len(dataset):
-            raise self._fault("dataset", "is empty: return at least one batch of items")
+            raise _error(self._path, "dataset() is empty: return at least one batch of items")
         batch = (self._functions["collate"] or default_collate)([dataset[0]])
         if not length(batch):
-            raise self._fault("dataset", "makes batches without a tensor: dpscale counts samples by the first tensor")
+            raise _error(
+                self._path, "dataset() makes batches without a tensor: dpscale counts samples by the first tensor"
+            )
         return dataset  # type: ignore[no-any-return]
 
     def optimiser(self, parameters: Any) -> Optimizer:
         optimiser = self._functions["optimiser"](parameters)
         if not isinstance(optimiser, Optimizer):
-            raise self._fault("optimiser", f"returned a {type(optimiser).__name__}: return a torch.optim.Optimizer")
+            kind = type(optimiser).__name__
+            raise _error(self._path, f"optimiser() returned a {kind}: return a torch.optim.Optimizer")
         return optimiser
 
 
@@ -168,23 +201,76 @@ class _CheckedLoss:
     def __call__(self, network: nn.Module, batch: Batch) -> Tensor:
         loss = self._loss(network, batch)
         if not self._is_checked:
-            self._check(loss)
+            if problem := _problem_of_loss(loss):
+                raise _error(self._path, f"loss() {problem}")
             self._is_checked = True
         return loss
 
-    def _check(self, loss: Any) -> None:
-        where = f"workload: {self._path}: loss()"
-        if not isinstance(loss, Tensor):
-            raise WorkloadError(f"{where} returned a {type(loss).__name__}: return a tensor of one number")
-        if loss.dim():
-            raise WorkloadError(
-                f"{where} returned a tensor of shape {list(loss.shape)}: return a scalar, such as its mean()"
-            )
-        if not loss.requires_grad:
-            if torch.is_grad_enabled():
-                raise WorkloadError(f"{where} does not depend on the network: compute it from network(...)")
-            return
-        if not torch.isfinite(loss.detach()).item():
-            raise WorkloadError(
-                f"{where} is {loss.item()} in the first step: check inputs, initial weights and precision"
-            )
+
+def _problem_of_loss(loss: Any) -> str | None:
+    if not isinstance(loss, Tensor):
+        return f"returned a {type(loss).__name__}: return a tensor of one number"
+    if loss.dim():
+        return f"returned a tensor of shape {list(loss.shape)}: return a scalar, such as its mean()"
+    if not loss.requires_grad:
+        return "does not depend on the network: compute it from network(...)" if torch.is_grad_enabled() else None
+    if not torch.isfinite(loss.detach()).item():
+        return f"is {loss.item()} in the first step: check inputs, initial weights and precision"
+    return None
+
+
+def fault_of(
+    error: Exception, path: Path | None, network: Callable[[], nn.Module] | None = None
+) -> WorkloadError | None:
+    """Return the fault of the file at `path` that `error` shows; None where it shows none, or there is no such file.
+
+    `network` builds the file's network anew, for the names of its parameters.
+    """
+    if path is None:
+        return None
+    text = str(error)
+    if UNUSED in text:
+        return _error(
+            path,
+            f"{_unused(text, network)} in the loss, and ddp waits for the gradients of all: leave them out, or set "
+            "their requires_grad to False",
+        )
+    for sign, remedy in REMEDIES.items():
+        if sign in text:
+            return _error(path, remedy)
+    trace = "".join(traceback.format_exception(error, chain=False))
+    # The text of an error in a process of the DataLoader is the traceback there, and comes last.
+    places = re.findall(rf'File "{re.escape(str(path.resolve()))}", line (\d+), in (\S+)', trace)
+    if not places:
+        return None
+    line, function = places[-1]
+    hint = ". The network is wrapped here: call it, and use nothing else of it" if WRAPPED.search(text) else ""
+    return WorkloadError(
+        f"workload: {path}, line {line}, in {function}: {type(error).__name__}: {_message(text)}{hint}. Its traceback "
+        "is in the log above"
+    )
+
+
+def _unused(text: str, network: Callable[[], nn.Module] | None) -> str:
+    """Return which parameters take no part, by the first of them."""
+    listed = UNUSED_PLACES.search(text)
+    if listed is None or network is None:
+        return "some parameters of network() take no part"
+    # As ddp counts them: in their order, without those that are not trained.
+    trained = [name for name, parameter in network().named_parameters() if parameter.requires_grad]
+    names = [trained[int(place)] for place in listed[1].split()]
+    more = ", ..." if len(names) > NAMED else ""
+    return f"parameters of network() ({', '.join(names[:NAMED])}{more}) take no part"
+
+
+def _message(text: str) -> str:
+    """Return an error's own message in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "without a word"
+    # The traceback of a DataLoader's process ends with the error itself.
+    return lines[-1].split(": ", 1)[-1] if "Original Traceback" in text else lines[0]
+
+
+def _error(path: Path, problem: str) -> WorkloadError:
+    return WorkloadError(f"workload: {path}: {problem}")

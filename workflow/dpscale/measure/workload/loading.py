@@ -9,27 +9,24 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, default_collate
 
 from dpscale.errors import WorkloadError
-from dpscale.measure.data.augmentation import order_of_epoch
 from dpscale.measure.parent import end_with_parent
 from dpscale.measure.workload.batches import Batch, in_host_memory, size_bytes
-from dpscale.measure.workload.workload import Share, Workload
-
-Collate = Callable[[list[Any]], Batch]
+from dpscale.measure.workload.workload import Collate, Share, Workload, order_of_epoch
 
 
 def samples_of_epoch(workload: Workload, samples: int) -> Dataset[Any]:
-    """So many samples of the workload's dataset: a random choice, always the same. Raises WorkloadError where it has
-    fewer."""
+    """Return so many samples of the workload's dataset: a random choice, always the same. Raises WorkloadError where it
+    has fewer."""
     dataset = workload.dataset()
-    there = len(dataset)  # type: ignore[arg-type]
-    if there < samples:
+    available = len(dataset)  # type: ignore[arg-type]
+    if available < samples:
         raise WorkloadError(
-            f"workload: {workload.path or workload.name}: its dataset has {there} samples, an epoch is to have "
-            f"{samples}: set dataset.images to at most {there}"
+            f"workload: {workload.path or workload.name}: its dataset has {available} samples, an epoch is to have "
+            f"{samples}: set dataset.images to at most {available}"
         )
-    if there == samples:
+    if available == samples:
         return dataset
-    chosen = torch.randperm(there, generator=torch.Generator().manual_seed(0))[:samples]
+    chosen = torch.randperm(available, generator=torch.Generator().manual_seed(0))[:samples]
     return Subset(dataset, chosen.tolist())
 
 
@@ -67,8 +64,8 @@ class LoadedEpochs:
 
 @dataclass(frozen=True)
 class Room:
-    """How much host memory of a process gathered batches may take, and how many different ones are enough. `claim` is
-    told how many bytes are needed before they are taken: other batches there can be given back."""
+    """The host memory of a process that gathered batches may take, and how many different ones are enough. `claim` is
+    called with the bytes that are needed before they are taken: other batches can then be given back."""
 
     limit_bytes: float
     batches: int | None = None
@@ -84,7 +81,7 @@ def gathered_epoch(
     prepared: Callable[[Batch], Batch],
     collate: Collate | None = None,
 ) -> tuple[Sequence[Batch], int]:
-    """A share's batches of an epoch in host memory, each `prepared`, and how many of them are different.
+    """Return a share's batches of an epoch in host memory, each `prepared`, and how many of them are different.
 
     Where there is no room for all of them, as many as fit are used in turn, at least one. An epoch's last batch, where
     it is smaller, is always there.
@@ -121,7 +118,7 @@ class GatheredEpochs:
         self._kept_bytes = 0
 
     def of(self, share: Share, gather: Callable[[Room], Epoch]) -> Epoch:
-        """The epoch of a share, which `gather` makes in the room that it is given. What is stored is not kept."""
+        """Return the epoch of a share, which `gather` makes in the room that it gets. A stored epoch is not kept."""
         if share in self._kept:
             return self._kept[share]
         batches, different = gather(Room(self._limit_bytes, claim=self._make_room))
@@ -155,12 +152,12 @@ def _loaded(
 
 
 def first_batch(samples: Dataset[Any], batch: int, collate: Collate | None) -> Batch:
-    """A batch of the first samples, in order."""
+    """Return a batch of the first samples, in order."""
     return (collate or default_collate)([samples[number] for number in range(batch)])
 
 
 def host_memory(pinned: bool, memory_format: torch.memory_format) -> Callable[[Batch], Batch]:
-    """What prepares a batch for a step that copies it to a device."""
+    """Return the function that prepares a batch for a step that copies it to a device."""
     return lambda batch: in_host_memory(batch, pinned, memory_format)
 
 

@@ -9,9 +9,8 @@ from dpscale.present.charts.lines import DrawnSeries, Panel, chart_of_lines, mar
 from dpscale.present.charts.picture import Chart
 from dpscale.present.charts.timing import at_batch
 from dpscale.present.charts.waterfall import Stage, Waterfall, chart_of_waterfalls
-from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import binary, measured
-from dpscale.present.text.words import Terms, colour
+from dpscale.present.text.words import Terms, colour, largest
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, KIB, MB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import CollectivesRow, LadderRow

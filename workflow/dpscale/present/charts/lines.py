@@ -158,16 +158,16 @@ class Frame:
 
     @classmethod
     def around(cls, panels: Sequence[Panel]) -> "Frame":
-        """Room for every line, interval, run and guide of the panels. All have axes of one kind."""
+        """Return axes with room for every line, interval, run and guide of the panels, which have axes of one kind."""
         linear_x, linear_y = any(panel.linear_x for panel in panels), any(panel.linear_y for panel in panels)
         guides = [guide for panel in panels for guide in panel.guides]
-        found = [marker for panel in panels for line in panel.series for marker in line.markers]
-        ticks = sorted({marker.x for marker in found})
+        drawn = [marker for panel in panels for line in panel.series for marker in line.markers]
+        ticks = sorted({marker.x for marker in drawn})
         xs = [*ticks, *(guide.start[0] for guide in guides)]
-        ys = [marker.y for marker in found] + [y for guide in guides for _, y in (guide.start, guide.end)]
+        ys = [marker.y for marker in drawn] + [y for guide in guides for _, y in (guide.start, guide.end)]
         ys += [end for panel in panels if panel.shaded_below for end in (0.0, panel.shaded_below)]
-        ys += [run for marker in found for run in marker.dots]
-        ends = [end for marker in found if marker.has_bar for end in marker.figure.interval]
+        ys += [run for marker in drawn for run in marker.dots]
+        ends = [end for marker in drawn if marker.has_bar for end in marker.figure.interval]
         low, high = reach(ys, ends, linear_y)
         return cls(
             Axis(*reach(xs, (), linear_x), WIDTH, linear_x, ticks),
@@ -181,11 +181,13 @@ def _straight(value: float, linear: bool) -> float:
 
 def reach(values: Iterable[float], ends: Iterable[float], linear: bool) -> tuple[float, float]:
     """From the least to the most of the values with a margin, and of the ends of intervals that lie within reach."""
-    found, others = ([_straight(value, linear) for value in some if linear or value > 0] for some in (values, ends))
-    low, high = min(found, default=0.0), max(found, default=0.0)
+    on_axis = [_straight(value, linear) for value in values if linear or value > 0]
+    low, high = min(on_axis, default=0.0), max(on_axis, default=0.0)
     room = _REACH * (high - low) if linear else math.log(10)
-    found += [end for end in others if low - room <= end <= high + room]
-    low, high = min([low, *found]), max([high, *found])
+    for end in (_straight(end, linear) for end in ends if linear or end > 0):
+        if low - room <= end <= high + room:
+            on_axis.append(end)
+    low, high = min([low, *on_axis]), max([high, *on_axis])
     # An axis of one value has to have room as well.
     least = (0.2 * abs(high) or 2.0) if linear and low == high else 0.0 if linear else math.log(2)
     margin = max(_MARGIN * (high - low), (least - (high - low)) / 2)

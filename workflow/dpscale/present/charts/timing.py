@@ -1,33 +1,31 @@
-"""Charts of what more devices gain: efficiency against batch, and speedup.
+"""Charts of times: what more devices gain, as efficiency against batch and as speedup, and variants on one device.
 
-Colour says the strategy; marker shape and dashes say whether loading is in the clock; a label stands at the end of
-every line. Colours are CSS variables of the page, so that dark mode and print follow. A heading
-names figures and where they were measured. Whether a difference is more than noise is for `findings`.
+Colour says the strategy, or tells the study's own settings, variants, and the fastest of them. Marker shape and dashes
+say whether loading is in the clock. A label stands at the end of every line. Colours are CSS variables of the page, so
+that dark mode and print follow. A heading names figures and where they were measured. Whether a difference is more than
+noise is for `findings`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from dpscale.analyse.answer.answer import nearest, with_speedup
 from dpscale.analyse.answer.series import Configuration, configuration_of, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
+from dpscale.plan.study import BASE
 from dpscale.present.charts.lines import DrawnSeries, Guide, Panel, chart_of_lines, level, markers
 from dpscale.present.charts.picture import Chart
-from dpscale.present.text.numbers import estimate
-from dpscale.present.text.words import (
-    AtBatch,
-    Terms,
-    capitalised,
-    colour,
-    headline,
-    on_nodes,
-)
+from dpscale.present.charts.waterfall import Stage, Waterfall, chart_of_waterfalls
+from dpscale.present.text.numbers import estimate, measured
+from dpscale.present.text.words import AtBatch, Terms, capitalised, colour, headline, on_nodes, smallest
+from dpscale.present.text.words import scope as scope_in_words
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.column import PERCENT
-from dpscale.tables.quantities import BATCH, EFFICIENCY, SPEEDUP
+from dpscale.tables.quantities import BATCH, EFFICIENCY, EPOCH, FASTER, SPEEDUP
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.timing import BlocksRow, SpeedupRow
+from dpscale.tables.variants import VariantsRow
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
@@ -139,13 +137,62 @@ def _at_the_batch_of_the_answer(rows: Sequence[SpeedupRow], answer: Sequence[Ans
         return NO_HEADLINE
     first = min(row.scope for row in shown)
     batch = next((row.asked_batch_per_gpu for row in answer if row.asked_batch_per_gpu), shown[0].batch_per_gpu)
-    named = nearest((row for row in shown if row.scope == first and row.efficiency.is_known), batch)
-    if named is None:
+    answered = nearest((row for row in shown if row.scope == first and row.efficiency.is_known), batch)
+    if answered is None:
         return NO_HEADLINE
-    loaded = [row for row in of_configuration(shown, named) if row.scope != first]
+    loaded = [row for row in of_configuration(shown, answered) if row.scope != first]
     with_loading = f", with loading {_percent(loaded[0].efficiency)}" if loaded else ""
-    return f"{at_batch(named, terms)}: {_percent(named.efficiency)}{with_loading}"
+    return f"{at_batch(answered, terms)}: {_percent(answered.efficiency)}{with_loading}"
 
 
 def _percent(figure: Figure) -> str:
     return estimate(figure, PERCENT, with_unit=True, digits=3)
+
+
+_BASE_COLOUR, _FASTEST_COLOUR, _COLOUR = "var(--quiet)", "var(--ddp)", "var(--single)"
+Variants = Sequence[VariantsRow]
+
+
+def variants_on_one(rows: Variants, terms: Terms) -> Chart:
+    """Draw epochs in s on one device, a bar for every variant; a panel for every batch and environment."""
+    panels = [
+        Waterfall(
+            heading=_fastest_epoch(bars),
+            place=f"Batch {bars[0].batch_per_gpu:,} per {terms.device}, {terms.scope(bars[0])}",
+            quantity=f"Epoch on 1 {terms.device} in s, and how many times as fast it is as with {BASE}, with its 95 % "
+            "interval",
+            x_title=EPOCH.heading,
+            stages=[_bar(row) for row in bars],
+        )
+        for bars in _variants_by_batch(rows)
+    ]
+    return chart_of_waterfalls("variant-epochs-on-one", panels)
+
+
+def _variants_by_batch(rows: Variants) -> Iterable[Variants]:
+    """Return the rows of every batch and environment; without loading, where there are such: the table has the rest."""
+    first_scope = (row for row in rows if row.scope == rows[0].scope)
+    return grouped(first_scope, lambda row: (row.batch_per_gpu, row.environment)).values()
+
+
+def _bar(row: VariantsRow) -> Stage:
+    faster = f", {estimate(row.faster, FASTER.unit)} times" if row.faster.is_known else ""
+    colour = _BASE_COLOUR if row.variant == BASE else _FASTEST_COLOUR if row.is_fastest else _COLOUR
+    return Stage(f"{row.variant}: {_epoch(row)}{faster}", 0.0, row.epoch_s.value, colour)
+
+
+def _epoch(row: VariantsRow) -> str:
+    return measured(row.epoch_s.value, EPOCH.unit)
+
+
+def _fastest_epoch(rows: Variants) -> str:
+    """`Batch 2,048: 2.12 s with base, 0.515 s with images_on_device, the fastest`."""
+    speaking = headline(rows)
+    if not speaking:
+        return NO_HEADLINE
+    fastest = smallest(speaking, lambda row: row.epoch_s.value)
+    epochs = [f"{_epoch(row)} with {BASE}" for row in speaking if row.variant == BASE]
+    if fastest.variant != BASE or not epochs:
+        epochs.append(f"{_epoch(fastest)} with {fastest.variant}, the fastest")
+    scope = "" if fastest.scope == "compute" else f", {scope_in_words(fastest.scope)}"
+    return f"Batch {fastest.batch_per_gpu:,}{scope}: {', '.join(epochs)}"

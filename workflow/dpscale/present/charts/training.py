@@ -20,22 +20,22 @@ Arms = Mapping[str, Curves]
 
 
 def test_accuracy(curves: Curves, baseline: str | None, target: float, terms: Terms) -> Chart:
-    """Means over seeds against epochs, in %, between the least and the most of all seeds: a panel for every global
-    batch that arms start with, and environment. The baseline is
-    in every panel, and so is what else its arms are compared with."""
+    """Draw means over seeds against epochs, in %, between the least and the most of all seeds: a panel for every global
+    batch that arms start with, and environment. The baseline is in every panel, and so is what else its arms are
+    compared with."""
     return chart_of_lines("test-accuracy", list(_panels(curves, baseline, target, terms)))
 
 
 def _panels(curves: Curves, baseline: str | None, target: float, terms: Terms) -> Iterator[Panel]:
-    others = [row for row in curves if row.arm != baseline] or curves
-    for batch, environment in sorted({(row.global_batch, row.environment) for row in others}):
-        here = [row for row in curves if row.environment == environment]
-        against = {row.compared_with for row in here if row.global_batch == batch}
-        part = [row for row in here if row.global_batch == batch or row.arm == baseline or row.arm in against]
-        arms = grouped(part, lambda row: row.arm)
+    large = [row for row in curves if row.arm != baseline] or curves
+    for batch, environment in sorted({(row.global_batch, row.environment) for row in large}):
+        in_environment = [row for row in curves if row.environment == environment]
+        bases = {baseline, *(row.compared_with for row in in_environment if row.global_batch == batch)}
+        drawn = [row for row in in_environment if row.global_batch == batch or row.arm in bases]
+        arms = grouped(drawn, lambda row: row.arm)
         yield Panel(
             heading=_best_end(arms, baseline),
-            place=f"Global batch {batch:,}{terms.environment(part[0])}",
+            place=f"Global batch {batch:,}{terms.environment(drawn[0])}",
             quantity="One line for each arm",
             x_title=EPOCH_NUMBER.label,
             y_title=TEST_ACCURACY.heading,
@@ -48,15 +48,16 @@ def _panels(curves: Curves, baseline: str | None, target: float, terms: Terms) -
 
 
 def _lines(arms: Arms, baseline: str | None) -> list[DrawnSeries]:
-    """A line for every arm, up to where the first of its seeds diverged: the mean of the others would look too good."""
+    """Return a line for every arm, up to where the first of its seeds diverged: the mean of the rest would look too
+    good."""
     series = []
-    for style, ((arm, rows), own_colour) in enumerate(zip(arms.items(), cycle(_ARM_COLOURS), strict=False)):
+    for style, ((arm, rows), arm_colour) in enumerate(zip(arms.items(), cycle(_ARM_COLOURS), strict=False)):
         diverged = min((row.epoch for row in rows if row.diverged), default=None)
-        whole = [row for row in rows if diverged is None or row.epoch < diverged]
-        means = markers(((row.epoch, row.test_accuracy) for row in whole), PERCENT)
+        finite = [row for row in rows if diverged is None or row.epoch < diverged]
+        means = markers(((row.epoch, row.test_accuracy) for row in finite), PERCENT)
         label = arm if diverged is None else f"{arm}, diverged"
         if means:
-            colour = _BASELINE_COLOUR if arm == baseline else own_colour
+            colour = _BASELINE_COLOUR if arm == baseline else arm_colour
             series.append(DrawnSeries(label, colour, style, means))
     return series
 
@@ -68,12 +69,12 @@ def _best_end(arms: Arms, baseline: str | None) -> str:
     the best arm is named. Arms of which a seed diverged do not end.
     """
     ends = {arm: rows[-1].test_accuracy.value for arm, rows in arms.items() if not any(row.diverged for row in rows)}
-    against = {arm: rows[0].compared_with or baseline for arm, rows in arms.items()}
-    own = [arm for arm in arms if arm not in (baseline, *against.values())]
-    best = max(filter(ends.__contains__, own), key=ends.__getitem__, default="")
-    parts = ["a seed of every arm diverged"] if own else []
+    compared_with = {arm: rows[0].compared_with or baseline for arm, rows in arms.items()}
+    large = [arm for arm in arms if arm not in (baseline, *compared_with.values())]
+    best = max(filter(ends.__contains__, large), key=ends.__getitem__, default="")
+    clauses = ["a seed of every arm diverged"] if large else []
     if best:
-        parts = [f"{best} ends{' best,' if len(own) > 1 else ''} at {measured(ends[best], PERCENT)}"]
-    if (named := against.get(best, baseline)) in ends:
-        parts.append(f"the baseline {named} at {measured(ends[named], PERCENT)}")
-    return f"Test accuracy: {'; '.join(parts) or 'a seed of every arm diverged'}"
+        clauses = [f"{best} ends{' best,' if len(large) > 1 else ''} at {measured(ends[best], PERCENT)}"]
+    if (base := compared_with.get(best, baseline)) in ends:
+        clauses.append(f"the baseline {base} at {measured(ends[base], PERCENT)}")
+    return f"Test accuracy: {'; '.join(clauses) or 'a seed of every arm diverged'}"

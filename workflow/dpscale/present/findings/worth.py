@@ -14,7 +14,7 @@ from dpscale.records.cost import duration
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.states import MACHINE, NOT_CONFIRMED, NOT_WORTH_IT, PROBABLY, PROBABLY_NOT, UNDECIDED, WORTH_IT
+from dpscale.vocabulary.states import MACHINE, NOT_CONFIRMED, NOT_WORTH_IT, PROBABLY, PROBABLY_NOT, WORTH_IT
 
 
 @dataclass(frozen=True)
@@ -28,65 +28,65 @@ class Deciding:
     def text(self) -> str:
         return f"{self.words}: {self.command}" if self.command else f"{self.words}."
 
-    @property
-    def lines(self) -> list[str]:
-        """The text with the command on a line of its own, to be copied."""
-        return [f"{self.words}:", f"  {self.command}"] if self.command else [self.text]
+
+def who(rows: Sequence[AnswerRow], terms: Terms) -> str:
+    """`2 and 4 GPUs`."""
+    return f"{joined([f'{row.gpus:,}' for row in rows])} {terms.devices}"
 
 
-def gains_said(gains: Sequence[AnswerRow], terms: Terms) -> str:
+def speedups(rows: Sequence[AnswerRow], terms: Terms) -> str:
     """`2 GPUs are 1.78 times as fast as 1 (1.66 to 1.90 on 2 machines) and 4 GPUs 3.65 times [3.49, 3.82]`."""
     parts = []
-    for row in gains:
-        verb, than_one = (" are", " as fast as 1") if row is gains[0] else ("", "")
-        times = f"{value_of(row.speedup, MULTIPLES)} times{than_one}{_how_sure(row)}"
-        parts.append(f"{terms.count(row.gpus)}{verb} {times}")
+    for row in rows:
+        are, than_one = (" are", " as fast as 1") if row is rows[0] else ("", "")
+        times = f"{value_of(row.speedup, MULTIPLES)} times"
+        parts.append(f"{terms.count(row.gpus)}{are} {times}{than_one}{_how_sure(row)}")
     return joined(parts)
 
 
 def _how_sure(row: AnswerRow) -> str:
-    """Return the interval where it decides; otherwise what machines, or runs, really showed."""
+    """Return the interval where it decides; otherwise the least and the most of machines, or of runs."""
     if row.is_decided:
         return f" [{ends_of(row.speedup, MULTIPLES)}]"
     if (row.units or 0) > 1:
-        return f" ({_range(row)})"
+        ends = f"{in_unit(row.lowest, MULTIPLES)} to {in_unit(row.highest, MULTIPLES)}"
+        return f" ({ends} {'on' if row.unit == MACHINE else 'in'} {plural(row.units or 0, row.unit)})"
     return " (one run, not confirmed)" if row.units == 1 else " (not confirmed)"
 
 
-def _range(row: AnswerRow) -> str:
-    """`1.66 to 1.90 on 2 machines`, `1.31 to 1.60 in 3 runs`."""
-    ends = f"{in_unit(row.lowest, MULTIPLES)} to {in_unit(row.highest, MULTIPLES)}"
-    return f"{ends} {'on' if row.unit == MACHINE else 'in'} {plural(row.units or 0, row.unit)}"
-
-
-def verdicts(gains: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
+def verdicts(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     """Yield whether it is worth it, a sentence for all that are alike."""
-    if is_one_enough(gains):
+    if is_one_enough(rows):
         yield f"Use 1 {terms.device}: more were not faster."
         return
-    for (worth, side), alike in grouped(gains, lambda row: (row.worth, _side(row))).items():
-        yield _verdict(worth, side, alike, gains, terms)
-    if is_none_faster(gains):
+    for (worth, side), alike in grouped(rows, lambda row: (row.worth, _side(row))).items():
+        yield _verdict(worth, side, alike, len(alike) == len(rows), terms)
+    if is_none_faster(rows):
         yield f"So far no more {terms.devices} were faster than 1."
 
 
 def _side(row: AnswerRow) -> str:
-    if row.worth == UNDECIDED:
+    """Return on which side of the limit one run lies: for every other verdict, that follows from the verdict."""
+    if row.worth != NOT_CONFIRMED:
         return ""
     return "more" if row.speedup.value > row.limit else "less"
 
 
-def _verdict(worth: str, side: str, alike: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
+def _verdict(worth: str, side: str, alike: Sequence[AnswerRow], are_all: bool, terms: Terms) -> str:
     named = who(alike, terms)
-    whose = "they" if len(alike) < len(gains) else f"the {terms.devices}"
-    limit = f"{percent(alike[0].worth_from, 2)} of what {whose} could give"
+    limit = f"{percent(alike[0].worth_from, 2)} of what {f'the {terms.devices}' if are_all else 'they'} could give"
     units = joined(list(dict.fromkeys(row.unit for row in alike)))
-    if worth in (WORTH_IT, NOT_WORTH_IT):
-        return f"{_worth(alike, gains, terms)}: {side} than {limit}."
-    if worth in (PROBABLY, PROBABLY_NOT):
-        is_not = "" if worth == PROBABLY else "not "
-        on_average = ", on average over its runs," if MACHINE in units else ""
-        return f"{named} are probably {is_not}worth it: every {units} gave{on_average} {side} than {limit}."
+    every = f"every {units} gave{', on average over its runs,' if MACHINE in units else ''}"
+    if worth == WORTH_IT:
+        are = {1: "That is", 2: "Both are"}.get(len(alike), "All are") if are_all else f"{named} are"
+        return f"{are} worth it: more than {limit}."
+    if worth == NOT_WORTH_IT:
+        are = {1: "That is not", 2: "Neither is"}.get(len(alike), "None is") if are_all else f"{named} are not"
+        return f"{are} worth it: less than {limit}."
+    if worth == PROBABLY:
+        return f"{named} are probably worth it: {every} more than {limit}."
+    if worth == PROBABLY_NOT:
+        return f"{named} are probably not worth it: {every} less than {limit}."
     if worth == NOT_CONFIRMED:
         return f"{named} gave {side} than {limit}, which is not confirmed."
     counts = []
@@ -94,17 +94,6 @@ def _verdict(worth: str, side: str, alike: Sequence[AnswerRow], gains: Sequence[
         on_gpus = f" with {terms.count(row.gpus)}" if len(alike) > 1 else ""
         counts.append(f"{row.units_below:,} of {plural(row.units or 0, units)}{on_gpus}")
     return f"It is not decided whether {named} are worth it: {joined(counts)} gave less than {limit}."
-
-
-def _worth(alike: Sequence[AnswerRow], gains: Sequence[AnswerRow], terms: Terms) -> str:
-    """`Both are worth it`, `Neither is worth it`, `4 GPUs are not worth it`."""
-    is_worth = alike[0].worth == WORTH_IT
-    if len(alike) < len(gains):
-        return f"{who(alike, terms)} are {'' if is_worth else 'not '}worth it"
-    if len(alike) == 1:
-        return f"That is {'' if is_worth else 'not '}worth it"
-    yes, no = ("Both are", "Neither is") if len(alike) == 2 else ("All are", "None is")
-    return f"{yes if is_worth else no} worth it"
 
 
 def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
@@ -117,8 +106,7 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             continue
         aim = "To confirm it for" if all(row.worth == NOT_CONFIRMED for row in rows) else "To decide about"
         wanted = [
-            f"{_about(alike, terms)}: {_more(unit, alike[0])}"
-            for alike in grouped(rows, lambda row: row.more_units).values()
+            f"{_about(alike, terms)}: {_more(alike[0])}" for alike in grouped(rows, lambda row: row.more_units).values()
         ]
         is_one_machine = len(wanted) == 1 and rows[0].more_units == 1
         machine = ". There" if is_one_machine else ". On the next one"
@@ -128,13 +116,13 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
         yield Deciding(f"The command also measures {cells} of other kinds, in a time of their own")
 
 
-def _more(unit: str, row: AnswerRow) -> str:
+def _more(row: AnswerRow) -> str:
     """`at least 2 more runs (about 4 min)`, `a run on at least 3 more machines (about 4 min each)`: so many decide in
     about half of the cases (`formulas.statistics`)."""
-    more = row.more_units or 0
-    per_machine = " each" if unit == MACHINE and more > 1 else ""
-    time = f" (about {duration(row.more_s)}{per_machine})" if isfinite(row.more_s) else ""
-    return f"{'a run on ' if unit == MACHINE else ''}at least {plural(more, f'more {unit}')}{time}"
+    is_machine = row.unit == MACHINE
+    more = f"{'a run on ' if is_machine else ''}at least {plural(row.more_units or 0, f'more {row.unit}')}"
+    per_machine = " each" if is_machine and row.more_units != 1 else ""
+    return f"{more} (about {duration(row.more_s)}{per_machine})" if isfinite(row.more_s) else more
 
 
 def _about(rows: Sequence[AnswerRow], terms: Terms) -> str:
@@ -145,8 +133,3 @@ def _about(rows: Sequence[AnswerRow], terms: Terms) -> str:
         return f"{who(without, terms)}, without and with data loading"
     named = [who(without, terms)] if without else []
     return joined([*named, *([f"{who(loaded, terms)} with data loading"] if loaded else [])])
-
-
-def who(rows: Sequence[AnswerRow], terms: Terms) -> str:
-    """`2 and 4 GPUs`."""
-    return f"{joined([f'{row.gpus:,}' for row in rows])} {terms.devices}"

@@ -95,7 +95,7 @@ class AssignmentTable:
         rows = []
         for place in self.places:
             cells = self.row(place)
-            states = state_words(each for cell in cells for each in cell.states)
+            states = state_words(word for cell in cells for word in cell.states)
             rows.append([place.strategy, str(place.gpus), f"{place.batch:,}", *(cell.brief for cell in cells), states])
         headings = [capitalised(quantity.heading) for quantity in self.quantities]
         return self._table([terms.heading, "Batch", *headings, "State"], rows, terms)

@@ -9,9 +9,9 @@ from typing import Any
 
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.analyse.timing.points import HEADLINE_STEPS
+from dpscale.present.findings.set_up import dates, network
 from dpscale.present.handin.assignment import AssignmentTable, Quantity, grids, state_words
 from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.study.environment_facts import dates, network
 from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS, measured
 from dpscale.present.text.table import ShownTable
@@ -195,14 +195,17 @@ def _headings(quantity: Quantity) -> list[str]:
 
 
 def markdown(text: object) -> str:
+    """Return text as Markdown writes it."""
     return _MARKDOWN_SPECIAL.sub(r"\\\1", _one_line(text))
 
 
 def latex(text: object) -> str:
-    """A unit stays beside its number. Characters that LaTeX has no letter for without a package become a question
-    mark."""
-    known = (_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
-    return _BEFORE_UNIT.sub("~", "".join(known))
+    """Return text as LaTeX writes it, with a unit kept beside its number.
+
+    Characters that LaTeX has no letter for without a package become a question mark.
+    """
+    letters = (_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
+    return _BEFORE_UNIT.sub("~", "".join(letters))
 
 
 def _one_line(text: object) -> str:

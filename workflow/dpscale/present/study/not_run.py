@@ -34,16 +34,18 @@ class MissingCells:
 
 
 def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> list[Absence]:
-    """Every state but `ok` with its reason and its configurations, the most frequent first, as they were `counted`.
-    `times` are in the order in which people read them."""
+    """Return every state but `ok` with its reason and its configurations, the most frequent first, as they were
+    `counted`. `times` are in the order in which people read them."""
 
     def point(row: TimesRow) -> str:
         return f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"
 
-    gone = grouped((row for row in times if row.status != "ok"), _why)
+    rows_by_reason = grouped((row for row in times if row.status != "ok"), _why)
     numbers = {_why(row): row.configurations or 0 for row in counted}
-    found = [Absence(*why, numbers[why], listed([*dict.fromkeys(map(point, rows))])) for why, rows in gone.items()]
-    return sorted(found, key=lambda absence: absence.number, reverse=True)
+    reasons = [
+        Absence(*why, numbers[why], listed([*dict.fromkeys(map(point, rows))])) for why, rows in rows_by_reason.items()
+    ]
+    return sorted(reasons, key=lambda absence: absence.number, reverse=True)
 
 
 def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
@@ -51,28 +53,26 @@ def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
 
 
 def missing_cells(missing: Iterable[MissingRow], terms: Terms) -> list[MissingCells]:
-    """The planned cells without a record, those that failed first."""
+    """Return the planned cells without a record, those that failed first."""
 
     def why(row: MissingRow) -> tuple[str, str, str]:
         return row.status, row.reason, row.log
 
-    found = []
-    for rows in in_groups(missing, why):
-        names = [_job(row, terms) for row in rows]
-        found.append(MissingCells(plural(len(names), "cell"), *why(rows[0]), listed(names, _CELLS_NAMED, "; ")))
-    return found
+    return [
+        MissingCells(
+            plural(len(rows), "cell"), *why(rows[0]), listed([_job(row, terms) for row in rows], _CELLS_NAMED, "; ")
+        )
+        for rows in in_groups(missing, why)
+    ]
 
 
 def _job(row: MissingRow, terms: Terms) -> str:
-    """Timing needs no name: it is what a study is about."""
+    """Return the name of a job. Timing needs no name: it is what a study is about."""
     if row.kind == "training":
         return f"training of arm {row.arm}, seed {row.seed}"
-    if row.kind == "fit":
-        return f"largest batch of {terms.group(row)}"
     run = f"run {row.run}"
     if row.kind == "collectives":
         return f"collectives on {terms.count(row.gpus)}, {run}"
-    of = "communication of " if row.kind == "communication" else ""
+    kind = "communication of " if row.kind == "communication" else ""
     variant = f"variant {row.variant} of " if row.variant else ""
-    place = terms.point(row) if row.batch_per_gpu else f"{terms.group(row)} at the largest batch"
-    return f"{of}{variant}{place}, {run}"
+    return f"{kind}{variant}{terms.point(row)}, {run}"

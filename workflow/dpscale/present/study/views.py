@@ -6,7 +6,7 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dpscale.present.findings.finding import by_batch
+from dpscale.present.findings.findings import by_batch
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
@@ -17,30 +17,27 @@ from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
-from dpscale.tables.training import (
-    TrainingCurvesRow,
-    TrainingSummaryRow,
-)
+from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, UNDECIDED
 
 
 def mfu(row: TimesRow | VariantsRow) -> str:
-    """Work was counted, but the GPU's peak is not in the table: unknown, which is not the same as not counted."""
+    """Return MFU; `unknown` where the GPU's peak is not in the table, which is not the same as work not counted."""
     return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
 
 
 def _plain(columns: Iterable[Column], digits: int) -> dict[str, Callable[[Any], str]]:
-    """Without the intervals."""
+    """Write columns without the intervals."""
     return {column.name: written(column, digits) for column in columns}
 
 
 def _is_estimated(row: CommunicationRow) -> bool:
-    others = (
+    estimates = (
         row.ablation_step_s, row.profiler_step_s, row.logger_exposed_step_s, row.isolated_step_s, row.training_step_s,
     )  # fmt: skip
-    return any(other.is_known for other in others)
+    return any(figure.is_known for figure in estimates)
 
 
 def _bandwidth(row: BandwidthRow) -> str:

@@ -1,7 +1,9 @@
-"""How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states, and the order of rows."""
+"""How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states; and of which rows, in which
+order."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 from dpscale.present.text.numbers import ABSENT
@@ -47,6 +49,7 @@ class _OfRuns(Protocol):
     def other_runs(self) -> bool | None: ...
 
 
+R = TypeVar("R")
 P = TypeVar("P", bound=AtBatch)
 S = TypeVar("S", bound=_WithStatus)
 H = TypeVar("H", bound=_Headline)
@@ -87,22 +90,18 @@ class Terms:
 
     @property
     def data_note(self) -> str:
-        """A note that stands wherever data are shown, if there is one."""
+        """Return the note that stands wherever data are shown, if there is one."""
         return "Synthetic images." if self.synthetic else ""
 
     @property
-    def sample(self) -> str:
-        """`image`, `sample`."""
-        return sample_of(OF_FILE if self.own_workload else BUILT_IN)
-
-    @property
     def samples(self) -> str:
-        return f"{self.sample}s"
+        """`images`, `samples`."""
+        return self.worded("images")
 
     @property
     def a_sample(self) -> str:
         """`an image`, `a sample`."""
-        return f"{'a' if self.own_workload else 'an'} {self.sample}"
+        return self.worded("an image")
 
     @property
     def batch(self) -> str:
@@ -110,7 +109,7 @@ class Terms:
         return f"batch per {self.device} in {self.samples}"
 
     def filled(self, text: str) -> str:
-        """A text that names devices and images as labels of columns do: `Batch per {device}`."""
+        """Fill in the names of devices and samples, which labels of columns leave open: `Batch per {device}`."""
         names = {"device": self.device, "devices": self.devices, "Devices": self.heading, "samples": self.samples}
         return self.worded(text.format(**names))
 
@@ -119,11 +118,12 @@ class Terms:
         return ", ".join(filter(None, (self.filled(column.label), self.worded(column.unit.shown))))
 
     def worded(self, written: str) -> str:
-        """A text of the vocabulary, which speaks of images, in the words of this study."""
+        """Return a text of the vocabulary, which speaks of images, in the words of this study."""
         if not self.own_workload:
             return written
-        written = written.replace("an image", self.a_sample).replace("image", self.sample)
-        return written.replace("Image", self.sample.capitalize())
+        sample = sample_of(OF_FILE)
+        written = written.replace("an image", f"a {sample}").replace("image", sample)
+        return written.replace("Image", sample.capitalize())
 
     def notes_of(self, cells: Iterable[Iterable[str]]) -> list[str]:
         """Return the meanings of the words for states that stand in these cells, alone or before a colon; and that of
@@ -179,7 +179,7 @@ def scope(name: str) -> str:
 
 
 def text(value: str) -> str:
-    """Text, or a dash where there is none."""
+    """Return a text, or a dash where there is none."""
     return value or ABSENT
 
 
@@ -188,7 +188,7 @@ def on_or_off(value: bool | None) -> str:
 
 
 def capitalised(sentence: str) -> str:
-    """The sentence with a capital first letter, the rest as it is."""
+    """Return the sentence with a capital first letter, the rest as it is."""
     return sentence[:1].upper() + sentence[1:]
 
 
@@ -196,9 +196,13 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def out_of(number: int, total: int, noun: str) -> str:
+    """`8 of 40 comparisons`."""
+    return f"{number:,} of {plural(total, noun)}"
+
+
 def span(counts: Iterable[int | None]) -> str:
-    """Whole numbers, of which those that are not known do not count: `3`, or `1 to 4` where they differ. Raises
-    ValueError where there is none."""
+    """`3`, or `1 to 4` where they differ. An unknown number does not count. Raises ValueError where there is none."""
     numbers = [count for count in counts if count is not None]
     least, most = min(numbers), max(numbers)
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
@@ -223,37 +227,47 @@ def on_nodes(nodes: Iterable[int | None]) -> str:
 
 
 def left_out(items: Sized, shown: int) -> int:
-    """How many of the items are not shown."""
+    """Return how many of the items are not shown."""
     return max(0, len(items) - shown)
 
 
 def rank(strategy: str) -> int:
-    """The place of a strategy in the order in which people read them. Raises StrategyError for an unknown one."""
+    """Return the place of a strategy in the order in which people read them. Raises StrategyError if it is unknown."""
     return list(STRATEGIES).index(known_strategy(strategy).name)
 
 
 def colour(strategy: str) -> str:
-    """The colour of a strategy, as a variable of the page's style. Raises StrategyError for an unknown one."""
+    """Return the colour of a strategy, as a variable of the page's style. Raises StrategyError if it is unknown."""
     return f"var(--{known_strategy(strategy).name})"
 
 
 def in_order(rows: Iterable[P]) -> list[P]:
-    """The rows sorted as people read them: scope, scaling, then strategy, devices, batch and environment. Raises
+    """Return the rows as people read them: by scope, scaling, strategy, devices, batch and environment. Raises
     StrategyError."""
     return sorted(rows, key=_place_in_order)
 
 
 def _place_in_order(row: AtBatch) -> tuple[Any, ...]:
     scope, scaling, environment = (getattr(row, name, "") for name in ("scope", "scaling", "environment"))
-    # What was not measured has no environment and comes last.
+    # Rows that were not measured have no environment and come last.
     return scope, scaling, rank(row.strategy), row.gpus, row.batch_per_gpu, not environment, environment
 
 
 def ok(rows: Iterable[S]) -> list[S]:
-    """The rows that hold a result."""
+    """Return the rows that hold a result."""
     return [row for row in rows if row.status == "ok"]
 
 
 def headline(rows: Iterable[H]) -> list[H]:
-    """The rows whose epochs have steps enough for findings, headings and verdict to speak of them."""
+    """Return the rows whose epochs have steps enough for findings, headings and verdict to speak of them."""
     return [row for row in rows if row.is_headline]
+
+
+def largest(rows: Iterable[R], key: Callable[[R], float]) -> R:
+    """Return the row with the largest number, of those that have one; of several the first."""
+    return max((row for row in rows if isfinite(key(row))), key=key)
+
+
+def smallest(rows: Iterable[R], key: Callable[[R], float]) -> R:
+    """Return the row with the smallest number, of those that have one; of several the first."""
+    return min((row for row in rows if isfinite(key(row))), key=key)

@@ -65,8 +65,8 @@ class CopiedGradients(nn.Module):
             message.arrived = 0
         if self._arrived == self._weights:
             self._memory.join()
-            for each in self._messages:
-                each.put_in_place()
+            for arrived in self._messages:
+                arrived.put_in_place()
             self._arrived = 0
 
 
@@ -91,11 +91,11 @@ class Memory:
 
     def __init__(self, elements: int, dtype: torch.dtype, device: torch.device):
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.others = [rank for rank in range(self.ranks) if rank != self.rank]
+        self.peers = [rank for rank in range(self.ranks) if rank != self.rank]
         shape = (1 + self.ranks, elements)
         try:
-            own = symmetric.empty(*shape, dtype=dtype, device=device)
-            self._handle = symmetric.rendezvous(own, dist.distributed_c10d._get_default_group())
+            memory = symmetric.empty(*shape, dtype=dtype, device=device)
+            self._handle = symmetric.rendezvous(memory, dist.distributed_c10d._get_default_group())
         except RuntimeError as error:
             raise StrategyError(f"ddp.reducer: copies needs GPUs that reach each other's memory: {error}") from error
         rows = [self._handle.get_buffer(rank, shape, dtype) for rank in range(self.ranks)]
@@ -104,21 +104,21 @@ class Memory:
         self.sending, self.averaging, self.arriving = (torch.cuda.Stream(device) for _ in range(3))
 
     def wait_for_all_ranks(self) -> None:
-        """Until all have read what was sent to them: they have updated their weights, and are in their next step."""
+        """Wait until all ranks are in their next step: they have read what was sent to them, and updated weights."""
         self.sending.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.sending):
             self._handle.barrier(channel=0)
 
     def announce(self, channel: int) -> None:
-        for rank in self.others:
+        for rank in self.peers:
             self._handle.put_signal(rank, channel)
 
-    def wait_for_others(self, channel: int) -> None:
-        for rank in self.others:
+    def wait_for_peers(self, channel: int) -> None:
+        for rank in self.peers:
             self._handle.wait_signal(rank, channel)
 
     def join(self) -> None:
-        """The current stream waits for all that is sent and arrives."""
+        """Let the current stream wait for all that is sent and arrives."""
         for stream in (self.sending, self.averaging, self.arriving):
             torch.cuda.current_stream().wait_stream(stream)
 
@@ -154,56 +154,56 @@ class Message:
                 work()
 
     def send(self) -> None:
-        """Gradients into the others' inboxes."""
+        """Copy gradients into the others' inboxes."""
         memory = self._memory
-        for to in memory.others:
+        for to in memory.peers:
             inbox = memory.inbox[to][memory.rank]
             for weight in self._large:
-                self._share(inbox, weight, to).copy_(self._own(weight, to), non_blocking=True)
+                self._share(inbox, weight, to).copy_(self._gradient_share(weight, to), non_blocking=True)
             self._copy_small(inbox)
         memory.announce(self._sent)
 
     def average(self) -> None:
-        """The averages of small gradients and of this rank's shares, which are sent to the others."""
+        """Average small gradients and this rank's shares, and send the averages of the shares to the others."""
         memory = self._memory
         averages, inbox = memory.averages[memory.rank], memory.inbox[memory.rank]
         self._copy_small(inbox[memory.rank])
-        memory.wait_for_others(self._sent)
+        memory.wait_for_peers(self._sent)
         if self._small:
             torch.mean(inbox[:, self._small_place], 0, out=averages[self._small_place])
         for weight in self._large:
-            mean, so_far = self._share(averages, weight, memory.rank), self._own(weight, memory.rank)
-            for count, other in enumerate(memory.others, start=2):
-                torch.lerp(so_far, self._share(inbox[other], weight, memory.rank), 1 / count, out=mean)
+            mean, so_far = self._share(averages, weight, memory.rank), self._gradient_share(weight, memory.rank)
+            for count, peer in enumerate(memory.peers, start=2):
+                torch.lerp(so_far, self._share(inbox[peer], weight, memory.rank), 1 / count, out=mean)
                 so_far = mean
-            for to in memory.others:
+            for to in memory.peers:
                 self._share(memory.averages[to], weight, memory.rank).copy_(mean, non_blocking=True)
         if self._large:
             memory.announce(self._averaged)
 
     def arrive(self) -> None:
         if self._large:
-            self._memory.wait_for_others(self._averaged)
+            self._memory.wait_for_peers(self._averaged)
 
     def put_in_place(self) -> None:
-        """The averages become the weights' gradients."""
+        """Make the averages the weights' gradients."""
         for weight in self.weights:
-            weight.grad = self._of(self._memory.averages[self._memory.rank], weight)
+            weight.grad = self._place_in(self._memory.averages[self._memory.rank], weight)
 
     def _copy_small(self, row: Tensor) -> None:
         if self._small:
-            places = [self._of(row, weight) for weight in self._small]
+            places = [self._place_in(row, weight) for weight in self._small]
             torch._foreach_copy_(places, [_gradient(weight) for weight in self._small])
 
-    def _of(self, row: Tensor, weight: nn.Parameter) -> Tensor:
-        """The place of `weight` in a row, laid out as the weight is."""
+    def _place_in(self, row: Tensor, weight: nn.Parameter) -> Tensor:
+        """Return the place of `weight` in a row, laid out as the weight is."""
         return row[self._place[weight] :].as_strided(weight.size(), weight.stride())
 
     def _share(self, row: Tensor, weight: nn.Parameter, rank: int) -> Tensor:
-        return self._of(row, weight).as_strided((weight.numel(),), (1,))[self._cut(weight, rank)]
+        return self._place_in(row, weight).as_strided((weight.numel(),), (1,))[self._cut(weight, rank)]
 
-    def _own(self, weight: nn.Parameter, rank: int) -> Tensor:
-        """Of this rank's gradient the share that `rank` averages."""
+    def _gradient_share(self, weight: nn.Parameter, rank: int) -> Tensor:
+        """Return the share of this rank's gradient that `rank` averages."""
         return _gradient(weight).as_strided((weight.numel(),), (1,))[self._cut(weight, rank)]
 
     def _cut(self, weight: nn.Parameter, rank: int) -> slice:

@@ -42,15 +42,13 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
-    """Each does what the one before it does, and one thing more; `allreduce_hook` stands beside them."""
-    return {
-        ALONE: alone(steps),
+    """Return the rungs: each does what the rung before it does, and one thing more. `allreduce_hook` stands beside
+    them."""
+    variants = {ALONE: alone(steps)}
+    if steps.nodes > 1 and steps.gpus_here > 1:
         # Every GPU of the first node trains a plain network of its own. All other nodes wait.
-        **(
-            {ONE_NODE: replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())}
-            if steps.nodes > 1 and steps.gpus_here > 1
-            else {}
-        ),
+        variants[ONE_NODE] = replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())
+    return variants | {
         # Every GPU trains a plain network of its own, and nothing is shared.
         "together": steps.plain,
         # Within `no_sync`: no buckets, and after the first step no broadcast of buffers.
@@ -64,7 +62,7 @@ def rungs(steps: Steps) -> dict[str, StepVariant]:
 
 
 def settled(steps: Steps, hook: Callable[..., Any] | None = None, synchronised: bool = True) -> StepVariant:
-    """DDP after its first steps, with a communication hook, or with its steps within `no_sync`."""
+    """Return DDP after its first steps, with a communication hook, or with its steps within `no_sync`."""
     variant = steps.whole_step()
     if hook is not None:
         variant.network.register_comm_hook(None, hook)  # type: ignore[operator]
@@ -85,7 +83,7 @@ def _within(context: Callable[[], AbstractContextManager[Any]], step: Step) -> S
 
 
 def bucket_bytes(network: DistributedDataParallel) -> list[int]:
-    """Bytes of the buckets that DDP reduces, as it built them anew after its first step, in the order it reduces them.
+    """Return the bytes of DDP's buckets, as it built them anew after its first step, in the order it reduces them.
 
     Its own log says so (`_get_ddp_logging_data`), after a few steps; until then there are none.
     """

@@ -21,7 +21,7 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
-    """Each does what the one before it does, and one thing more."""
+    """Return the rungs: each does what the rung before it does, and one thing more."""
     first = alone(steps)  # its weights are those of all
     replicas = PersistentReplicas(steps.build_network(), steps.devices)
     persistent = steps.variant(replicas, steps.full_batches)
@@ -36,27 +36,27 @@ def rungs(steps: Steps) -> dict[str, StepVariant]:
 
 
 def threads(steps: Steps, replicas: "PersistentReplicas", persistent: StepVariant) -> StepVariant:
-    """A thread per GPU, each with a replica that stays where it is, and nothing is moved between GPUs.
+    """Return a step with a thread per GPU, each with a replica that stays. Nothing is moved between GPUs.
 
     The first GPU does in every step what it does in `alone`: copy from the host, forward, backward, update. All others
     have their images already, and do forward and backward: their gradients stay with them, and their weights as they
     are, since in DataParallel's step only the first GPU updates weights.
     """
-    of_devices = zip(shares(steps.full_batches[0], len(steps.devices)), steps.devices, strict=True)
-    others = [to_device(share, device, steps.memory_format) for share, device in list(of_devices)[1:]]
+    _, *shares_elsewhere = zip(shares(steps.full_batches[0], len(steps.devices)), steps.devices, strict=True)
+    kept = [to_device(share, device, steps.memory_format) for share, device in shares_elsewhere]
     optimiser = persistent.optimiser
 
     def step(batch: Batch) -> None:
         batch = to_device(batch, steps.device, steps.memory_format)
         optimiser.zero_grad()
-        torch.autograd.backward(replicas.losses_apart(steps.workload.loss, [batch, *others]))
+        torch.autograd.backward(replicas.losses_apart(steps.workload.loss, [batch, *kept]))
         optimiser.step()
 
     return replace(persistent, step=until_all_devices_are_done(steps, step), batches=steps.own_batches)
 
 
 def until_all_devices_are_done(steps: Steps, step: Step) -> Step:
-    """`step`, whose end on the first device waits for all others, as it does where gradients are added up there."""
+    """Return `step`, whose end on the first device waits for all others, as where gradients are added up there."""
 
     def waiting(batch: Batch) -> None:
         step(batch)
@@ -84,7 +84,7 @@ class PersistentReplicas(DataParallel[nn.Module]):
         return list(self._replicas)
 
     def losses_apart(self, loss: Callable[[nn.Module, Any], Tensor], batches: Sequence[Any]) -> list[Tensor]:
-        """The loss of every replica, each on its device, of batches that are on them; a thread drives each."""
+        """Return the loss of every replica, of the batch on its device; a thread drives each."""
         replicas = self.replicate(self.module, self.device_ids)
         functions: list[Any] = [partial(loss, replica) for replica in replicas]
         losses: list[Tensor] = self.parallel_apply(functions, [(batch,) for batch in batches], [{} for _ in batches])

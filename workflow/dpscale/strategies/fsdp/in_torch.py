@@ -18,25 +18,25 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
-    """Each does what the one before it does, and one thing more; but all rungs with shards update them alone, while
-    `no_communication` updates all weights, as `together` does."""
+    """Return the rungs: each does what the rung before it does, and one thing more; but all rungs with shards update
+    them alone, while `no_communication` updates all weights, as `together` does."""
     kind = steps.device.type
     # A mesh of this rank alone: FSDP with all its hooks and copies.
-    own = init_device_mesh(kind, (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
+    this_rank = init_device_mesh(kind, (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
     once = _sharded(steps.build_network(), _all_ranks(steps.devices), reshard=False)
     return {
         ALONE: alone(steps),
         "together": steps.plain,
-        NO_COMMUNICATION: steps.variant(_sharded(steps.build_network(), own), steps.full_batches),
+        NO_COMMUNICATION: steps.variant(_sharded(steps.build_network(), this_rank), steps.full_batches),
         GATHERED_ONCE: steps.variant(once, steps.full_batches),
         WHOLE: steps.whole_step(),
     }
 
 
 def unit_bytes(network: nn.Module) -> list[int]:
-    """Bytes of the weights of the network itself and of its units, before they are wrapped."""
-    whole, *sizes = (sum(weight.nbytes for weight in part.parameters()) for part in (network, *units(network)))
-    return [size for size in (whole - sum(sizes), *sizes) if size]
+    """Return the bytes of the weights of the network itself and of its units, before they are wrapped."""
+    total, *sizes = (sum(weight.nbytes for weight in module.parameters()) for module in (network, *units(network)))
+    return [size for size in (total - sum(sizes), *sizes) if size]
 
 
 def _all_ranks(devices: Devices) -> DeviceMesh:

@@ -1,0 +1,41 @@
+"""Claims: a predicate that rests on an interval is one, and is counted."""
+
+import re
+from pathlib import Path
+
+import dpscale
+from dpscale.analyse.answer.claims import CLAIMS, FASTER_STRATEGY, SPEEDUP_TREND, counts_rows
+from rows import known, one, read_tables
+
+ON_INTERVALS = re.compile(r"\.(is_above|is_below|exceeds)\(|\b(low|high) *[<>]|[<>]=? *(\w+\.)?(low|high)\b")
+# Arithmetic and drawing: nothing is said by it.
+ELSEWHERE = {"analyse/answer/claims.py", "present/text/numbers.py", "present/charts/lines.py"}
+
+
+def test_no_predicate_on_an_interval_stands_elsewhere() -> None:
+    package = Path(dpscale.__file__).parent
+    paths = [*(package / "analyse").rglob("*.py"), *(package / "present").rglob("*.py")]
+    deciding = {str(path.relative_to(package)) for path in paths if ON_INTERVALS.search(path.read_text())}
+    assert deciding <= ELSEWHERE
+
+
+def test_strategies_and_batches_are_compared_pair_by_pair_and_counted() -> None:
+    place = {"gpus": 4, "scope": "compute", "environment": "A", "is_headline": True, "status": "ok", "scaling": "weak"}
+    speedups = {("ddp", 32): 1.5, ("ddp", 128): 3.5, ("ddp", 512): 2.5, ("dp", 128): 1.1}
+    tables = read_tables({
+        "speedup": [
+            {**place, "strategy": strategy, "batch_per_gpu": batch, **known("speedup", speedup)}
+            for (strategy, batch), speedup in speedups.items()
+        ]
+    })  # fmt: skip
+    small, middle, large, rival = tables.speedup
+    assert SPEEDUP_TREND.way(small, large) == "rises"
+    assert SPEEDUP_TREND.way(middle, large) == "falls"
+    assert SPEEDUP_TREND.turn([small, middle, large]) is middle
+    assert FASTER_STRATEGY.of(tables.speedup).holding == [(middle, rival)]
+    counts = list(counts_rows(tables))
+    assert {row.what for row in counts} == {*CLAIMS, "intervals used"}
+    for claim, number, asked in (("speedup rises with the batch", 2, 3), (FASTER_STRATEGY.sentence, 1, 2)):
+        row = one(counts, what=claim)
+        assert (row.number, row.of) == (number, asked)
+    assert one(counts, what="intervals used").number == 4, "each of them once"

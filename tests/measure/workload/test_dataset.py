@@ -1,0 +1,205 @@
+"""The dataset: every source, and everything that can be wrong with it."""
+
+import hashlib
+import pickle
+import shutil
+from collections.abc import Callable
+from os import truncate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from torch.utils.data import DistributedSampler
+
+from dpscale.errors import DatasetError
+from dpscale.measure.workload.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
+from dpscale.measure.workload.dataset import make_dataset, split_images
+from dpscale.measure.workload.images import MEAN, STD, DecodedImages, preloaded_batches, shard
+from dpscale.measure.workload.loading import LoadedEpochs
+
+CLASSES = [f"class{number}" for number in range(10)]
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("synthetic")
+    make_dataset("synthetic", folder, False, 101, folder)
+    return folder
+
+
+@pytest.fixture
+def image_folder(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    for split, count in (("train", 3), ("test", 1)):
+        for label in CLASSES:
+            (tmp_path / "images" / split / label).mkdir(parents=True)
+            for number in range(count):
+                pixels = generator.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "images" / split / label / f"{number}.png")
+    return tmp_path / "images"
+
+
+def test_a_dataset_has_the_shapes_of_cifar10_and_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
+    shapes = {name: np.load(synthetic / name, mmap_mode="r").shape for name in ARRAYS}
+    assert shapes["train_images.npy"] == (101, 32, 32, 3)
+    assert shapes["epoch_images.npy"] == (101, 3, 32, 32)
+    assert shapes["test_images.npy"] == (20, 32, 32, 3)
+    assert make_dataset("synthetic", tmp_path, False, 101, tmp_path).files == read_manifest(synthetic).files
+
+
+def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(tmp_path: Path) -> None:
+    make_dataset("synthetic", tmp_path, False, 21, tmp_path)
+    images, labels, _, _, epoch, epoch_labels = (np.load(tmp_path / name) for name in ARRAYS)
+    padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)))
+    origins = []
+    for image, label in zip(epoch.transpose(0, 2, 3, 1), epoch_labels, strict=True):
+        matches = [
+            index
+            for index in np.flatnonzero(labels == label)
+            for candidate in (image, image[:, ::-1])
+            for top in range(9)
+            for left in range(9)
+            if np.array_equal(padded[index, top : top + 32, left : left + 32], candidate)
+        ]
+        assert len(matches) == 1
+        origins += matches
+    assert sorted(origins) == list(range(21))
+    assert origins != sorted(origins)
+
+
+def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic: Path) -> None:
+    from torchvision import transforms
+
+    normal = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    pixels = np.load(synthetic / "epoch_images.npy").transpose(0, 2, 3, 1)
+    expected = torch.stack([normal(Image.fromarray(image)) for image in pixels])
+    batches = preloaded_batches(synthetic, 0, 1, 32, False, torch.channels_last)
+    assert [len(labels) for _, labels in batches] == [32, 32, 32, 5]
+    assert torch.equal(torch.cat([images for images, _ in batches]), expected)
+    assert batches[0][0].is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_shares_are_those_of_distributed_sampler(synthetic: Path, workers: int) -> None:
+    images = DecodedImages(synthetic)
+    for rank in range(workers):
+        sampler: DistributedSampler[Any] = DistributedSampler(images, workers, rank, shuffle=False)
+        assert list(sampler) == shard(len(images), rank, workers).tolist()
+
+
+def test_loaded_epochs_differ_and_cover_all_images(synthetic: Path) -> None:
+    epochs = LoadedEpochs(DecodedImages(synthetic), (0, 2, 16), 0, False)
+    first, second = ([labels.tolist() for _, labels in epochs] for _ in range(2))
+    assert len(epochs) == len(first) == 4  # ceil(51 / 16)
+    assert first != second
+
+
+def test_an_image_folder(image_folder: Path, tmp_path: Path) -> None:
+    manifest = make_dataset("imagefolder", image_folder, False, 30, tmp_path / "out")
+    assert (manifest.images, manifest.test_images, manifest.classes) == (30, 10, CLASSES)
+    labels = np.load(tmp_path / "out" / "train_labels.npy")
+    pixels = np.load(tmp_path / "out" / "train_images.npy")
+    first_of_class_3 = np.flatnonzero(labels == 3)[0]
+    expected = np.asarray(Image.open(image_folder / "train" / "class3" / "0.png"))
+    assert np.array_equal(pixels[first_of_class_3], expected)
+
+
+def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_dataset("imagefolder", image_folder, False, 20, tmp_path / name)
+    assert read_manifest(tmp_path / "a") == read_manifest(tmp_path / "b")
+    assert len(set(np.load(tmp_path / "a" / "train_labels.npy"))) > 5
+
+
+@pytest.mark.parametrize(
+    ("damage", "images", "message"),
+    [
+        (lambda f: (f / "test").rename(f / "elsewhere"), 30, "no folder of images"),
+        (lambda f: None, 31, "has 30 training images, dataset.images asks for 31"),
+        (lambda f: shutil.rmtree(f / "train/class9"), 27, "has 9 classes, the network has 10"),
+        (lambda f: Image.new("RGB", (64, 48)).save(f / "train/class0/0.png"), 30, "0.png: is 64x48, not 32x32"),
+        (lambda f: truncate(f / "train/class0/0.png", 100), 30, "not a readable image"),
+    ],
+    ids=["no folder", "too few images", "too few classes", "another size", "truncated image"],
+)
+def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(
+    image_folder: Path, tmp_path: Path, damage: Callable[[Path], object], images: int, message: str
+) -> None:
+    damage(image_folder)
+    with pytest.raises(DatasetError, match=message):
+        make_dataset("imagefolder", image_folder, False, images, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+@pytest.fixture
+def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """CIFAR-10's own file layout with few images, and torchvision told their checksums."""
+    from torchvision.datasets import CIFAR10  # takes seconds, and every process of the tests reads this module
+
+    folder = tmp_path / "data/cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    generator = np.random.default_rng(0)
+
+    def write(name: str, content: object) -> str:
+        (folder / name).write_bytes(pickle.dumps(content))
+        return hashlib.md5((folder / name).read_bytes()).hexdigest()
+
+    def batch(count: int) -> dict[str, Any]:
+        pixels = generator.integers(0, 256, (count, 3072), dtype=np.uint8)
+        return {"data": pixels, "labels": [number % 10 for number in range(count)]}
+
+    train = [[name, write(name, batch(20))] for name, _ in CIFAR10.train_list]
+    test = [[name, write(name, batch(10))] for name, _ in CIFAR10.test_list]
+    meta = {**CIFAR10.meta, "md5": write(CIFAR10.meta["filename"], {"label_names": CLASSES})}
+    monkeypatch.setattr(CIFAR10, "train_list", train)
+    monkeypatch.setattr(CIFAR10, "test_list", test)
+    monkeypatch.setattr(CIFAR10, "meta", meta)
+    return tmp_path / "data"
+
+
+def test_cifar10_through_torchvision(cifar10: Path, tmp_path: Path) -> None:
+    manifest = make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
+    assert (manifest.images, manifest.test_images, manifest.synthetic) == (100, 10, False)
+    truncate(cifar10 / "cifar-10-batches-py/test_batch", 100)
+    with pytest.raises(DatasetError, match=r"its checksum is wrong, and dataset\.download is false"):
+        make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "missing"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\xff"), "truncated or changed"),
+    ],
+    ids=["missing", "tampered"],
+)
+def test_a_damaged_array_is_noticed(tmp_path: Path, damage: Callable[[Path], object], message: str) -> None:
+    make_dataset("synthetic", tmp_path, False, 50, tmp_path)
+    manifest = read_manifest(tmp_path)
+    verify_dataset(tmp_path, manifest, ARRAYS)
+    damage(tmp_path / EPOCH_ARRAYS[0])
+    with pytest.raises(DatasetError, match=message):
+        verify_dataset(tmp_path, manifest, EPOCH_ARRAYS)
+
+
+def test_no_dataset_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="Make one with: dpscale dataset"):
+        read_manifest(tmp_path)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=200), st.data())
+def test_every_image_is_trained_on_or_held_out_and_classes_stay_balanced(
+    classes: list[int], data: st.DataObject
+) -> None:
+    labels = np.array(classes)
+    count = data.draw(st.integers(0, len(labels)))
+    trained_on, held_out = split_images(labels, count)
+    assert len(held_out) == count
+    assert sorted([*trained_on, *held_out]) == list(range(len(labels)))
+    taken, available = (np.bincount(classes, minlength=5) for classes in (labels[held_out], labels))
+    assert all(taken[label] >= min(available[label], max(taken) - 1) for label in range(5))

@@ -1,0 +1,164 @@
+"""A study file: what follows from what it leaves out, and what is refused in one line before any GPU is used."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.errors import StudyError
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.schemas.settings import TrainingSettings
+
+ARM = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
+COPIES = {"reducer": "copies", "broadcast_buffers": False}
+
+
+def refusal(values: dict[Any, Any]) -> str:
+    with pytest.raises(StudyError) as error:
+        Study({"study": "s", **values}, source="my.yaml")
+    file, line = str(error.value).split(": ", 1)
+    assert file == "my.yaml" and "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"study": "Two Words"}, "study:"),
+        ({"batch_per_gpu": [0]}, "batch_per_gpu[0]: 0 is less than the minimum of 1"),
+        ({"batch_per_gpu": ["max"]}, "batch_per_gpu[0]: "),
+        ({"batch_per_gpu": [32, 32]}, "batch_per_gpu: [32,32] has non-unique elements"),
+        ({"strategies": ["horovod"]}, "strategies[0]"),
+        ({"study": datetime.date(2026, 1, 1)}, "holds what JSON cannot"),
+        ({"gpus": [2, 4]}, "strategies: single needs a number of GPUs in gpus that is 1"),
+        ({"gpus": [1]}, "strategies: dp needs a number of GPUs in gpus that is more than 1"),
+        ({"gpus": [1, 2], "strategies": ["ddp"]}, "gpus: 1 needs the strategy single"),
+        ({"strong_scaling_global_batch": [30]}, "strong_scaling_global_batch: 30 does not divide by 4 GPUs"),
+        ({"network": {"name": "torchvision_resnet18", "width": 32}}, "network.width: "),
+        ({"cuda_graph": True}, "cuda_graph: a captured step cannot be taken apart; set communication.runs"),
+        ({"precision": "bfloat16-pure"}, "precision: "),
+        ({"images_on": "device"}, "images_on: "),
+        ({"ddp": {"gradient_dtype": "bfloat16"}}, "ddp.gradient_dtype: "),
+        ({"ddp": {"reducer": "copies"}}, "ddp.reducer: copies sends no buffers"),
+        ({"ddp": COPIES}, "ddp.reducer: steps are taken apart with torch's reducer"),
+        ({"ddp": COPIES, "device": "cpu"}, "ddp.reducer: a CPU has no engines that copy"),
+        ({"cuda_graph": True, "device": "cpu"}, "cuda_graph: a CUDA graph needs CUDA GPUs"),
+        ({"images_on": "device", "device": "cpu"}, "images_on: on a CPU"),
+        ({"training": {"arms": {"a": {"strategy": "single"}}}}, 'training.arms.a: "gpus" is a required property'),
+        ({"training": {"arms": {"longer-than-12": ARM}}}, "training.arms"),
+        ({"training": {"arms": {"a": ARM}, "baseline": "b"}}, "training.baseline: there is no arm b"),
+        ({"variants": {"same": {"precision": "float32"}}}, "variants.same: its settings are the study's own"),
+        (
+            {"variants": {"v": {"ddp_gradient_as_bucket_view": True, "strategies": ["fsdp"], "gpus": [2]}}},
+            "variants.v: fsdp has no ddp_gradient_as_bucket_view",
+        ),
+        ({"variants": {"base": {"precision": "bfloat16"}}}, "variants.base: is what tables call"),
+        ({"variants": {"fast": {"learning_rate": 1}}}, "variants.fast"),
+        ({"variants": {"Fast": {"compile": "default"}}}, "variants"),
+        ({"variants": {"fast": {"compile": "often"}}}, "variants.fast.compile"),
+    ],
+)
+def test_a_bad_study_is_one_line_that_begins_with_the_key(values: dict[Any, Any], line: str) -> None:
+    assert refusal(values).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        ({"bacth_per_gpu": [32]}, "did you mean batch_per_gpu?"),
+        ({"batch_per_gpu": ["1e3"]}, "YAML reads 1e3 as text: write it as 1000)"),
+        ({"optimiser": {"learning_rate": "5e-4"}}, "YAML reads 5e-4 as text: write it as 0.0005"),
+        ({"training": {"arms": {"a": {**ARM, "label_smoothin": 0.1}}}}, "did you mean label_smoothing?"),
+    ],
+)
+def test_a_slip_of_the_pen_has_a_hint(values: dict[str, Any], hint: str) -> None:
+    assert hint in refusal(values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"optimiser": "adam"}, "optimiser"),
+        ({"gpus": 1}, "gpus"),
+        ({"strategy": "single"}, "gpus"),
+        ({"optimiser": "lamb", "momentum": 0.9}, "momentum"),
+        ({"optimiser": "nesterov", "momentum": 0}, "momentum"),
+        ({"warmup_epochs": 5.5}, "warmup_epochs"),
+        ({"warmup_start": 0.1}, "warmup_start"),
+        ({"schedule": "one_cycle"}, "schedule"),
+        ({"schedule": "step"}, "schedule"),
+        ({"step_epochs": [2]}, "step_epochs"),
+        ({"schedule": "step", "step_epochs": [5]}, "step_epochs"),
+        ({"trust_coefficient": 0.02}, "trust_coefficient"),
+        ({"batch_growth_epochs": [3, 2]}, "batch_growth_epochs"),
+        ({"batch_growth_epochs": [5]}, "batch_growth_epochs"),
+        ({"batch_growth_epochs": [1, 2], "batch_growth_factor": 5}, "batch_growth_epochs"),
+        ({"validation_images": 48_000}, "validation_images"),
+        ({"validation_images": 45_000, "batch_growth_epochs": [1, 2]}, "batch_growth_epochs"),
+        ({"tuned": {"trials": 9}}, "tuned"),
+        ({"batch_growth_factor": 4}, "batch_growth_factor"),
+        ({"strategy": "fsdp"}, "strategy"),
+        ({"strategy": "dp", "sync_batch_norm": True}, "sync_batch_norm"),
+        ({"cuda_graph": True}, "cuda_graph"),
+        ({"cuda_graph": True, "fused_optimiser": True, "sync_batch_norm": True}, "cuda_graph"),
+        ({"compile": "default", "batch_growth_epochs": [2]}, "compile"),
+        ({"optimiser": "lars", "fused_optimiser": True}, "fused_optimiser"),
+    ],
+)
+def test_an_arm_that_makes_no_sense_is_named_with_its_key(changes: dict[str, Any], key: str) -> None:
+    assert refusal({"training": {"arms": {"a": {**ARM, **changes}}}}).startswith(f"training.arms.a.{key}: ")
+
+
+def test_a_file_that_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="cannot be read: No such file"):
+        Study.read(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("study: [")
+    with pytest.raises(StudyError, match="is not YAML"):
+        Study.read(tmp_path / "bad.yaml")
+
+
+def test_whole_numbers_may_be_written_with_a_point() -> None:
+    study = Study({"study": "s", "runs": 2.0, "batch_per_gpu": [32.0], "dataset": {"images": 50000.0}})
+    assert plan(study) == plan(Study({"study": "s", "runs": 2, "batch_per_gpu": [32]}))
+    assert {type(cell.configuration.batch_per_gpu) for cell in plan(study).timing} == {int}
+    assert "--epoch-images 50000 " in study.settings.options()
+
+
+def test_settings_that_an_arm_leaves_out_are_the_studys() -> None:
+    arms = {"a": {**ARM, "learning_rate": 0.4, "weight_decay": 0.0}, "b": ARM, "c": {**ARM, "optimiser": "lamb"}}
+    half: dict[str, Any] = {"ddp": {"gradient_dtype": "bfloat16"}, "communication": {"runs": 0}}
+    study = Study({"study": "s", "training": {"arms": arms}, "optimiser": {"momentum": 0.8}, **half})
+    a, b, c = study.arms.values()
+    assert (a.learning_rate, a.weight_decay, a.momentum) == (0.4, 0.0, 0.8)
+    assert (b.learning_rate, b.weight_decay) == (0.1, 0.0005)
+    assert c.momentum == 0
+    assert {arm.ddp_gradient_dtype for arm in (a, b, c)} == {"bfloat16"}
+
+
+def test_a_variant_has_its_own_settings_and_otherwise_the_studys() -> None:
+    changes = {"precision": "bfloat16", "memory_format": "channels_last", "loader_workers": 5}
+    study = Study({"study": "s", "variants": {"half": changes}})
+    settings, varied = study.settings, study.variants["half"].settings
+    assert varied.to_json() == {**settings.to_json(), **changes}
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "epochs": st.integers(2, 9),
+            "warmup_epochs": st.floats(0, 2),
+            "optimiser": st.sampled_from(["sgd", "nesterov", "lars", "lamb"]),
+            "batch_growth_epochs": st.just([1]),
+            "set_epoch": st.booleans(),
+        },
+    )
+)
+def test_settings_survive_json_and_the_record_names_every_key(changes: dict[str, Any]) -> None:
+    settings = Study({"study": "s", "training": {"arms": {"a": {**ARM, **changes}}}}).arms["a"]
+    assert TrainingSettings.from_json(settings.to_json()) == settings
+    assert settings.to_json().items() >= changes.items()

@@ -1,0 +1,42 @@
+"""Everything that pages and hand-ins of recorded studies say, beside what the commit before said.
+
+A change of words is a change of `__snapshots__`, to be read in the diff: `pytest tests/present --snapshot-update`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from dpscale.analyse.answer.answer import answer_of
+from dpscale.plan.study import Study
+from dpscale.present.findings.answer import first_screen, text
+from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
+from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
+from dpscale.present.handin.report import report
+from dpscale.present.text.words import Terms
+from dpscale.tables.tables import Tables
+from recorded import RECORDED, recorded_tables
+
+
+def sentences(study: Study, tables: Tables) -> Iterator[str]:
+    """Yield every sentence behind the place where it stands."""
+    terms = Terms.of(study.values, tables)
+    yield text(first_screen(answer_of(tables), terms))
+    yield f"by chance: {by_chance(tables.counts)}"
+    yield from (f"first caution: {caution}" for caution in first_cautions(tables, terms))
+    yield from (f"caution: {caution}" for caution in other_cautions(tables, terms))
+    for section, sentences_there in findings(tables, terms).items():
+        yield from (f"{section}: {finding}" for finding in sentences_there)
+    yield f"witnesses: {witnesses(tables.communication, tables.answer, terms)}"
+    yield f"public best: {beside_the_public_best(tables.variants, terms)}"
+    for grid in report(study.values, tables, terms).grids:
+        for kind, paragraph in grid.paragraphs.items():
+            yield from (f"{grid.title}, {kind}: {sentence}" for sentence in paragraph)
+
+
+@pytest.mark.parametrize("results", ["recorded", "recorded-h200-2", "recorded-h200-4", "recorded-gpt"])
+def test_what_a_recorded_study_says(root: Path, results: str, snapshot: SnapshotAssertion) -> None:
+    study = Study.read(root / f"config/{RECORDED[results]}.yaml")
+    assert list(sentences(study, recorded_tables(root, results, RECORDED[results]))) == snapshot

@@ -1,0 +1,75 @@
+"""The facts of an environment: its links as they are called, and what they were measured to carry."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from page_tables import (
+    GPU,
+    SEVERAL,
+    bandwidth_row,
+    empty,
+    environment_row,
+    key,
+    study,
+    tables,
+)
+
+from dpscale.present.findings.set_up import environment_facts, set_up
+from dpscale.present.text.words import Terms
+from dpscale.tables.tables import Tables
+
+RUNS = [
+    {**key("ddp", 4, 32), "run": 1, "n": 1},
+    {**key("ddp", 4, 512), "run": 1, "n": 3},
+    {**key("ddp", 4, 512), "run": 1, "n": 7, "variant": "graph"},
+]
+
+
+def values(settings: Mapping[str, Any], data: Tables, terms: Terms = GPU) -> Mapping[str, str]:
+    return set_up(settings, data.records, data.environments, data.times, data.runs, data.bandwidth, terms).study
+
+
+def test_what_is_known_of_an_environment() -> None:
+    row = {**environment_row(), "cpu_cores": "64", "variables": "NCCL_NVLS_ENABLE=0"}
+    assert environment_facts(tables(environments=[row]).environments, GPU) == {
+        "Environment A": {
+            "GPU": "NVIDIA H200",
+            "Links": "NVLink, 18 links, via switch",
+            "CPU": "Intel Xeon Platinum 8468, 64 cores",
+            "Software": "torch 2.11.0+cu130, cuda 13.0, cudnn 9.13.0, nccl 2.28.9, driver 580.65.06",
+            "Variables": "NCCL_NVLS_ENABLE=0",
+            "Hosts": "gpu-node-07",
+        }
+    }
+    bare = tables(environments=[{**environment_row(), "links": None}]).environments
+    assert list(environment_facts(bare, SEVERAL)["Environment A"]) == ["Environment", "GPU", "CPU", "Software", "Hosts"]
+
+
+def test_the_set_up_is_that_of_the_study() -> None:
+    data = tables(bandwidth=[bandwidth_row(0.1, strategy="ddp", gpus=4, batch=32)])
+    facts = values(study(precision="bfloat16"), data)
+    assert facts["Network"] == "ResNet-18 for 32×32 images, K = 11,173,962 parameters"
+    assert facts["Precision"] == "bfloat16, contiguous"
+    assert facts["Optimiser"].startswith("SGD, learning rate 0.1, momentum 0.9, weight decay 0.0005")
+    assert facts["Clock"].startswith("3 runs per configuration, each of 1 epoch to warm up")
+    assert "Workload" not in facts
+    assert "parameters" not in values(study(), empty())["Network"]
+
+
+def test_the_clock_says_how_many_epochs_the_runs_have() -> None:
+    """Not how many the study asks for: older records of slow cells have one."""
+    planned = study(epochs={"timed": 3})
+    clock = [values(planned, tables(runs=runs))["Clock"].rpartition("warm up and ")[2] for runs in ([], RUNS, RUNS[:1])]
+    assert clock == ["3 timed", "1 to 3 timed", "1 timed"]
+
+
+def test_the_set_up_of_a_file_names_it_and_says_samples() -> None:
+    digits = "0123456789ab"
+    of_file = study(workload="private/folder/gpt.py", workload_sha256=digits + "c" * 52, dataset={"images": 4096})
+    facts = values(of_file, empty(), replace(GPU, own_workload=True))
+    assert facts["Dataset"] == "that of gpt.py, 4,096 samples per epoch"
+    assert facts["Workload"] == f"gpt.py, SHA-256 {digits}"
+    assert facts["Optimiser"].startswith("that of gpt.py, or where it has none SGD, learning rate")
+    assert "samples on the host" in facts["Settings"]
+    assert "private" not in str(facts)

@@ -1,1 +1,0 @@
-"""What it is trained on: datasets, batches, augmentation."""

@@ -1,1 +1,0 @@
-"""What is trained: networks, strategies, optimisers, and the recipes of arms."""
