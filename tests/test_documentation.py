@@ -19,7 +19,7 @@ import dpscale
 import made
 from dpscale.cli import main
 from dpscale.formulas import scaling
-from dpscale.strategies.facts import IMAGE_BYTES
+from dpscale.strategies.strategy import IMAGE_BYTES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (

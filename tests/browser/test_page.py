@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from variant_tables import with_variants
 
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.tables.study import RejectedRow
 from offline import (
     CUT,

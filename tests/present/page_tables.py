@@ -8,11 +8,11 @@ from typing import Any
 
 from dpscale.analyse.tables import complete
 from dpscale.audit.audit import audit
-from dpscale.audit.reading.published import read_all
+from dpscale.audit.published import read_all
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.present.text.words import Terms
-from dpscale.tables.published import AuditTables
+from dpscale.tables.study import AuditTables
 from dpscale.tables.tables import Tables
 from recorded import recorded_page, recorded_tables
 from rows import read_tables

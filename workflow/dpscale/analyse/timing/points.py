@@ -16,9 +16,8 @@ from statistics import geometric_mean, median
 from typing import NamedTuple
 
 from dpscale.analyse.timing.records import weightiest
-from dpscale.formulas import scaling
+from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, interval_of_two, is_uneven
-from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study

@@ -31,13 +31,13 @@ from dpscale.plan.cells import (
     VariantCell,
 )
 from dpscale.plan.contradictions import contradiction
-from dpscale.plan.workload_file import of_its_file
+from dpscale.plan.study import of_its_file
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import JsonRecord, read_record, write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
-from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import strategy
+from dpscale.strategies.strategy import NetworkFacts
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10

@@ -10,8 +10,8 @@ from typing import Any
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.present.findings.set_up import dates, network
-from dpscale.present.handin.assignment import AssignmentTable, Quantity, grids, state_words
-from dpscale.present.handin.rows import AssignmentRows
+from dpscale.present.handin_assignment import AssignmentTable, Quantity, grids, state_words
+from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS, measured
 from dpscale.present.text.table import ShownTable
