@@ -26,6 +26,7 @@ from dpscale.scheduler.snakemake import (
     jobs_to_run,
     measure_one_at_a_time,
     partial_command,
+    preload,
     has_several_nodes,
     prepare_slurm,
     schedule_when_jobs_end,
@@ -135,6 +136,7 @@ onstart:
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         print(f"set aside: {aside}", file=sys.stderr)
     schedule_when_jobs_end(workflow)
+    preload(workflow, sum(job.rule.name in CELL_RULES for job in jobs), STUDY["device"])
     begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
     follow(workflow, Progress(STUDY, RESULTS, begun))
 

@@ -4,10 +4,13 @@ Snakemake promises none of it, so pyproject.toml limits the versions of Snakemak
 """
 
 import argparse
+import atexit
 import os.path
 import shlex
 import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING
 from snakemake.settings.enums import RerunTrigger
 
 from dpscale.errors import ClusterError
+from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import Cluster, runtime_min
@@ -45,6 +49,18 @@ def decide_by_results(workflow: "Workflow", outdated: Outdated) -> None:
     """
     workflow.dag_settings.rerun_triggers = {RerunTrigger.MTIME}
     workflow.dag.forcefiles.update(outdated.paths)
+
+
+def preload(workflow: "Workflow", cells: int, device: str) -> None:
+    """Load torch once for all cells of this run on a CPU, where this machine measures more than one."""
+    if device != "cpu" or cells < 2 or workflow.executor_plugin.name != "local":
+        return
+    folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+    atexit.register(folder.cleanup)
+    path = str(Path(folder.name, "workers"))
+    command = [sys.executable, "-m", "dpscale.measure.worker.preloaded", path]
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.environ[PRELOADED] = path
 
 
 def schedule_when_jobs_end(workflow: "Workflow") -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from types import FrameType, TracebackType
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
-from dpscale.measure.parent import OUTCOME, PARENT_PID
+from dpscale.measure.parent import NUMBER, OUTCOME, PARENT_PID, PRELOADED
 from dpscale.records.files import JsonRecord
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -43,22 +44,33 @@ class Workers:
         self._count = count
         self._gpus = gpus
         self._environment = {**os.environ, **team.variables, PARENT_PID: str(os.getpid()), **_first_gpus(gpus)}
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes] | ForkedWorker] = []
 
     def __enter__(self) -> "Workers":
         for ending in _ENDINGS:
             signal.signal(ending, _exit_on_signal)
-        meeting = self._team.listening  # the socket at which workers meet: rank 0 gets it
         for rank in self._team.ranks(self._count):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dpscale.measure.worker", self._module, str(self._job_file), str(rank)],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=() if rank or meeting is None else (meeting.fileno(),),
-            )
-            self._processes.append(process)
+            self._processes.append(self._begun(rank))
         return self
+
+    def _begun(self, rank: int) -> "subprocess.Popen[bytes] | ForkedWorker":
+        """On a CPU by the process that has loaded torch, where there is one."""
+        arguments = [self._module, str(self._job_file), str(rank)]
+        path = os.environ.get(PRELOADED)
+        if path and not self._gpus and self._team.place.nodes == 1:
+            request = self.folder / f"fork-{rank}.json"
+            asked = {"arguments": arguments, "environment": self._environment, "folder": str(Path.cwd())}
+            request.write_text(json.dumps(asked))
+            if forked := ForkedWorker.begin(path, request):
+                return forked
+        meeting = self._team.listening  # the socket at which workers meet: the first of all gets it
+        return subprocess.Popen(
+            [sys.executable, "-m", "dpscale.measure.worker", *arguments],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=() if rank or meeting is None else (meeting.fileno(),),
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -117,6 +129,42 @@ class Workers:
             if end_with_parent and os.getppid() != self._parent_pid:
                 raise MeasurementError("stopped: the process that started this cell has ended")
             time.sleep(POLL_S)
+
+
+class ForkedWorker:
+    """What is needed of `subprocess.Popen`, of a worker that measure/worker/preloaded.py forks."""
+
+    def __init__(self, connection: socket.socket, pid: int):
+        self._connection = connection
+        self.pid = pid
+        self._code: int | None = None
+
+    @classmethod
+    def begin(cls, path: str, request: Path) -> "ForkedWorker | None":
+        """The worker of a request, with this process's output; None where nobody answers at the socket `path`."""
+        connection = socket.socket(socket.AF_UNIX)
+        with suppress(OSError):
+            connection.connect(path)
+            socket.send_fds(connection, [str(request).encode()], [sys.stdout.fileno(), sys.stderr.fileno()])
+            if answer := connection.recv(NUMBER.size, socket.MSG_WAITALL):
+                return cls(connection, NUMBER.unpack(answer)[0])
+        connection.close()
+        return None
+
+    def poll(self) -> int | None:
+        with suppress(BlockingIOError):
+            self._receive(socket.MSG_DONTWAIT)
+        return self._code
+
+    def wait(self) -> None:
+        self._receive(0)
+        self._connection.close()
+
+    def _receive(self, flags: int) -> None:
+        if self._code is None:
+            answer = self._connection.recv(NUMBER.size, flags)
+            # Nothing comes where that process was killed: its workers are, too.
+            self._code = NUMBER.unpack(answer)[0] if answer else -signal.SIGKILL
 
 
 def _first_gpus(gpus: int) -> dict[str, str]:
