@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.present.charts import communication, timing, training
+from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
@@ -16,8 +16,7 @@ from dpscale.present.study import not_run
 from dpscale.present.study.views import views
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, in_order, ok
-from dpscale.strategies.known import BASELINE
+from dpscale.present.text.words import Terms
 from dpscale.tables.column import PERCENT
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import STATES
@@ -65,19 +64,3 @@ def render(
         sheets=sheets(rows, terms),
         **(charts or charts_of(study, tables, terms)),
     )
-
-
-def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[str, Chart]:
-    """Return the charts of the page, by their names in its template. Each is given its rows, in the order in which
-    people read them."""
-    baseline, target = study["training"]["baseline"], study["training"]["target_accuracy"]
-    gains = in_order(row for row in ok(tables.speedup) if row.scaling == "weak")
-    on_one = in_order(row for row in ok(tables.variants) if row.strategy == BASELINE)
-    return {
-        "speedup": timing.speedup(tables.answer, gains, tables.blocks, terms),
-        "efficiency": timing.efficiency(tables.answer, gains, tables.blocks, study["answer"]["worth_from"], terms),
-        "ladders": communication.ladders(in_order(tables.ladder), terms),
-        "bus_bandwidth": communication.bus_bandwidth(tables.collectives, terms),
-        "variants_on_one": timing.variants_on_one(on_one, terms),
-        "test_accuracy": training.test_accuracy(tables.training_curves, baseline, target, terms),
-    }
