@@ -1,7 +1,7 @@
 """Charts: what each is headed, what is drawn of it and what is said of the rest, and that nothing covers anything."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -129,7 +129,7 @@ def test_markers_are_where_the_axes_say_the_numbers_of_the_tables_are() -> None:
     assert_near(points(charts["efficiency"].pictures[0].svg, "var(--dp)", log=False), by_batch)
 
 
-def assert_near(drawn: list[tuple[float, float]], stored: list[tuple[float, float]]) -> None:
+def assert_near(drawn: Sequence[tuple[float, float]], stored: Sequence[tuple[float, float]]) -> None:
     assert len(drawn) == len(stored) > 1
     for point, numbers in zip(sorted(drawn), sorted(stored), strict=True):
         assert point == pytest.approx(numbers, rel=1e-3)

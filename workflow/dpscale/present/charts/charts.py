@@ -112,29 +112,28 @@ def efficiency(
 ) -> Chart:
     """Draw the efficiency of a weak series in % against batch: a panel for every number of devices and environment, the
     most devices first. Colour says the strategy; lines are solid without loading, dashed with it."""
-    panels = []
-    for rows in reversed(in_groups(gains, attrgetter("gpus", "environment"))):
-        lines = [
-            DrawnSeries(
-                strategy if scope == COMPUTE else f"{strategy}, loading",
-                colour(strategy),
-                0 if scope == COMPUTE else 1,
-                _markers(line, "batch_per_gpu", "efficiency", EFFICIENCY.unit, runs),
-            )
-            for (strategy, scope), line in grouped(rows, attrgetter("strategy", "scope")).items()
-        ]
-        panel = Panel(
+    panels = [
+        Panel(
             heading=_at_the_batch_of_the_answer(rows, answer, terms),
             place=f"{terms.count(rows[0].gpus)}{on_nodes(row.nodes for row in rows)}{terms.environment(rows[0])}",
             quantity=f"Efficiency in % against {terms.batch}; one line for each strategy, without and with loading",
             x_title=terms.heading_of(BATCH),
             y=EFFICIENCY,
-            series=lines,
+            series=[
+                DrawnSeries(
+                    strategy if scope == COMPUTE else f"{strategy}, loading",
+                    colour(strategy),
+                    0 if scope == COMPUTE else 1,
+                    _markers(line, "batch_per_gpu", "efficiency", EFFICIENCY.unit, runs),
+                )
+                for (strategy, scope), line in grouped(rows, attrgetter("strategy", "scope")).items()
+            ],
             guides=[Guide("100 %", lambda batch: EFFICIENCY.unit.of(1))],
             linear_y=True,
             shaded_below=EFFICIENCY.unit.of(worth_from),
         )
-        panels.append(panel)
+        for rows in reversed(in_groups(gains, attrgetter("gpus", "environment")))
+    ]
     return chart_of_lines("efficiency", panels)
 
 
@@ -221,10 +220,8 @@ def _fastest_epoch(rows: Sequence[VariantsRow]) -> str:
 
 def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
     """Draw the way from the step of one device alone to the whole step, in ms: a panel per configuration."""
-    panels = []
-    for rows in grouped(ladder, configuration_of).values():
-        rungs = sorted(rows, key=attrgetter("order"))
-        panel = Bars(
+    panels = [
+        Bars(
             heading=_most_added(rungs, terms),
             place=f"{terms.group(rungs[0])}{terms.environment(rungs[0])}, batch {rungs[0].batch_per_gpu:,}",
             quantity=(
@@ -234,7 +231,8 @@ def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
             x_title="Step, ms",
             bars=_waterfall(rungs, terms),
         )
-        panels.append(panel)
+        for rungs in grouped(sorted(ladder, key=attrgetter("order")), configuration_of).values()
+    ]
     return chart_of_bars("ladder", panels)
 
 
@@ -265,18 +263,8 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
     """Draw the bus bandwidth of collectives alone in GB/s against message size in KiB: a panel for every number of
     devices and environment. The network's own sizes, which lie between those of the series, are left to the table."""
     in_series = [row for row in collectives if row.operation != "peer_copy" and not row.use]
-    panels = []
-    for rows in in_groups(in_series, attrgetter("gpus", "environment")):
-        lines = [
-            DrawnSeries(
-                line[0].operation.replace("_", "-"),
-                colour_of_style(style),
-                style,
-                markers(Marker(KIB.of(row.message_bytes), row.bus_bandwidth_gb_s) for row in line),
-            )
-            for style, line in enumerate(in_groups(rows, attrgetter("operation")))
-        ]
-        panel = Panel(
+    panels = [
+        Panel(
             heading=_of_gradient(collectives, rows[0], terms) or _most_bandwidth(rows, terms),
             place=f"{terms.count(rows[0].gpus)}{terms.environment(rows[0])}",
             quantity=(
@@ -285,9 +273,18 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
             ),
             x_title=f"Message, {KIB.shown}",
             y=BUS_BANDWIDTH,
-            series=lines,
+            series=[
+                DrawnSeries(
+                    _with_hyphen(line[0]),
+                    colour_of_style(style),
+                    style,
+                    markers(Marker(KIB.of(row.message_bytes), row.bus_bandwidth_gb_s) for row in line),
+                )
+                for style, line in enumerate(in_groups(rows, attrgetter("operation")))
+            ],
         )
-        panels.append(panel)
+        for rows in in_groups(in_series, attrgetter("gpus", "environment"))
+    ]
     return chart_of_lines("bus-bandwidth", panels)
 
 
@@ -295,19 +292,23 @@ def _of_gradient(collectives: Sequence[CollectivesRow], like: CollectivesRow, te
     """`4 GPUs: 302 GB/s with an allreduce of the whole gradient, 44.7 MB`: what a training sends, and what utilisation
     is over. "" where that was not timed."""
     place = "allreduce", like.gpus, like.environment
-    allreduces = (row for row in collectives if (row.operation, row.gpus, row.environment) == place)
-    row = next((row for row in allreduces if WHOLE_GRADIENT in row.use), None)
-    if row is None:
-        return ""
-    rate, size = measured(row.bus_bandwidth_gb_s.value, GB_PER_S), measured(row.message_bytes, MB)
-    return f"{terms.count(row.gpus)}: {rate} with an allreduce of the {WHOLE_GRADIENT}, {size}"
+    for row in collectives:
+        if (row.operation, row.gpus, row.environment) == place and WHOLE_GRADIENT in row.use:
+            rate, size = measured(row.bus_bandwidth_gb_s.value, GB_PER_S), measured(row.message_bytes, MB)
+            return f"{terms.count(row.gpus)}: {rate} with an allreduce of the {WHOLE_GRADIENT}, {size}"
+    return ""
 
 
 def _most_bandwidth(rows: Sequence[CollectivesRow], terms: Terms) -> str:
     """`4 GPUs: 371 GB/s at most, with reduce of 1 GiB`."""
     most = largest(rows, lambda row: row.bus_bandwidth_gb_s.value)
-    operation = f"{most.operation.replace('_', '-')} of {binary(most.message_bytes)}"
-    return f"{terms.count(most.gpus)}: {measured(most.bus_bandwidth_gb_s.value, GB_PER_S)} at most, with {operation}"
+    rate, size = measured(most.bus_bandwidth_gb_s.value, GB_PER_S), binary(most.message_bytes)
+    return f"{terms.count(most.gpus)}: {rate} at most, with {_with_hyphen(most)} of {size}"
+
+
+def _with_hyphen(row: CollectivesRow) -> str:
+    """Return the operation of a row as text has it: `all-gather`."""
+    return row.operation.replace("_", "-")
 
 
 Arms = Mapping[str, Sequence[TrainingCurvesRow]]
