@@ -2,23 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
-from dpscale.present.text.words import Terms, listed, plural, state
+from dpscale.present.text.numbers import whole
+from dpscale.present.text.table import ROWS_SHOWN, ShownColumn, ShownTable
+from dpscale.present.text.words import Terms, left_out, listed, plural, state
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.study import AbsencesRow, MissingRow
 from dpscale.tables.timing import TimesRow
 
 _CELLS_NAMED = 2
-
-
-@dataclass(frozen=True)
-class Absence:
-    """A reason why configurations have no number, how many it holds for, and which."""
-
-    state: str
-    reason: str
-    number: int
-    points: str
+_CAPTION = "Configurations without a number, and why. Strategy × {devices} at batch per {device}, in {samples}"
+_ABSENCES = ("State", "Reason", "Configurations", "Which")
 
 
 @dataclass(frozen=True)
@@ -33,19 +28,27 @@ class MissingCells:
     names: str
 
 
-def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> list[Absence]:
-    """Return every state but `ok` with its reason and its configurations, the most frequent first, as they were
-    `counted`. `times` are in the order in which people read them."""
+def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> ShownTable:
+    """Return the table of every state but `ok` with its reason and its configurations, the most frequent first, as they
+    were `counted`. `times` are in the order in which people read them."""
 
     def point(row: TimesRow) -> str:
         return f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"
 
     rows_by_reason = grouped((row for row in times if row.status != "ok"), _why)
     numbers = {_why(row): row.configurations or 0 for row in counted}
-    reasons = [
-        Absence(*why, numbers[why], listed([*dict.fromkeys(map(point, rows))])) for why, rows in rows_by_reason.items()
-    ]
-    return sorted(reasons, key=lambda absence: absence.number, reverse=True)
+    reasons = sorted(rows_by_reason, key=lambda why: numbers[why], reverse=True)
+    return ShownTable(
+        "absences",
+        terms.filled(_CAPTION),
+        [ShownColumn(heading, is_number=heading == "Configurations") for heading in _ABSENCES],
+        [
+            [*why, whole(numbers[why]), listed([*dict.fromkeys(map(point, rows_by_reason[why]))])]
+            for why in reasons[:ROWS_SHOWN]
+        ],
+        source="times",
+        rows_left_out=left_out(reasons, ROWS_SHOWN),
+    )
 
 
 def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
@@ -54,15 +57,15 @@ def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
 
 def missing_cells(missing: Iterable[MissingRow], terms: Terms) -> list[MissingCells]:
     """Return the planned cells without a record, those that failed first."""
-
-    def why(row: MissingRow) -> tuple[str, str, str]:
-        return row.status, row.reason, row.log
-
     return [
         MissingCells(
-            plural(len(rows), "cell"), *why(rows[0]), listed([_job(row, terms) for row in rows], _CELLS_NAMED, "; ")
+            number=plural(len(rows), "cell"),
+            state=rows[0].status,
+            reason=rows[0].reason,
+            log=rows[0].log,
+            names=listed([_job(row, terms) for row in rows], _CELLS_NAMED, "; "),
         )
-        for rows in in_groups(missing, why)
+        for rows in in_groups(missing, attrgetter("status", "reason", "log"))
     ]
 
 
