@@ -32,7 +32,7 @@ from dpscale.present.text.words import (
 from dpscale.present.text.words import scope as scope_in_words
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow
-from dpscale.tables.column import GB_PER_S, KIB, MB, MILLISECONDS, PERCENT, Unit
+from dpscale.tables.column import GB_PER_S, KIB, MB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.quantities import (
     BATCH,
@@ -57,7 +57,7 @@ def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[st
     """Return the charts of the page, by their names in its template. Each is given its rows, in the order in which
     people read them."""
     training = study["training"]
-    runs = [row for row in ok(tables.blocks) if row.scaling == "weak"]
+    runs = grouped((row for row in ok(tables.blocks) if row.scaling == "weak"), _place)
     gains = in_order(row for row in ok(tables.speedup) if row.scaling == "weak")
     on_one = in_order(row for row in ok(tables.variants) if row.strategy == BASELINE)
     return {
@@ -72,7 +72,15 @@ def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[st
     }
 
 
-def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Sequence[BlocksRow], terms: Terms) -> Chart:
+# The runs of a configuration in a scope.
+Runs = Mapping[tuple[object, ...], Sequence[BlocksRow]]
+
+
+def _place(row: SpeedupRow | BlocksRow) -> tuple[object, ...]:
+    return configuration_of(row), row.scope
+
+
+def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Runs, terms: Terms) -> Chart:
     """Draw the speedup of a weak series against number of devices, of the answer's strategy, scope and environment: a
     line per batch. That of the answer has the strategy's colour, the others are quiet. `runs` are those of the weak
     series."""
@@ -82,15 +90,13 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Sequ
     most = answered[-1]
     series = (most.strategy, most.scope, most.environment)
     drawn = [row for row in headline(gains) if (row.strategy, row.scope, row.environment) == series]
-    lines = [
-        DrawnSeries(
-            f"batch {batch:,}",
-            colour(most.strategy) if batch == most.batch_per_gpu else QUIET,
-            style,
-            [Marker(1, Figure(1.0)), *_markers(rows, "gpus", "speedup", SPEEDUP.unit, runs)],
-        )
-        for style, (batch, rows) in enumerate(sorted(grouped(drawn, attrgetter("batch_per_gpu")).items()))
-    ]
+    lines = []
+    for style, rows in enumerate(in_groups(drawn, attrgetter("batch_per_gpu"))):
+        batch = rows[0].batch_per_gpu
+        shade = colour(most.strategy) if batch == most.batch_per_gpu else QUIET
+        of_rows = [Marker(row.gpus, row.speedup, [run.speedup for run in runs.get(_place(row), ())]) for row in rows]
+        all_markers = markers([Marker(1, Figure(1.0)), *of_rows], SPEEDUP.unit)
+        lines.append(DrawnSeries(f"batch {batch:,}", shade, style, all_markers))
     panel = Panel(
         heading=f"Speedup of {most.strategy} on 1 to {terms.count(most.gpus)}",
         place=capitalised(terms.scope(most)),
@@ -106,7 +112,7 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Sequ
 def efficiency(
     answer: Sequence[AnswerRow],
     gains: Sequence[SpeedupRow],
-    runs: Sequence[BlocksRow],
+    runs: Runs,
     worth_from: float,
     terms: Terms,
 ) -> Chart:
@@ -119,15 +125,7 @@ def efficiency(
             quantity=f"Efficiency in % against {terms.batch}; one line for each strategy, without and with loading",
             x_title=terms.heading_of(BATCH),
             y=EFFICIENCY,
-            series=[
-                DrawnSeries(
-                    strategy if scope == COMPUTE else f"{strategy}, loading",
-                    colour(strategy),
-                    0 if scope == COMPUTE else 1,
-                    _markers(line, "batch_per_gpu", "efficiency", EFFICIENCY.unit, runs),
-                )
-                for (strategy, scope), line in grouped(rows, attrgetter("strategy", "scope")).items()
-            ],
+            series=_lines_of_efficiency(rows, runs),
             guides=[Guide("100 %", lambda batch: EFFICIENCY.unit.of(1))],
             linear_y=True,
             shaded_below=EFFICIENCY.unit.of(worth_from),
@@ -137,20 +135,16 @@ def efficiency(
     return chart_of_lines("efficiency", panels)
 
 
-def _markers(rows: Sequence[SpeedupRow], x: str, y: str, unit: Unit, runs: Sequence[BlocksRow]) -> list[Marker]:
-    """Return a marker for every row, with the figures of its runs."""
-    runs_by_place = grouped(runs, _place)
-    return markers(
-        (
-            Marker(getattr(row, x), getattr(row, y), [getattr(run, y) for run in runs_by_place.get(_place(row), ())])
-            for row in rows
-        ),
-        unit,
-    )
-
-
-def _place(row: SpeedupRow | BlocksRow) -> tuple[object, ...]:
-    return configuration_of(row), row.scope
+def _lines_of_efficiency(rows: Sequence[SpeedupRow], runs: Runs) -> list[DrawnSeries]:
+    lines = []
+    for (strategy, scope), line in grouped(rows, attrgetter("strategy", "scope")).items():
+        label, style = (strategy, 0) if scope == COMPUTE else (f"{strategy}, loading", 1)
+        of_rows = [
+            Marker(row.batch_per_gpu, row.efficiency, [run.efficiency for run in runs.get(_place(row), ())])
+            for row in line
+        ]
+        lines.append(DrawnSeries(label, colour(strategy), style, markers(of_rows, EFFICIENCY.unit)))
+    return lines
 
 
 def _at_the_batch_of_the_answer(rows: Sequence[SpeedupRow], answer: Sequence[AnswerRow], terms: Terms) -> str:

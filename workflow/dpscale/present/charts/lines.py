@@ -107,12 +107,13 @@ class Panel(Plot):
     shaded_below: float | None = None
 
     @property
-    def markers(self) -> list[Marker]:
-        return [marker for line in self.series for marker in line.markers]
+    def marked(self) -> list[tuple[DrawnSeries, Marker]]:
+        """Every marker, with its line."""
+        return [(line, marker) for line in self.series for marker in line.markers]
 
     @property
     def subtitle(self) -> str:
-        has_dots = any(marker.dots for marker in self.markers)
+        has_dots = any(marker.dots for _, marker in self.marked)
         return f"{super().subtitle}{'; small circles are runs' if has_dots else ''}"
 
     @property
@@ -172,7 +173,7 @@ class Frame:
     @classmethod
     def around(cls, panels: Sequence[Panel]) -> "Frame":
         like = panels[0]
-        markers = [marker for panel in panels for marker in panel.markers]
+        markers = [marker for panel in panels for _, marker in panel.marked]
         ticks = sorted({marker.x for marker in markers})
         ys = [y for marker in markers for y in (marker.y, *marker.dots)]
         ys += [guide.y_at(x) for panel in panels for guide in panel.guides for x in (ticks[0], ticks[-1])]
@@ -210,31 +211,28 @@ def _draw(panel: Panel, frame: Frame) -> str:
     x = alt.X("x:Q").title(panel.x_title).scale(frame.x.scale).axis(values=frame.ticks)
     y = alt.Y("y:Q").title(panel.y.heading).scale(frame.y.scale).axis(tickCount=5)
     # Other layers are drawn on the same axes.
-    low, high, at_label, line = alt.Y("low:Q"), alt.Y2("high:Q"), alt.Y("label_y:Q"), alt.Detail("line:N")
+    low, high, at_label, by_line = alt.Y("low:Q"), alt.Y2("high:Q"), alt.Y("label_y:Q"), alt.Detail("line:N")
     shades = [] if panel.shaded_below is None else [{"low": frame.y.value(frame.y.low), "high": panel.shaded_below}]
     guides = [
         {"line": guide.label, "x": x, "y": guide.y_at(x)}
         for guide in panel.guides for x in (frame.ticks[0], frame.ticks[-1])
     ]  # fmt: skip
-    dots = [
-        {"x": marker.x, "y": dot, "colour": series.colour}
-        for series in panel.series for marker in series.markers for dot in marker.dots
-    ]  # fmt: skip
-    marked = over([_entry(series, marker) for series in panel.series for marker in series.markers])
+    dots = [{"x": marker.x, "y": y, "colour": line.colour} for line, marker in panel.marked for y in marker.dots]
+    marked = over([_entry(line, marker) for line, marker in panel.marked])
     labels = over(_labels(panel, frame))
     intervals = (
-        marked.mark_area(opacity=0.15).encode(alt.Fill("colour:N", scale=None), line, x, low, high)
+        marked.mark_area(opacity=0.15).encode(alt.Fill("colour:N", scale=None), by_line, x, low, high)
         if panel.linear_x and panel.linear_y
         else marked.mark_rule(strokeWidth=1.5).encode(COLOUR, x, low, high)
     )
     return svg_of([
         over(shades).mark_rect(color=QUIET, opacity=0.15).encode(low, high),
-        over(guides).mark_line(color=QUIET, strokeWidth=1).encode(x, y, line),
+        over(guides).mark_line(color=QUIET, strokeWidth=1).encode(x, y, by_line),
         labels.mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2]).encode(
             x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")
         ),
         intervals,
-        marked.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, line, alt.StrokeDash("dash:N", scale=None)),
+        marked.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, by_line, alt.StrokeDash("dash:N", scale=None)),
         marked.mark_point(filled=True, size=42, opacity=1).encode(x, y, COLOUR, alt.Shape("shape:N", scale=None)),
         over(dots).mark_point(size=30, strokeWidth=1.2, opacity=1).encode(x, y, COLOUR),
         # A name that is too long for its room ends in an ellipsis; the description has all of it.
@@ -242,11 +240,11 @@ def _draw(panel: Panel, frame: Frame) -> str:
     ])  # fmt: skip
 
 
-def _entry(series: DrawnSeries, marker: Marker) -> Entry:
-    shape, dash = _STYLES[series.style % len(_STYLES)]
+def _entry(line: DrawnSeries, marker: Marker) -> Entry:
+    shape, dash = _STYLES[line.style % len(_STYLES)]
     low, high = marker.figure.interval if marker.has_bar else (None, None)
     return {
-        "line": series.label, "colour": series.colour, "shape": shape, "dash": dash,
+        "line": line.label, "colour": line.colour, "shape": shape, "dash": dash,
         "x": marker.x, "y": marker.y, "low": low, "high": high,
     }  # fmt: skip
 
