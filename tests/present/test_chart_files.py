@@ -11,7 +11,7 @@ from page_tables import audited, h200, plain_page
 from dpscale.plan.study import Study
 from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.picture import Chart, Picture, heading_of, write_charts
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.present.text.words import Terms
 from pictures import texts
 

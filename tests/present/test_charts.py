@@ -28,7 +28,7 @@ from dpscale.present.charts.charts import accuracy, bus_bandwidth, charts_of, la
 from dpscale.present.charts.lines import LABEL_GAP, Axis, DrawnSeries, Guide, Marker, Panel, chart_of_lines
 from dpscale.present.charts.picture import PICTURES_DRAWN, Chart
 from dpscale.present.text.words import Terms
-from dpscale.tables.quantities import SPEEDUP
+from dpscale.tables.column import SPEEDUP
 from pictures import description, gaps_of_labels, headings, places, points, texts
 
 # To draw charts takes longest of all.

@@ -5,11 +5,10 @@ A heading names figures and where they were measured. Whether a difference is mo
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 from dpscale.analyse.answer.answer import nearest, with_speedup
 from dpscale.analyse.answer.series import COMPUTE, configuration_of, of_configuration
-from dpscale.analyse.communication.collectives import WHOLE_GRADIENT
+from dpscale.analyse.communication.bandwidth import WHOLE_GRADIENT
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.plan.study import BASE
@@ -30,30 +29,34 @@ from dpscale.present.text.words import (
     smallest,
 )
 from dpscale.present.text.words import scope as scope_in_words
+from dpscale.schemas.settings import JsonValues
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow
-from dpscale.tables.column import GB_PER_S, KIB, MB, MILLISECONDS, PERCENT
-from dpscale.tables.communication import CollectivesRow, LadderRow
-from dpscale.tables.quantities import (
+from dpscale.tables.column import (
     BATCH,
     BUS_BANDWIDTH,
     EFFICIENCY,
     EPOCH,
     EPOCH_NUMBER,
     FASTER,
+    GB_PER_S,
+    KIB,
+    MB,
+    MILLISECONDS,
+    PERCENT,
     SPEEDUP,
     TEST_ACCURACY,
 )
+from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import BlocksRow, SpeedupRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow
-from dpscale.tables.variants import VariantsRow
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
 
-def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[str, Chart]:
+def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Chart]:
     """Return the charts of the page, by their names in its template. Each is given its rows, in the order in which
     people read them."""
     training = study["training"]
