@@ -119,14 +119,6 @@ def test_where_two_agree_by_chance_the_interval_is_wider_than_their_own(
         assert own.low < borrowed.low and borrowed.high < own.high
 
 
-@given(pairs, st.lists(pairs, min_size=3, max_size=8), st.floats(0.1, 10))
-def test_an_interval_does_not_depend_on_the_unit(values: list[float], others: list[list[float]], unit: float) -> None:
-    lenders = [_on_servers(other) for other in others]
-    found = interval_of_two(_on_servers(values), True, lenders)
-    scaled = interval_of_two(_on_servers([value * unit for value in values]), True, lenders)
-    assert scaled.interval == pytest.approx([end * unit for end in found.interval])
-
-
 def test_an_interval_stays_borrowed_through_a_formula() -> None:
     """The efficiency has the speedup's."""
     found = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS).map(lambda speedup: speedup / 2)
