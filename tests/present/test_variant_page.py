@@ -1,25 +1,17 @@
-"""The section on variants, and accuracy against cost: what is drawn, what it says, and when it is there."""
+"""The table of variants: when preparation pays, and what stands where a record is missing."""
 
 from typing import Any
 
 import pytest
-from page_tables import GPU, bare_page, study
+from page_tables import GPU
 from variant_tables import (
     BASE,
-    FAST,
     NEVER,
     PAYS,
     of_variants,
-    with_variants,
 )
 
-from dpscale.present.study.page import render
 from dpscale.present.study.views import SHOWN
-
-# Whole pages and their charts.
-pytestmark = pytest.mark.slow
-
-HEADING = ">One GPU, used well</h2>"
 
 
 @pytest.mark.parametrize(
@@ -41,15 +33,3 @@ def test_a_variant_without_a_record_has_its_state_in_the_table() -> None:
     missing = {"variant": "graph", **{name: BASE[name] for name in ("strategy", "gpus", "batch_per_gpu", "scope")}}
     view = SHOWN["variants"].of_rows(of_variants(BASE, {**missing, "status": "failed", "reason": "x"}).variants, GPU)
     assert [row[4] for row in view.cells] == ["ok", "failed"]
-
-
-def test_the_section_and_its_parts_are_where_there_is_something_to_show() -> None:
-    for text in (HEADING, 'href="#variants"', "define-variants"):
-        assert text not in bare_page()
-    few = render(study(), of_variants(BASE, FAST))
-    for text in (HEADING, 'href="#variants"', 'id="define-limit-of-a-gpu"'):
-        assert text in few
-    full = render(study(), with_variants())
-    assert 'id="table-one_gpu"' not in few
-    for name in ("variants", "variant_limits", "one_gpu"):
-        assert f'<table id="table-{name}"' in full
