@@ -25,7 +25,7 @@ DDP: dict[str, Any] = {"strategy": "ddp", "batch_per_gpu": 32, "scope": "compute
 OTHERS = 2 * (2 * 2 - 1)
 
 
-def tables_of(uneven: float | None = 2 * UNEVEN, even_batches: tuple[int, ...] = (), older: bool = False) -> Tables:
+def tables_of(uneven: float | None = 2 * UNEVEN, even_batches: tuple[int, ...] = ()) -> Tables:
     """Two servers, which differ by another share in every configuration. Quartiles of steps are so far apart."""
     records: dict[AnyCell, Any] = {}
     cells = [cell for cell in expected_cells(STUDY) if isinstance(cell, TimingCell)]
@@ -35,10 +35,7 @@ def tables_of(uneven: float | None = 2 * UNEVEN, even_batches: tuple[int, ...] =
         for scope in record["scopes"].values() if uneven is not None else ():
             share = 0.0 if cell.configuration.batch_per_gpu in even_batches else uneven or 0.0
             lower, upper = (scope["step_s_median"][0] * (1 + sign * share / 2) for sign in (-1, 1))
-            if older:
-                scope["step_s_quantiles"] = {"p25": lower, "median": scope["step_s_median"][0], "p75": upper}
-            else:
-                scope["step_s_quartiles"] = [[lower, upper]] * 2
+            scope["step_s_quartiles"] = [[lower, upper]] * 2
         records[cell] = on_gpus(record, *[f"GPU-{cell.run}-{gpu}" for gpu in range(cell.gpus)])
     return build_tables(STUDY, collected_of(records, network_facts(STUDY.settings)))
 
@@ -48,9 +45,8 @@ def spread(row: SpeedupRow) -> float:
     return float(np.var(np.log(list(row.speedup.blocks.values())), ddof=1))
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_a_weak_speedup_of_uneven_steps_borrows_from_both_scopes(older: bool) -> None:
-    tables = tables_of(older=older)
+def test_a_weak_speedup_of_uneven_steps_borrows_from_both_scopes() -> None:
+    tables = tables_of()
     row = one(tables.speedup, **DDP)
     weak = [other for other in picked(tables.speedup, scaling="weak") if other.is_headline]
     others = [other for other in weak if (other.strategy, other.batch_per_gpu) != ("ddp", 32)]
