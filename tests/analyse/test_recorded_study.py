@@ -16,13 +16,6 @@ def tables(root: Path) -> Tables:
     return recorded_tables(root, "recorded")
 
 
-def test_no_record_of_communication_is_missing(tables: Tables) -> None:
-    assert not {row.kind for row in tables.missing} & {"communication", "collectives"}
-    for row in tables.communication:
-        if row.training_step_s.is_known:
-            assert row.profiler_step_s.is_known and row.isolated_step_s.is_known
-
-
 def test_the_parts_of_every_step_add_up_to_it(tables: Tables) -> None:
     assert len(tables.steps) == 6 * 2 * 2 + 5 * 4 * 2  # dp and ddp; batch 256 on 2 GPUs alone
     assert max(abs(row.difference) for row in tables.steps) < PARTS
@@ -46,23 +39,3 @@ def test_on_the_gpu_that_waits_least_nothing_is_faster_than_alone(tables: Tables
     alone_s = slow_host.isolated_step_s.value
     assert slow_host.profiler_least_step_s.value < 1.5 * alone_s
     assert slow_host.profiler_step_s.value > 10 * alone_s
-
-
-@pytest.mark.parametrize(
-    ("batch", "milliseconds"), [(8192, [6.07, 6.95, 6.56]), (2048, [11.96, 10.62, 11.32])], ids=["8192", "2048"]
-)
-def test_communication_is_resolved_where_each_server_is_its_own_baseline(
-    tables: Tables, batch: int, milliseconds: list[float]
-) -> None:
-    """ddp on 2 GPUs, E1 of an epoch: servers differ by 1.3 % of 2 s, and every one of them says the same."""
-    place = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": batch, "scope": "compute"}
-    blocks = picked(tables.blocks, scaling="weak", **place)
-    assert [round(1e3 * block.communication_s, 2) for block in blocks] == milliseconds
-    assert {block.baseline for block in blocks} == {"same run"}
-    inferred = one(tables.communication, **place).communication_s
-    assert 1e3 * inferred.value == pytest.approx(sum(milliseconds) / 3, abs=0.01)
-    assert inferred.is_above(0)
-    bandwidth = one(tables.bandwidth, **place)
-    figure = bandwidth.bandwidth_gb_s
-    assert bandwidth.status == "ok"
-    assert 0 < figure.low < figure.value < figure.high < 100
