@@ -25,9 +25,8 @@ from dpscale.tables.column import MULTIPLES
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import RunsRow, SpeedupRow
+from dpscale.tables.timing import RunsRow, SpeedupRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
-from dpscale.tables.variants import VariantsRow
 
 TWO_H100, TWO_H200, FOUR_H200 = "recorded-two-gpus", "recorded-h200-2", "recorded"
 # One H200 with all variants, and trainings by tuned recipes.

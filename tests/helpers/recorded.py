@@ -9,7 +9,7 @@ from unittest.mock import patch
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.present.text import numbers
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables

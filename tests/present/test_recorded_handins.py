@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.own_table import read_table
 from dpscale.audit.verdicts import OF_OTHER_RUNS
 from dpscale.cli import main
 from dpscale.plan.study import Study
-from dpscale.present.handin.report import Report, files, report, write
+from dpscale.present.handin_report import Report, files, report, write
 from dpscale.present.text.words import Terms
 from dpscale.vocabulary.states import MARK
 from recorded import RECORDED, recorded_tables

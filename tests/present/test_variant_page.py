@@ -11,7 +11,7 @@ from variant_tables import (
     of_variants,
 )
 
-from dpscale.present.study.views import SHOWN
+from dpscale.present.shown_tables import SHOWN
 
 
 @pytest.mark.parametrize(

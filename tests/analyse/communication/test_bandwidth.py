@@ -14,8 +14,7 @@ from dpscale.errors import StrategyError
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.strategies import known
-from dpscale.strategies.facts import NetworkFacts, NetworkSize
-from dpscale.strategies.strategy import Message
+from dpscale.strategies.strategy import Message, NetworkFacts, NetworkSize
 from dpscale.tables.communication import BandwidthRow
 from h200_study import COMMUNICATION_S, collected
 from record_factory import timing_record

@@ -56,7 +56,7 @@ def speedup(tables: Tables) -> SpeedupRow:
 
 def in_jobs(drift: float = 0.0) -> dict[int, Around]:
     """Return a baseline for every run, after it by `drift` longer than before."""
-    baselines = {}
+    baselines: dict[int, Around] = {}
     for run in (1, 2, 3):
         before_s, after_s = (ALONE_S * (1 + 0.01 * run) * (1 + sign * drift / 2) for sign in (-1, 1))
         baselines[run] = ([before_s] * 2, [after_s] * 2)
@@ -92,7 +92,7 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark
     records = measured()
     assert not speedup(tables_of(records)).other_runs
     for cell, record in records.items():
-        if cell.gpus == 1 and cell.run == 2:
+        if (record["cell"]["gpus"], record["cell"]["run"]) == (1, 2):
             records[cell] = on_gpus(record, "GPU-elsewhere")
     tables = tables_of(records)
     row, times = speedup(tables), one(tables.times, **DDP)
@@ -115,7 +115,7 @@ def test_runs_that_share_a_baseline_are_one_block() -> None:
     records = {
         cell: on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.gpus]])
         for cell, record in measured().items()
-        if cell.gpus == 2 or cell.run == 1
+        if cell.gpus == 2 or record["cell"]["run"] == 1
     }
     row = speedup(tables_of(records))
     assert (row.blocks, row.speedup.kind, row.other_runs) == (1, "one run", False)

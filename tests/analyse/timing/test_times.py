@@ -37,7 +37,8 @@ def test_figures_follow_from_the_records(tmp_path: Path) -> None:
 
 def test_out_of_memory_is_a_state_of_its_own_and_no_other_baseline_is_borrowed(tmp_path: Path) -> None:
     tables = measured(tmp_path, oom=[("single", 1, 128), ("dp", 2, 32)], skip=[("single", 1, 32)])
-    assert {one(rows, strategy="dp", batch_per_gpu=32).status for rows in (tables.times, tables.speedup)} == {"oom"}
+    dp: dict[str, Any] = {"strategy": "dp", "batch_per_gpu": 32}
+    assert (one(tables.times, **dp).status, one(tables.speedup, **dp).status) == ("oom", "oom")
     for batch, reason in ((128, "oom"), (32, "missing")):
         without = one(tables.speedup, strategy="ddp", batch_per_gpu=batch, scaling="weak")
         assert (without.status, without.speedup.is_known) == ("no baseline", False)

@@ -11,7 +11,7 @@ from dpscale.plan.cells import AnyCell, StepCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
-from dpscale.tables.variants import VariantsRow
+from dpscale.tables.timing import VariantsRow
 from record_factory import collected_of, network_facts, on_chip, on_gpus, timing_record
 
 STUDY = Study(

@@ -10,13 +10,13 @@ import warm
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import Run, time_cell
-from dpscale.measure.model.networks import Autocast, build_network
+from dpscale.measure.workload.networks import Autocast, build_network
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings, TimingSettings
-from dpscale.strategies.facts import NetworkSize
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
+from dpscale.strategies.strategy import NetworkSize
 from dpscale.strategies.units import units
 from json_records import read_json
 from quick_ladder import QUICK

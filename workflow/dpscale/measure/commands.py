@@ -114,7 +114,7 @@ def time(
 @click.option("--out", type=FILE, required=True, help="The JSON file to write.")
 def network(out: Path, **settings: Any) -> None:
     """Write the facts of a network that need no measurement: sizes, FLOPs, bytes of every message. On the CPU."""
-    from dpscale.measure.model.facts import describe_network
+    from dpscale.measure.workload.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
     flop, unit = facts.flop_per_image, f"FLOP per {sample_of(settings['workload'])}"
@@ -247,7 +247,7 @@ def fit(
     Every batch is tried in new processes, and none that is larger than an epoch. To measure a study at the batch that
     this prints, write it into the study's batch_per_gpu.
     """
-    from dpscale.measure.fit.search import find_largest_batch
+    from dpscale.measure.launch.fit import find_largest_batch
     from dpscale.records.files import write_record
 
     values = FitSettings.from_json(settings | settings_of_workload(workload))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
-from dpscale.formulas.on_server import NO_BLOCK, OnServer
+from dpscale.formulas import NO_BLOCK, OnServer
 from dpscale.schemas.settings import (
     CollectivesSettings,
     FitSettings,
@@ -20,8 +20,8 @@ from dpscale.schemas.settings import (
     TimingSettings,
     TrainingSettings,
 )
-from dpscale.strategies.facts import NetworkSize
 from dpscale.strategies.known import STRATEGIES
+from dpscale.strategies.strategy import NetworkSize
 
 T = TypeVar("T")
 Positive = Annotated[int, Meta(ge=1)]
@@ -293,7 +293,12 @@ class Halves(_Closed, frozen=True):
     """Epochs of one GPU before the cell's own, and those after."""
 
     before: Scope
-    after: Scope
+    after: Scope | None = None  # None where memory ran out before it, in older records alone.
+
+    @property
+    def measured(self) -> list[Scope]:
+        """The halves that there are: both of a baseline that ended well."""
+        return [self.before, *([self.after] if self.after else [])]
 
 
 class Alone(_Closed, frozen=True):

@@ -19,7 +19,7 @@ from dpscale.schemas.settings import (
     study_settings_schemas,
 )
 from dpscale.strategies.known import STRATEGIES
-from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary import own_yaml
 
 
 @cache
