@@ -77,9 +77,7 @@ CASES: Mapping[str, tuple[Figure, bool | None, Sequence[Figure]]] = {
     ),
     "others of two lend nothing to one": (_on_one_server([1.5, 1.8]), True, OTHERS),
     "not known whether steps are uneven": (_on_servers([1.5, 1.8]), None, OTHERS),
-    "one run": (_on_servers([1.5]), True, OTHERS),
     "three servers": (_on_servers([1.5, 1.8, 1.7]), True, OTHERS),
-    "three even servers": (_on_servers([1.5, 1.8, 1.7]), False, OTHERS),
     "three runs of one server": (_on_one_server([1.5, 1.8, 1.7]), True, OTHERS),
 }  # fmt: skip
 

@@ -131,15 +131,12 @@ CASES: list[tuple[tuple[Entries, ...], Entries, str, float | None]] = [
     # One GPU pays for a small batch too.
     (OF_ONE, {}, "nothing", None), (OF_ONE, {"gains": [gain(0.6)]}, "unknown", None),
     (HELD, {"gains": [gain(0.4, scaling="strong")]}, "batch_not_scaled", 5.0),
-    (HELD, {"gains": [gain(0.4)]}, "unknown", None),
     ((timed(10.0),), APART, "heavy_gradients", 4.0),
     ((timed(10.0),), {**APART, **link(30, 380, 5.0)}, "slow_link", 4.0),
-    ((timed(10.0),), {**APART, **link(20, 24, 5.0)}, "slow_link", 4.0),
     ((timed(10.0),), {**ABLATED, **link(allreduce_ms=5.0)}, "heavy_gradients", 4.0),
     *(((timed(10.0),), {**APART, table: []}, "nothing", None) for table in ("ladder", "collectives", "bandwidth")),
     ((timed(21.0), alone(10.0)), uneven(10.0), "slow_device", 10.0),
     ((timed(21.0), alone(10.0)), uneven(1.9), "unknown", None),
-    ((timed(21.0), alone(10.0)), uneven(10.0, spread=None), "unknown", None),
     # Without intervals a cost is said without one.
     (
         (timed(10.0, spread=None), timed(25.0, "end_to_end", spread=None)), {"gains": [gain(spread=None)]},
@@ -188,15 +185,15 @@ def test_reasons_stand_in_the_order_of_their_costs_before_smaller_ones() -> None
 def test_a_step_without_loading_has_causes_of_its_own() -> None:
     times = [timed(10.0), LOADED]
     rows = causes_rows(read_tables({"times": times, "scopes": loading(times), "speedup": [gain(0.95)]}))
-    assert [(row.scope, row.cause, ms(row.whole_s), round(row.efficiency.value, 3)) for row in rows] == [
-        ("compute", "nothing", 10.0, 0.95), ("end_to_end", "slow_loader", 25.0, 0.38),
+    assert [(row.scope, row.cause, ms(row.whole_s)) for row in rows] == [
+        ("compute", "nothing", 10.0), ("end_to_end", "slow_loader", 25.0),
     ]  # fmt: skip
+    assert [row.efficiency.value for row in rows] == pytest.approx([0.95, 0.38])
 
 
 @pytest.mark.parametrize(
     ("steps", "spread", "cause", "is_by_steps"),
-    [(0.94, 0.01, "nothing", True), (0.6, 0.01, "unknown", True), (0.94, 0.2, "no_certain_loss", False),
-     (0.94, None, "no_certain_loss", False)],
+    [(0.94, 0.01, "nothing", True), (0.94, 0.2, "no_certain_loss", False), (0.94, None, "no_certain_loss", False)],
 )  # fmt: skip
 def test_the_surest_efficiency_counts(steps: float, spread: float | None, cause: str, is_by_steps: bool) -> None:
     """The interval by epochs reaches 100 %."""
@@ -213,23 +210,17 @@ def test_a_loss_in_every_run_is_one_whatever_their_interval(runs: tuple[float, .
     assert [row.cause for row in causes_rows(replace(tables, speedup=[row]))] == [cause]
 
 
-@pytest.mark.parametrize(
-    ("host_ms", "allreduce_ms", "largest"), [(2.0, 3.0, "allreduce"), (2.0, 1.0, "host"), (-1.0, -1.0, "")]
-)
-def test_where_no_cause_stands_out_the_largest_part_is_named(host_ms: float, allreduce_ms: float, largest: str) -> None:
+@pytest.mark.parametrize(("host_ms", "largest"), [(2.0, "allreduce"), (4.0, "host"), (-1.0, "allreduce")])
+def test_where_no_cause_stands_out_the_largest_part_is_named(host_ms: float, largest: str) -> None:
     host, allreduce = ladder(4.0, 7.0)
-    rungs = [
-        {**host, "adds": "host", **known("difference_s", host_ms / 1e3)},
-        {**allreduce, **known("difference_s", allreduce_ms / 1e3)},
-    ]
-    row = first(timed(10.0), gains=[gain(0.5)], ladder=rungs)
-    assert (row.cause, row.part) == ("unknown", largest)
-    assert ms(row.part_s) == (max(host_ms, allreduce_ms) if largest else None)
+    host |= {"adds": "host", **known("difference_s", host_ms / 1e3)}
+    row = first(timed(10.0), gains=[gain(0.5)], ladder=[host, allreduce])
+    assert (row.cause, row.part, ms(row.part_s)) == ("unknown", largest, max(host_ms, 3.0))
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"is_headline": False}, {"status": "no baseline"}, {"scope": "end_to_end"}, {"strategy": "other"}],
+    [{"is_headline": False}, {"status": "no baseline"}, {"scope": "end_to_end"}],
 )
 def test_configurations_that_do_not_speak_have_no_row(changed: Entries) -> None:
     assert causes_rows(read_tables({"times": [timed(10.0)], "speedup": [{**gain(), **changed}]})) == []
