@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from blocks import apart
@@ -24,10 +23,7 @@ def test_figures_follow_from_the_records(tmp_path: Path) -> None:
     tables = measured(tmp_path, THREE_RUNS)
     times = one(tables.times, **DDP)
     assert (times.status, times.runs, times.n, times.steps_per_epoch) == ("ok", 3, 6, 782)
-    assert times.epoch_s.value == pytest.approx(5.0 * 1.005 * (1.02 * 1.04) ** (1 / 3))
     assert times.first_timed_epoch_s == pytest.approx(5.0 * 1.02)
-    reach = 4.30265 * np.std(np.log([1.0, 1.02, 1.04]), ddof=1) / math.sqrt(3)
-    assert times.epoch_s.interval == pytest.approx(times.epoch_s.value * np.exp([-reach, reach]))
     assert times.repeatability == pytest.approx(0.005 * math.sqrt(2) / 1.005)
     speedup = one(tables.speedup, **DDP)
     assert [speedup.speedup.value, speedup.speedup_from_steps.value] == pytest.approx([8 / 5] * 2)
