@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
@@ -110,16 +110,29 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark
     assert communication.compute_s == pytest.approx(row.baseline_epoch_s.value / 2)
 
 
+def on_one_server(records: Records, baselines: Sequence[int]) -> Tables:
+    """Return the tables of runs that were on one server, an hour apart; one GPU was timed in runs of `baselines`."""
+    kept: Records = {}
+    for cell, record in records.items():
+        run = record["cell"]["run"]
+        if cell.gpus == 2 or run in baselines:
+            record["started_at"] = f"2026-01-01T0{run}:00:00+00:00"
+            kept[cell] = on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.gpus]])
+    return tables_of(kept)
+
+
 def test_runs_that_share_a_baseline_are_one_block() -> None:
     """They are not independent: three runs on one server, and one GPU alone was timed there once."""
-    records = {
-        cell: on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.gpus]])
-        for cell, record in measured().items()
-        if cell.gpus == 2 or record["cell"]["run"] == 1
-    }
-    row = speedup(tables_of(records))
+    row = speedup(on_one_server(measured(), baselines=[1]))
     assert (row.blocks, row.speedup.kind, row.other_runs) == (1, "one run", False)
     assert row.speedup.value == pytest.approx(ALONE_S * 1.01 / (DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)))
+
+
+def test_a_run_without_a_baseline_takes_the_nearest_on_its_server() -> None:
+    row = speedup(on_one_server(measured(), baselines=[1, 2]))
+    assert [*row.speedup.blocks.values()] == pytest.approx(
+        [ALONE_S / DDP_S, ALONE_S * 1.02 / (DDP_S * math.sqrt(1.02 * 1.03))]
+    )
 
 
 @pytest.mark.parametrize(
