@@ -13,7 +13,7 @@ from page_tables import (
 )
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin_assignment import grids, sheets
+from dpscale.present.handin_assignment import sheets
 from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.table import ShownTable
 
@@ -57,17 +57,6 @@ def test_two_machines_stand_with_their_values_and_what_they_are() -> None:
     once = [{**times_row(2.0, strategy="ddp", gpus=2, batch=32), "rests_on": "two runs: epoch_s"}]
     without_interval = by_id(times=once)["table-1"].caption
     assert "In brackets" not in without_interval and "2 machines" not in without_interval
-
-
-def test_notes_explain_the_words_that_stand_in_the_table_and_no_others() -> None:
-    """The page's tables have no column for states; what is handed in has one."""
-    run = {**times_row(2.0, strategy="ddp", gpus=2, batch=32), "rests_on": "one machine: epoch_s"}
-    oom = {**times_row(2.0, strategy="ddp", gpus=2, batch=64), "epoch_s": None, "status": "oom"}
-    alone = [times_row(3.0, strategy="single", gpus=1, batch=batch) for batch in (32, 64)]
-    rows = AssignmentRows.of(tables(times=[run, oom, *alone]))
-    (shown,), (grid,) = sheets(rows, GPU), grids(rows, GPU)
-    assert [note.split(":")[0] for note in shown.notes] == ["OOM"]
-    assert [note.split(":")[0] for note in grid.by_configuration(GPU).notes] == ["OOM", "one machine"]
 
 
 def test_environments_have_tables_of_their_own() -> None:

@@ -1,13 +1,12 @@
 """The mark of a figure that is formed in other runs than the times printed beside it: where it stands, and its note."""
 
-import csv
 from dataclasses import replace
 
 from page_tables import GPU, h200, study
 
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.present.findings.answer import first_screen
-from dpscale.present.handin_report import files, report
+from dpscale.present.handin_report import report
 from dpscale.present.shown_tables import views
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import MARK
@@ -42,18 +41,6 @@ def test_the_first_screen_marks_what_is_no_quotient_of_its_times() -> None:
     assert [note.startswith(WORD) for note in screen.notes].count(True) == 1
     without = first_screen(answer_of(marked(512)), GPU)
     assert MARK not in str([*without.rows, *without.notes])
-
-
-def test_what_is_handed_in_has_the_mark_in_every_form() -> None:
-    handed_in = report(study(), marked(128), GPU)
-    texts = files(handed_in)
-    for name, mark in (("report.md", MARK), ("report.tex", r"$\dagger$"), ("tables.csv", MARK)):
-        assert texts[name].count(f"{mark} other runs: ") == (1 if name == "tables.csv" else 3), "a note per table"
-    for row in csv.DictReader(line for line in texts["tables.csv"].splitlines() if not line.startswith("#")):
-        is_marked = row["Batch per GPU"] == "128" and row["GPUs"] != "1"
-        for name in ("Speedup", "Computation", "Communication", "Bandwidth"):
-            assert (WORD in row[f"{name} state"]) == is_marked
-        assert MARK not in row["Time state"], "a time is what was measured"
 
 
 def test_a_formula_names_the_runs_that_its_numbers_are_of() -> None:

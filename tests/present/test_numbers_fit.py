@@ -126,13 +126,6 @@ def answers(page: Page) -> Iterator[Pair]:
             yield str(row), price, epoch_s * gpus.value / alone_s
 
 
-def throughputs(page: Page) -> Iterator[Pair]:
-    """Yield by how much throughputs of two rows differ, beside their epochs."""
-    rows = [both for row in page.tables["table-times"] if (both := numbers(row, "Epoch time", "Throughput"))]
-    for (before_s, before), (epoch_s, throughput) in pairwise(rows):
-        yield f"{before_s} {epoch_s}", throughput / before, before_s / epoch_s
-
-
 def ladders(page: Page) -> Iterator[Pair]:
     """Yield differences of rungs, and their shares of the whole step."""
     rows = page.tables.get("table-ladder", [])
@@ -171,7 +164,6 @@ def advice(page: Page) -> Iterator[Pair]:
 
 KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
     "answer": answers,
-    "throughputs": throughputs,
     "ladders": ladders,
     "variants": variants,
     "advice": advice,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile_audit_page, hostile_page
 from page_tables import (
+    GPU,
     absent_row,
     bare_page,
     empty,
@@ -19,8 +20,10 @@ from page_tables import (
     tables,
     times_row,
 )
+from variant_tables import BASE, SLOW, of_variants
 
 from dpscale.present.page import render
+from dpscale.present.shown_tables import SHOWN
 from dpscale.tables.row import with_names
 from html_reader import assert_sound, read, visible
 
@@ -153,3 +156,11 @@ def test_contents_name_every_section_in_order(page: str) -> None:
         r'<section id="([^"]*)"(?: class="[^"]*")? aria-labelledby="\1-heading">\s*<h2[^>]*>([^<]*)</h2>', page
     )
     assert len(linked) > 5
+
+
+@pytest.mark.parametrize(("pays", "text"), [("yes", "15 [14, 16]"), ("never", "never"), ("undecided", "undecided")])
+def test_from_how_many_epochs_preparation_pays(pays: str, text: str) -> None:
+    row = {**BASE, "pays": pays, "pays_from_epochs": 15, "pays_from_epochs_low": 14, "pays_from_epochs_high": 16}
+    shown = SHOWN["variants"].of_rows(of_variants(row, SLOW).variants, GPU)
+    column = [column.heading for column in shown.columns].index("Preparation pays from, epochs")
+    assert {cells[column] for cells in shown.cells} == {text, "–"}
