@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from dpscale.present.charts.picture import WIDTH, Chart
+from dpscale.present.charts.picture import HEIGHT, WIDTH, Chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 _PLACE = re.compile(r"translate\(([-\d.e]+),\s*([-\d.e]+)\)")
@@ -46,6 +46,13 @@ def points(svg: str, colour: str, log: bool) -> list[tuple[float, float]]:
         (float(np.exp(np.polyval(values_of_x, x))), float((np.exp if log else np.abs)(np.polyval(values_of_y, y))))
         for x, y in markers
     ]
+
+
+def beyond_the_plot(svg: str) -> list[float]:
+    """Return the heights, in pixels, of markers, labels and ends of intervals above or below the plot of lines."""
+    placed = [(y, element) for group in _groups(svg, "role-mark") for _, y, element in group]
+    heights = [height for y, element in placed for height in (y, y + float(element.get("y2", 0)))]
+    return [height for height in heights if not 0 <= height <= HEIGHT]
 
 
 def gaps_of_labels(svg: str) -> list[float]:

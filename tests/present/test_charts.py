@@ -27,7 +27,7 @@ from dpscale.present.charts.charts import bus_bandwidth, charts_of, ladders
 from dpscale.present.charts.lines import LABEL_GAP, Axis, DrawnSeries, Guide, Marker, Panel, chart_of_lines
 from dpscale.present.charts.picture import PICTURES_DRAWN, Chart
 from dpscale.tables.column import SPEEDUP
-from pictures import description, gaps_of_labels, headings, places, points, texts
+from pictures import beyond_the_plot, description, gaps_of_labels, headings, places, points, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
@@ -140,12 +140,11 @@ def test_panels_that_are_too_many_are_said_not_to_be_drawn() -> None:
 
 
 def test_runs_of_two_machines_are_drawn_as_circles_and_the_axis_has_room_for_them() -> None:
-    runs = [{**AT_128, "block": f"run {run}", "efficiency": run / 4, "speedup": float(run)} for run in (1, 3)]
-    of_two = {**AT_128, "rests_on": "two machines: efficiency"}
-    drawn = [efficiency(of_two, blocks=runs), efficiency(of_two), efficiency(AT_128)]
-    with_runs, without, with_bar = (chart.pictures[0] for chart in drawn)
-    assert with_runs.svg != without.svg, "the runs lie further apart"
-    assert without.subtitle.endswith("; small circles are runs") and "circles" not in with_bar.subtitle
+    runs = [{**AT_128, "block": f"run {run}", "efficiency": run / 4, "speedup": run} for run in (1.0, 7.0)]
+    drawn = [efficiency({**AT_128, "rests_on": "two machines: efficiency"}, blocks=runs), efficiency(AT_128)]
+    with_runs, with_bar = (chart.pictures[0] for chart in drawn)
+    assert with_runs.subtitle.endswith("; small circles are runs") and "circles" not in with_bar.subtitle
+    assert "150" in texts(with_runs.svg) and "150" not in texts(with_bar.svg)
 
 
 WIDE, NARROW = Figure.of(2.0, 1.0, 4.0), Figure.of(2.0, 1.5, 2.5)
@@ -194,6 +193,7 @@ def test_any_interval_is_drawn_and_moves_no_marker(figure: Figure) -> None:
     )  # fmt: skip
     (picture,) = chart_of_lines("lines", [panel]).pictures
     assert_near(points(picture.svg, "var(--ddp)", log=True), [(1, 10.0), (2, 20.0)])
+    assert beyond_the_plot(picture.svg) == []
 
 
 def test_markers_are_where_the_axes_say_the_numbers_of_the_tables_are() -> None:
