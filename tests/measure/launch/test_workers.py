@@ -13,11 +13,10 @@ import pytest
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
-from dpscale.records.files import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
 from signals import signals_as_they_were
-from stub_cell import SETTINGS, helpers_for_workers, measure_stub, start_stub
+from stub_cell import helpers_for_workers, measure_stub, start_stub
 
 pytestmark = pytest.mark.processes
 
@@ -29,14 +28,6 @@ from stub_cell import start_stub
 print(start_stub(Path(sys.argv[1]), "wait", end_with_parent=True).pid, flush=True)
 time.sleep(1000)
 """
-
-
-def test_the_outcome_of_the_workers_is_the_record(tmp_path: Path) -> None:
-    record = measure_stub(tmp_path / "r.json")
-    assert read_json("timing", tmp_path / "r.json") == record
-    assert (record["status"], record["cell"]["strategy"]) == ("ok", "ddp")
-    assert record["settings"] == SETTINGS.to_json()
-    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
-"""Timing cells in real processes on the CPU: records, out of memory, refusals, a killed cell.
+"""Timing cells in real processes on the CPU: records, out of memory, refusals.
 
-How cells end whose workers fail, hang or are killed: launch/test_workers.py.
+How cells end that fail, hang or are killed: launch/test_workers.py.
 """
 
 import json
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -30,8 +29,6 @@ from dpscale.measure.worker.timing import BaselineHalves, TimingWorker
 from dpscale.records.files import read_json
 from dpscale.records.kinds import Alone
 from dpscale.schemas.settings import TimingSettings
-from processes import alive, started_by
-from project import wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -216,21 +213,3 @@ def test_a_damaged_dataset_stops_the_cell(
     assert done.returncode == 1
     assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
-
-
-def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset: Path, tmp_path: Path) -> None:
-    """With a real worker and its loader, in the middle of an epoch; all other endings: launch/test_workers.py."""
-    words = arguments(dataset, tmp_path / "r.json", f"{SINGLE} --timed-epochs 10000 --scopes end_to_end")
-    command = [sys.executable, "-m", "dpscale", *words]
-    cell = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert cell.stdout is not None
-    try:
-        assert any("end_to_end epoch 2" in line for line in cell.stdout)
-        wait_for(lambda: len(started_by(cell.pid)) >= 2)  # the worker and its loader
-        family = started_by(cell.pid)
-        os.kill(cell.pid, signal.SIGKILL)
-        assert cell.wait(40) != 0
-    finally:
-        cell.kill()
-    wait_for(lambda: not alive(family), timeout_s=30)
-    assert not list(tmp_path.glob("*r.json*"))

@@ -1,7 +1,5 @@
 """The dataset: every source, and everything that can be wrong with it."""
 
-import hashlib
-import pickle
 import shutil
 from collections.abc import Callable
 from os import truncate
@@ -84,12 +82,10 @@ def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic: P
     assert batches[0][0].is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_shares_are_those_of_distributed_sampler(synthetic: Path, workers: int) -> None:
-    images = DecodedImages(synthetic)
-    for rank in range(workers):
-        sampler: DistributedSampler[Any] = DistributedSampler(images, workers, rank, shuffle=False)
-        assert list(sampler) == shard(len(images), rank, workers).tolist()
+@pytest.mark.parametrize(("rank", "workers"), [(0, 1), (0, 4), (3, 4)])
+def test_shares_are_those_of_distributed_sampler(synthetic: Path, rank: int, workers: int) -> None:
+    sampler: DistributedSampler[Any] = DistributedSampler(DecodedImages(synthetic), workers, rank, shuffle=False)
+    assert list(sampler) == shard(101, rank, workers).tolist()
 
 
 def test_loaded_epochs_differ_and_cover_all_images(synthetic: Path) -> None:
@@ -125,7 +121,6 @@ def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder: Path, tm
         (lambda f: Image.new("RGB", (64, 48)).save(f / "train/class0/0.png"), 30, "0.png: is 64x48, not 32x32"),
         (lambda f: truncate(f / "train/class0/0.png", 100), 30, "not a readable image"),
     ],
-    ids=["no folder", "too few images", "too few classes", "another size", "truncated image"],
 )
 def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(
     image_folder: Path, tmp_path: Path, damage: Callable[[Path], object], images: int, message: str
@@ -136,38 +131,25 @@ def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
-@pytest.fixture
-def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """CIFAR-10's own file layout with few images, and torchvision told their checksums."""
-    from torchvision.datasets import CIFAR10  # takes seconds, and every process of the tests reads this module
+class Cifar10:
+    """In place of torchvision's: 100 training images and 10 to test with, or none."""
 
-    folder = tmp_path / "data/cifar-10-batches-py"
-    folder.mkdir(parents=True)
-    generator = np.random.default_rng(0)
+    classes = CLASSES
 
-    def write(name: str, content: object) -> str:
-        (folder / name).write_bytes(pickle.dumps(content))
-        return hashlib.md5((folder / name).read_bytes()).hexdigest()
-
-    def batch(count: int) -> dict[str, Any]:
-        pixels = generator.integers(0, 256, (count, 3072), dtype=np.uint8)
-        return {"data": pixels, "labels": [number % 10 for number in range(count)]}
-
-    train = [[name, write(name, batch(20))] for name, _ in CIFAR10.train_list]
-    test = [[name, write(name, batch(10))] for name, _ in CIFAR10.test_list]
-    meta = {**CIFAR10.meta, "md5": write(CIFAR10.meta["filename"], {"label_names": CLASSES})}
-    monkeypatch.setattr(CIFAR10, "train_list", train)
-    monkeypatch.setattr(CIFAR10, "test_list", test)
-    monkeypatch.setattr(CIFAR10, "meta", meta)
-    return tmp_path / "data"
+    def __init__(self, root: str, train: bool, download: bool):
+        if root == "nowhere":
+            raise RuntimeError("Dataset not found or corrupted.")
+        count = 100 if train else 10
+        self.data, self.targets = np.zeros((count, 32, 32, 3), np.uint8), [number % 10 for number in range(count)]
 
 
-def test_cifar10_through_torchvision(cifar10: Path, tmp_path: Path) -> None:
-    manifest = make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
+def test_cifar10_through_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchvision.datasets.CIFAR10", Cifar10)
+    manifest = make_dataset("cifar10", tmp_path, False, 100, tmp_path)
     assert (manifest["images"], manifest["test_images"], manifest["synthetic"]) == (100, 10, False)
-    truncate(cifar10 / "cifar-10-batches-py/test_batch", 100)
+    assert np.load(tmp_path / "train_labels.npy").tolist() == [number % 10 for number in range(100)]
     with pytest.raises(DatasetError, match=r"its checksum is wrong, and dataset\.download is false"):
-        make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
+        make_dataset("cifar10", Path("nowhere"), False, 100, tmp_path)
 
 
 def test_no_dataset_says_how_to_make_one(tmp_path: Path) -> None:
