@@ -110,7 +110,6 @@ def test_a_study_of_which_nothing_can_run_is_an_error_with_the_reasons(values: d
     ("changes", "strategy", "reason"),
     [
         ({"compile": "default"}, "dp", "compile does not go with DataParallel"),
-        ({"cuda_graph": True, "communication": {"runs": 0}}, "dp", "cuda_graph does not go with DataParallel"),
         ({"strategies": ["single", "ddp", "fsdp"], "memory_format": "channels_last"}, "fsdp", "memory_format does not"),
     ],
 )
@@ -186,7 +185,6 @@ def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason() -> None:
     ("where", "expected"),
     [
         ({}, {("single", 1), ("dp", 2), ("ddp", 2)}),
-        ({"gpus": [1]}, {("single", 1)}),
         ({"strategies": ["ddp"]}, {("ddp", 2)}),
         ({"strategies": ["single", "dp"]}, {("single", 1), ("dp", 2)}),
         ({"cuda_graph": True, "gpus": [1, 2]}, {("single", 1), ("ddp", 2)}),
