@@ -80,7 +80,7 @@ report: $(READY) $(FIRST_PAGE)  ## Measure the study that fits this machine, and
 
 assignment: STUDY := config/assignment.yaml
 assignment: SHOW := handin --out handin
-assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md (3.3 GPU-hours on H200s); RUNS= as for report
+assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md; RUNS= as for report
 
 report assignment:
 	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) "$(RUNS)" $(SHOW)
@@ -147,10 +147,11 @@ $(FRAMEWORKS)/.ready: pyproject.toml
 test-frameworks: $(READY)-dev $(FRAMEWORKS)/.ready  ## Run the tests inside accelerate, Lightning and transformers, which it installs (5 min)
 	FRAMEWORKS=$(abspath $(FRAMEWORKS))/bin/python $(PYTEST) tests/frameworks
 
-lint: $(READY)-dev  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1 min)
+lint: $(READY)-dev  ## Check the code: ruff, mypy, import-linter, snakefmt, snakemake --lint (1 min)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/python workflow/lint.py config/config.yaml config/laptop.yaml
 

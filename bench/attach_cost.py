@@ -26,9 +26,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dpscale.formulas.statistics import median_of_blocks
-from dpscale.measure.attach import calls, hooks, loader, network
+from dpscale.measure.attach import calls, hooks, loader
 from dpscale.measure.attach.hooks import NOW
 from dpscale.measure.attach.run import install
+from dpscale.measure.attach.schedule import AttachJob
 from dpscale.vocabulary.causes import PROBES
 
 LAYERS = 40  # of the first trial
@@ -59,8 +60,7 @@ def main(device: str, step_ms: float, block_steps: int, seconds: float) -> None:
         trial_s = min(measured(trial, 50).own_work for _ in range(6))  # the first ones are slow
         steps = training(device, round(LAYERS * step_ms / 1e3 / trial_s))
         # No interventions: what they leave behind in caches is not the hooks' cost.
-        job = {"minutes": 60.0, "mode": "diagnose", "leave_out": list(PROBES)}
-        install(job, Path(folder))
+        install(AttachJob(minutes=60.0, leave_out=list(PROBES)), Path(folder))
         while not NOW.as_it_is:
             next(steps)
         rounds = list(in_rounds(steps, block_steps, seconds))
@@ -116,7 +116,7 @@ def in_rounds(steps: Iterator[None], count: int, seconds: float) -> Iterator[Rou
 
 def hooks_at_their_places() -> set[bool]:
     """Whether a hook is where there can be one."""
-    places = [place for of in (calls, loader, network) for place in of.PLACES]
+    places = [*calls.PLACES, *loader.PLACES]
     there = [getattr(owner, name, None) for owner, names, _ in places for name in names.split()]
     return {hasattr(one, "dpscale_hook") for one in there if one is not None}
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.made_up_tables import FAULTS, HONEST_KINDS, made_up, named
 
 from dpscale.audit.audit import audit
-from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.own_table import read_table
 
 KINDS = (HONEST_KINDS, FAULTS, ("mistaken", "outside"))
 
@@ -46,7 +46,7 @@ def main() -> None:
                 tables=1, found=found and bool(made.wrong), wrong=bool(made.wrong), accused=bool(accused)
             )
             if options.show and (accused or (made.wrong and not found)):
-                print(f"{number} {kind} {made.wrong} accused {sorted(accused)}\n{made.text}{record['answer']}\n")
+                print(f"{number} {kind} {made.wrong} accused {sorted(accused)}\n{made.text}{record.answer}\n")
     print(f"{'kind':24} {'tables':>7} {'found':>7} {'missed':>7} {'falsely accused':>16}")
     for kind, count in counts.items():
         missed = count["wrong"] - count["found"]

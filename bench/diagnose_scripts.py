@@ -29,6 +29,8 @@ from typing import Any
 import click
 
 from dpscale.diagnosis.diagnose import diagnose_script
+from dpscale.records.files import decoded
+from dpscale.records.script import ScriptRecord
 from dpscale.vocabulary.causes import NOTHING
 
 SCRIPT = Path(__file__).with_name("injected_script.py")
@@ -291,7 +293,7 @@ def diagnosed(minutes: float, file: Path, script: Sequence[str], variables: Mapp
 
 
 def answered(record: Mapping[str, Any]) -> dict[str, Any]:
-    diagnosis = diagnose_script(dict(record))
+    diagnosis = diagnose_script(decoded(ScriptRecord, json.dumps(record).encode()))
     reasons = [reason for reason in diagnosis.reasons if reason.cause.name != AMBIENT]
     saved = [remedy for reason in reasons[:1] for remedy in reason.remedies]
     measured = next((one.measured_s.value for one in saved if one.measured_s), None)

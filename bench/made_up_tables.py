@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from dpscale.audit.audit import Record
+from dpscale.records.audit import AuditRecord
 
 IMAGES, PARAMETERS = 50_000, 11_173_962
 BATCHES = (32, 128, 512, 2048)
@@ -170,14 +170,14 @@ QUANTITIES = {
 }  # fmt: skip
 
 
-def named(made: MadeUpTable, record: Record) -> tuple[bool, set[str]]:
+def named(made: MadeUpTable, record: AuditRecord) -> tuple[bool, set[str]]:
     """Whether all that is wrong is named; and columns that are accused and right.
 
     A misprinted time is named by the figures that it does not give.
     """
     accused = {
         (warning["quantity"], (warning["batch_per_gpu"], warning["gpus"]))
-        for warning in record["warnings"]
+        for warning in record.warnings
         if warning["severity"] != "look"
     }
     wrong = {QUANTITIES[head]: place for head, place in made.wrong}
@@ -186,4 +186,4 @@ def named(made: MadeUpTable, record: Record) -> tuple[bool, set[str]]:
     found = all(
         any(name == quantity and place in (None, at) for name, at in accused) for quantity, place in wrong.items()
     )
-    return found, {name for name, at in accused if name not in wrong or wrong[name] not in (None, at)}
+    return found, {str(name) for name, at in accused if name not in wrong or wrong[name] not in (None, at)}

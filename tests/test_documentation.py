@@ -19,6 +19,7 @@ import dpscale
 import made
 from dpscale.cli import main
 from dpscale.formulas import scaling
+from dpscale.strategies.strategy import IMAGE_BYTES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (
@@ -149,7 +150,7 @@ def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path, method
     """Its size, work and messages, as `dpscale network` wrote them."""
     facts = json.loads((root / "results/recorded/network.json").read_text())
     numbers = [facts["parameters"], facts["gradient_bytes"], facts["buffer_bytes"]]
-    numbers += [bucket["bytes"] for bucket in facts["ddp_buckets"]] + [scaling.IMAGE_BYTES]
+    numbers += [bucket["bytes"] for bucket in facts["ddp_buckets"]] + [IMAGE_BYTES]
     work = [facts["flop_per_image"]["forward"], facts["flop_per_image"]["forward_backward"]]
     expected = [
         *(f"{number:,}" for number in numbers),
@@ -220,7 +221,7 @@ def constant(package: Path, dotted: str) -> Any:
         ("measure.worker.communication.CPU_BLOCK_S", "({} s on a CPU)"),
         ("plan.contradictions.REFERENCE_BATCH", "meant for a global batch of {}"),
         ("audit.search.CHANCE_LIMIT", "At {:.0%} or more"),
-        ("audit.physics.DOUBTFUL_SHARE", "above {:.0%} of it"),
+        ("audit.checks.DOUBTFUL_SHARE", "above {:.0%} of it"),
     ],
 )
 def test_numbers_of_the_method_are_those_of_the_code(root: Path, method: str, name: str, sentence: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.records.files import read_json
+from json_records import read_json
 
 # Where the GPU decides what a step takes, not the host, whose speed changes from process to process.
 GPU_BOUND = (("ddp", 512), ("ddp", 2048), ("dp", 2048))

@@ -1,16 +1,16 @@
 """Audits of the published studies, which take seconds each, made once."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dpscale.audit.audit import audit
-from dpscale.audit.reading.published import Published
+from dpscale.audit.published import Published
+from dpscale.records.audit import AuditRecord
 
 
 @pytest.fixture(scope="session")
-def audits(root: Path) -> dict[str, dict[str, Any]]:
+def audits(root: Path) -> dict[str, AuditRecord]:
     """Records by study, each beside the others. Nobody may change them."""
     studies = [Published.read(path) for path in sorted((root / "config/published").glob("study-*.yaml"))]
     return {study.id: audit(study, studies) for study in studies}

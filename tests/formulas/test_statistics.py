@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks import apart, together
-from dpscale.formulas import scaling
+from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import derive_in_blocks, estimate_of_blocks, estimate_of_runs, ratio
-from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import mean_with_t_interval, paired_difference, repeatability, welch_difference
 
 seconds = st.floats(0.01, 1000, allow_nan=False)

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from command_line import must
-from dpscale.measure.fit import search as fit
-from dpscale.measure.fit.search import MULTIPLE, find_largest_batch
-from dpscale.records.files import read_json, write_record
+from dpscale.measure.launch import fit
+from dpscale.measure.launch.fit import MULTIPLE, find_largest_batch
+from dpscale.records.files import write_record
 from dpscale.schemas.settings import FitSettings
+from json_records import read_json
 from workers_here import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.gpu

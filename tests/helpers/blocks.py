@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from dpscale.formulas.on_server import OnServer
+from dpscale.formulas import OnServer
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from dpscale.audit.reading.published import Published, Spot
+from dpscale.audit.published import Published, Spot
 from dpscale.formulas.rounded import Number
 
 PARAMETERS = 11_173_962
@@ -29,11 +29,6 @@ def written(path: Path, **changes: Any) -> Path:
     values = {key: value for key, value in {**MINIMAL, **changes}.items() if value is not None}
     path.write_text(yaml.safe_dump(values))
     return path
-
-
-def significant(value: float, digits: int) -> Decimal:
-    """A number as printed with so many significant digits."""
-    return Decimal(f"{value:.{digits - 1}e}")
 
 
 def published(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dpscale.measure.launch.cells import messages
@@ -18,14 +19,14 @@ from dpscale.plan.cells import (
     VariantCell,
 )
 from dpscale.records.collect import Collected
+from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import decoded, write_record
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import BASELINE, STRATEGIES
-from dpscale.strategies.strategy import Facts
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=Struct)
 
 PARAMETERS = 11_173_962
 SENSOR = {
@@ -199,6 +200,11 @@ def network_facts(settings: NetworkSettings) -> dict[str, Any]:
     }
 
 
+def typed_facts(settings: NetworkSettings, **changes: Any) -> NetworkRecord:
+    """The same facts as analysis has them, with changes."""
+    return typed(NetworkRecord, {**network_facts(settings), **changes})
+
+
 def collectives_record(
     cell: CollectivesCell, settings: TimingSettings, latency_s: float = 1e-5, gb_s: float = 250.0
 ) -> dict[str, Any]:
@@ -217,7 +223,7 @@ def collectives_record(
         **_of_cell(
             cell, CollectivesSettings.from_json(settings.to_json()), cell.run, gpus if settings.device == "cuda" else 0
         ),
-        "collectives": [timings(*sent) for sent in messages(network_facts(settings), settings.device, STRATEGIES)],
+        "collectives": [timings(*sent) for sent in messages(typed_facts(settings), settings.device, STRATEGIES)],
         "peer_copies": [
             {"source": a, "target": b, "bytes": 2**28, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
             for a in range(gpus)
@@ -349,6 +355,6 @@ def typed_records(records: Mapping[AnyCell, dict[str, Any]]) -> dict[AnyCell, Re
     return {cell: typed(RECORDS[cell.kind], record) for cell, record in records.items()}
 
 
-def collected_of(records: Mapping[AnyCell, dict[str, Any]], network: Facts | None = None) -> Collected:
+def collected_of(records: Mapping[AnyCell, dict[str, Any]], network: dict[str, Any] | None = None) -> Collected:
     """A study with these records, and with nothing that failed."""
-    return Collected(typed_records(records), {}, {}, network)
+    return Collected(typed_records(records), {}, {}, typed(NetworkRecord, network) if network else None)

@@ -10,7 +10,7 @@ from dpscale.analyse.tables import build_tables
 from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.present.text import numbers
 from dpscale.present.text.numbers import Printed
 from dpscale.records.collect import collect

@@ -1,7 +1,11 @@
 """Made-up records of scripts that were run as they are."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from dpscale.records.files import decoded
+from dpscale.records.script import ScriptRecord
 
 ROUNDS = 9
 STEPS = 20
@@ -39,7 +43,7 @@ def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY
 
 def script_record(
     *processes: Mapping[str, Any], one: Sequence[Mapping[str, Any]] = (), other_cores: float = 0.0, **changed: Any
-) -> dict[str, Any]:
+) -> ScriptRecord:
     """With interventions, and with none: the first probe's times. `one` is what it was on one device, twice."""
 
     def run(what: str, made: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -56,4 +60,4 @@ def script_record(
         "dpscale_version": "1.0", "one_unknown": None if one else "the command says no number of processes",
         "runs": [*alone, run("diagnosed", processes), run("paced", processes), *alone],
     }  # fmt: skip
-    return record | changed
+    return decoded(ScriptRecord, json.dumps(record | changed).encode())

@@ -7,8 +7,7 @@ from typing import Any
 
 import h200_study
 from dpscale.analyse.tables import build_tables
-from dpscale.compare.page import ComparedStudies
-from dpscale.compare.studies import ComparedStudy
+from dpscale.compare.comparison import ComparedStudies, ComparedStudy
 from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -37,11 +36,11 @@ def small(**changes: Any) -> Study:
 def records(wanted: Study) -> dict[AnyCell, dict[str, Any]]:
     """Every record of the study: times, communication and collectives on 4 H200, and both arms."""
     without_arms = Study({**wanted.values, "training": {}})
-    found = h200_study.written(without_arms)
+    by_cell = h200_study.written(without_arms)
     for cell in plan(wanted).training:
         last = ACCURACIES[cell.arm][cell.seed - 1]
-        found[cell] = training_record(cell, [last - 0.1, last])
-    return found
+        by_cell[cell] = training_record(cell, [last - 0.1, last])
+    return by_cell
 
 
 def changed_records(wanted: Study, change: Change | None) -> dict[AnyCell, dict[str, Any]]:

@@ -13,8 +13,8 @@ from page_tables import (
 )
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.assignment import grids, sheets
-from dpscale.present.handin.rows import AssignmentRows
+from dpscale.present.handin_assignment import grids, sheets
+from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.table import ShownTable
 
 

@@ -30,7 +30,7 @@ from dpscale.present.charts import training
 from dpscale.present.charts.communication import bus_bandwidth, ladders
 from dpscale.present.charts.lines import LABEL_GAP, DrawnSeries, Frame, Marker, Panel, apart, chart_of_lines
 from dpscale.present.charts.picture import HEIGHT, Chart
-from dpscale.present.study.page import charts_of
+from dpscale.present.page import charts_of
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 from pictures import SVG, description, headings, places, texts

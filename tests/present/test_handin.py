@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from page_tables import GPU, WORKER, absent_row, h200, study, tables, times_row
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.report import Report, files, latex, markdown, report
+from dpscale.present.handin_report import Report, files, latex, markdown, report
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 

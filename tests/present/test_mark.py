@@ -7,8 +7,8 @@ from page_tables import GPU, h200, study
 
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.present.findings.answer import first_screen
-from dpscale.present.handin.report import files, report
-from dpscale.present.study.views import views
+from dpscale.present.handin_report import files, report
+from dpscale.present.shown_tables import views
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import MARK
 

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.own_table import read_table
 from dpscale.audit.verdicts import OF_OTHER_RUNS
 from dpscale.cli import main
 from dpscale.plan.study import Study
-from dpscale.present.handin.report import Report, files, report, write
+from dpscale.present.handin_report import Report, files, report, write
 from dpscale.present.text.words import Terms
 from dpscale.vocabulary.states import MARK
 from recorded import RECORDED, recorded_tables
@@ -40,13 +40,13 @@ def test_the_audit_reads_every_copy_and_finds_nothing(handin: Report, tmp_path: 
     for name in files(handin):
         for study in read_table(tmp_path / name):
             record = audit(study)
-            assert not is_faulty(record), record["answer"]
-            cells = [cell for cell in record["cells"] if cell["verdict"]]
+            assert not is_faulty(record), record.answer
+            cells = [cell for cell in record.cells if cell["verdict"]]
             marked = sum(map(len, study.of_other_runs.values()))
             assert len(cells) >= 3
             assert [cell["verdict"] for cell in cells].count("explained") == len(cells) - marked
             assert [cell["why"] for cell in cells].count(OF_OTHER_RUNS) == marked
-            columns = [row for row in record["findings"][1:] if row["verdict"] == "explained"]
+            columns = [row for row in record.findings[1:] if row["verdict"] == "explained"]
             assert all(row["conventions_tried"] for row in columns)
 
 

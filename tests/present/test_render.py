@@ -23,7 +23,7 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.tables.row import with_names
 from html_reader import assert_sound, read, visible
 

@@ -13,8 +13,8 @@ from variant_tables import (
     with_variants,
 )
 
-from dpscale.present.study.page import render
-from dpscale.present.study.views import SHOWN
+from dpscale.present.page import render
+from dpscale.present.shown_tables import SHOWN
 
 # Whole pages and their charts.
 pytestmark = pytest.mark.slow

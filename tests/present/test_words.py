@@ -9,8 +9,7 @@ from page_tables import GPU
 from dpscale.formulas.figure import Figure, Kind
 from dpscale.present.text.numbers import at_least, binary, ends_of, estimate, measured, plain, value_of
 from dpscale.present.text.words import listed
-from dpscale.tables.column import MILLISECONDS, MULTIPLES, SECONDS
-from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
+from dpscale.tables.column import BATCH, MFU, MILLISECONDS, MULTIPLES, SECONDS, THROUGHPUT
 
 
 @pytest.mark.parametrize(

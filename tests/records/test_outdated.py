@@ -56,10 +56,10 @@ def made_again(results: Path, **changes: Any) -> dict[str, int]:
     """How many cells of every rule, and which other files, are made where the study is changed so."""
     study = Study({**WHOLE, **changes})
     planned = plan(study)
-    found = find_outdated(study, planned, results)
+    outdated = find_outdated(study, planned, results)
     rules = {str(results / cell.path): cell.rule for cell in planned.all_cells}
     again: dict[str, int] = {}
-    for path in sorted(found.paths):
+    for path in sorted(outdated.paths):
         name = rules.get(path, Path(path).name)
         again[name] = again.get(name, 0) + 1
     return again
@@ -133,10 +133,10 @@ def test_a_record_that_is_damaged_or_of_other_settings_is_named(results: Path) -
     record = json.loads(foreign.read_text())
     record["settings"]["width"] = 8
     foreign.write_text(json.dumps(record))
-    found = find_outdated(study, plan(study), results)
-    assert set(found.rejected_records) == {damaged, foreign}
-    assert any(reason.startswith(f"{damaged}: is damaged") for reason in found.reasons)
-    assert f"{foreign}: width is 8, the study says 4" in found.reasons
+    outdated = find_outdated(study, plan(study), results)
+    assert set(outdated.rejected_records) == {damaged, foreign}
+    assert any(reason.startswith(f"{damaged}: is damaged") for reason in outdated.reasons)
+    assert f"{foreign}: width is 8, the study says 4" in outdated.reasons
 
 
 @pytest.mark.parametrize("written", ["./data", "data/", "data"])
@@ -150,11 +150,11 @@ def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(results: P
 
 def test_only_what_is_measured_again_is_set_aside(results: Path) -> None:
     study = Study({**WHOLE, "network": {"width": 6}})
-    found = find_outdated(study, plan(study), results)
-    assert len(found.rejected_records) == sum(ALL.values())
-    assert not list(found.set_aside([]))
-    first, *_ = found.rejected_records
-    assert [path.name for path in found.set_aside([str(first)])] == [f"{first.name}.set-aside-1"]
+    outdated = find_outdated(study, plan(study), results)
+    assert len(outdated.rejected_records) == sum(ALL.values())
+    assert not list(outdated.set_aside([]))
+    first, *_ = outdated.rejected_records
+    assert [path.name for path in outdated.set_aside([str(first)])] == [f"{first.name}.set-aside-1"]
     assert len(list(results.rglob("*set-aside*"))) == 1
 
 

@@ -1,5 +1,6 @@
-"""The contract: nothing half-written, nothing foreign used, nothing lost."""
+"""Records: nothing is half-written, nothing foreign is used, nothing is lost; settings and versions grow."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,29 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from mypy import api
 
+from dpscale.analyse.tables import build_tables
 from dpscale.errors import RecordError
 from dpscale.plan.cells import Configuration, TimingCell
+from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import collect
-from dpscale.records.files import read_json, set_aside, write_text
-from record_factory import timing_record, write
+from dpscale.present.findings.cautions import other_cautions
+from dpscale.present.text.words import Terms
+from dpscale.records.collect import collect, differences
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import set_aside, write_text
+from dpscale.records.kinds import TimingRecord
+from dpscale.records.outdated import find_outdated
+from json_records import read_json
+from record_factory import network_facts, older_timing_record, timing_record, typed, write
+from stub_cell import measure_stub
 
-STUDY = Study({"study": "s", "batch_per_gpu": [32]})
+VALUES = {
+    "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32], "scopes": ["compute"],
+    "runs": 2, "communication": {"runs": 0},
+}  # fmt: skip
+STUDY = Study(VALUES)
 CELL = TimingCell(Configuration("ddp", 2, 32), 1)
 
 
@@ -49,8 +64,8 @@ def test_what_the_schema_forbids_is_not_written(tmp_path: Path, change: dict[str
 @given(st.integers(0, 3000))
 def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = write(tmp_path_factory.mktemp("r"), CELL, record())
-    whole = path.read_text()
-    path.write_text(whole[: min(cut, len(whole) - 3)])
+    text = path.read_text()
+    path.write_text(text[: min(cut, len(text) - 3)])
     with pytest.raises(RecordError, match=r"run-1\.json: is damaged"):
         read_json("timing", path)
 
@@ -75,6 +90,16 @@ def test_records_of_another_study_are_named_and_not_used(
     assert difference in collected.rejected[CELL]
 
 
+def test_older_records_may_hold_one_half_of_a_baseline_whose_memory_ran_out(tmp_path: Path) -> None:
+    half = timing_record(CELL, STUDY.settings, [1.0], alone={32: ([1.0], [1.0])})["alone"][0]
+    half["status"] = "oom"
+    del half["scopes"]["compute"]["after"]
+    write(tmp_path, CELL, {**timing_record(CELL, STUDY.settings, None), "alone": [half]})
+    collected = collect(tmp_path, [CELL], STUDY.settings)
+    assert [record.status for record in collected.records.values()] == ["oom"]
+    assert build_tables(STUDY, collected).records[0].status == "oom"
+
+
 def test_setting_aside_never_overwrites(tmp_path: Path) -> None:
     names = []
     for content in "abc":
@@ -90,8 +115,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         write_text(tmp_path / "file" / "record.json", "x")
 
 
-@pytest.mark.parametrize("name", ["network", "script", "dataset", "study", "cluster", "published"])
-def test_what_people_write_and_what_cells_write_has_no_unknown_keys(root: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["study", "cluster", "published"])
+def test_what_people_write_has_no_unknown_keys(root: Path, name: str) -> None:
     schema = yaml.safe_load((root / f"workflow/dpscale/schemas/{name}.schema.yaml").read_text())
     for node in objects(schema):
         assert node.get("additionalProperties") is False, sorted(node["properties"])
@@ -103,3 +128,119 @@ def objects(node: object) -> Iterator[dict[str, Any]]:
             yield node
         for value in node.values():
             yield from objects(value)
+
+
+def named(without: str = "", **settings: Any) -> dict[str, Any]:
+    """A record of CELL with other settings, one of which it does not name."""
+    settings = {**record()["settings"], **settings}
+    return record(settings={name: value for name, value in settings.items() if name != without})
+
+
+@pytest.mark.parametrize("name", STUDY.settings.names())
+def test_a_setting_that_a_record_does_not_name_has_its_default(name: str, tmp_path: Path) -> None:
+    default = STUDY.settings.default_of(name)
+    study = Study({**VALUES, "scopes": ["compute", "end_to_end"]})
+    assert getattr(study.settings, name) == default
+    write(tmp_path, CELL, named(without=name, scopes=["compute", "end_to_end"]))
+    assert list(collect(tmp_path, [CELL], study.settings).records) == [CELL]
+
+
+def test_another_value_of_a_setting_that_a_record_does_not_name_is_another_measurement() -> None:
+    study = Study({**VALUES, "precision": "bfloat16"})
+    assert differences(typed(TimingRecord, named(without="precision")), CELL, study.settings) == [
+        "precision is float32, the study says bfloat16"
+    ]
+
+
+def test_a_setting_that_is_not_known_may_have_changed_the_number() -> None:
+    with pytest.raises(RecordError, match="names settings that this dpscale does not know: turbo"):
+        typed(TimingRecord, named(turbo=True))
+
+
+def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> None:
+    for cell in plan(STUDY).timing:
+        write(tmp_path, cell, older_timing_record(cell, STUDY.settings, [1.0, 1.1]))
+    collected = collect(tmp_path, plan(STUDY).timing, STUDY.settings)
+    assert set(collected.records) == set(plan(STUDY).timing)
+    tables = build_tables(STUDY, collected)
+    assert [row.measurement_versions for row in tables.environments] == ["timing 1"]
+    assert [row.older_measurements for row in tables.environments] == ["timing 1"]
+    assert (
+        "Records are of older versions of this program. Timing 1: one GPU alone was timed in jobs of its own, not in "
+        "the parallel ones." in other_cautions(tables, Terms.of(STUDY.values, tables))[0]
+    )
+    assert {row.status for row in tables.speedup} == {"ok"}
+    outdated = find_outdated(STUDY, plan(STUDY), tmp_path)
+    assert len(outdated.rejected_records) == len(plan(STUDY).timing)
+    assert "measurement_version is 1, this dpscale measures 2" in outdated.reasons[0]
+
+
+def test_an_older_measurement_may_have_had_other_settings() -> None:
+    older = {"measurement_version": 1}
+    assert differences(typed(TimingRecord, {**named(turbo=True), **older}), CELL, STUDY.settings, older_too=True) == []
+    assert "precision is bfloat16, the study says float32" in differences(
+        typed(TimingRecord, {**named(precision="bfloat16"), **older}), CELL, STUDY.settings, older_too=True
+    )
+
+
+def test_versions_are_never_pooled(tmp_path: Path) -> None:
+    for cell in plan(STUDY).timing:
+        # Run 1 is measured anew, twice as fast.
+        anew = timing_record(cell, STUDY.settings, [1.0, 1.1])
+        write(tmp_path, cell, anew if cell.run == 1 else older_timing_record(cell, STUDY.settings, [2.0, 2.2]))
+    tables = build_tables(STUDY, collect(tmp_path, plan(STUDY).timing, STUDY.settings))
+    assert {row.measurement_versions for row in tables.environments} == {"timing 1", "timing 2"}
+    times = [row for row in tables.times if row.strategy == "ddp"]
+    assert [row.runs for row in times] == [1, 1]
+    assert sorted(row.epoch_s.value for row in times) == pytest.approx([1.05, 2.1])
+
+
+def test_facts_of_a_network_have_no_unknown_keys_and_older_ones_have_defaults() -> None:
+    facts = network_facts(STUDY.settings)
+    older = typed(NetworkRecord, facts)
+    assert (older.bytes_per_image, older.fsdp_unit_bytes, older.ddp_broadcast_bytes) == ((12_288, 40), [], None)
+    with pytest.raises(RecordError, match="is not a network record: Object contains unknown field `surprise`"):
+        typed(NetworkRecord, {**facts, "surprise": 1})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB; unmounted after the test."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("mounting a file system needs root here")
+    yield folder
+    subprocess.run(["umount", str(folder)], capture_output=True)
+
+
+@pytest.mark.processes
+def test_a_record_on_a_full_disk(folder: Path) -> None:
+    (folder / "filler").write_bytes(b"x" * 65536)
+    with pytest.raises(RecordError, match=r"record\.json: cannot be written: No space left on device"):
+        measure_stub(folder / "record.json")
+    assert [path.name for path in folder.iterdir()] == ["filler"]
+
+
+MISSPELT = """
+from dpscale.records.kinds import TimingRecord
+from dpscale.records.script import ScriptRecord
+from dpscale.strategies.strategy import NetworkFacts
+from dpscale.tables.timing import TimesRow
+
+def read(record: TimingRecord, script: ScriptRecord, facts: NetworkFacts, row: TimesRow) -> TimesRow:
+    print(record.scopes["compute"].epochs_s)
+    print(record.settings.precison)
+    print(script.runs[0].process)
+    print(facts.gradients_bytes)
+    print(row.epochs_s)
+    return TimesRow(batch=32)
+"""
+
+
+@pytest.mark.slow
+def test_a_misspelt_field_is_a_type_error(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "misspelt.py").write_text(MISSPELT)
+    output, _, _ = api.run(["--config-file", str(root / "pyproject.toml"), str(tmp_path / "misspelt.py")])
+    faulty = [line.split(":")[1] for line in output.splitlines() if ": error:" in line]
+    assert faulty == ["8", "9", "10", "11", "12", "13"], output

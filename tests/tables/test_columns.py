@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from dpscale.errors import DpscaleError
-from dpscale.tables.column import MILLISECONDS, PERCENT
+from dpscale.tables.column import ESTIMATES_OF_STEP, MILLISECONDS, PERCENT
 from dpscale.tables.communication import CommunicationRow, StepsRow
-from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import TimesRow

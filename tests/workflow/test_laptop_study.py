@@ -12,8 +12,8 @@ from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CommunicationRecord
+from json_records import read_json
 from record_factory import typed
 
 Record = dict[str, Any]

@@ -27,10 +27,10 @@ STRATEGY = Strategy(
     has_process_per_gpu=True,
     all_ranks_send_alike=True,
     messages_of_step=lambda network: [
-        (operation, network["gradient_bytes"]) for operation in ("all_gather", "all_gather", "reduce_scatter")
+        (operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")
     ],
     message_names={"all_gather": "ShardedParallel's weights", "reduce_scatter": "ShardedParallel's gradient"},
-    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network["gradient_bytes"],
+    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes,
 )
 '''
 IN_TORCH = '''"""Its wrapper: all-gathers before the forward and the backward pass, a reduce-scatter after that."""
@@ -105,7 +105,7 @@ from pathlib import Path
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.records.collect import collect
 from dpscale.records.files import write_record
 from dpscale.tables.row import written

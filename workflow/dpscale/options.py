@@ -1,13 +1,14 @@
 """Options that commands of several rooms share, and reading the study, records and tables that a command is about."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dpscale.errors import RecordError
 from dpscale.plan.study import Study
 from dpscale.scheduler.cluster import Cluster
+from dpscale.schemas.settings import JsonSchema
 from dpscale.schemas.validation import load_schema
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
 
 
-def schema_node(*path: str) -> dict[str, Any]:
+def schema_node(*path: str) -> JsonSchema:
     """Return the schema of a study's key: its type, allowed values, default and description."""
-    node = load_schema("study")
+    node: JsonSchema = load_schema("study")
     for key in path:
         node = node["properties"][key] if "properties" in node else node["additionalProperties"]
     return node

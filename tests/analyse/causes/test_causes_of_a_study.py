@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from blocks import apart
-from dpscale.analyse.causes.study import causes_rows
+from dpscale.analyse.causes_of_study import causes_rows
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
 from rows import known, read_tables

@@ -14,7 +14,7 @@ from dpscale.errors import StrategyError
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.strategies import known
-from dpscale.strategies.strategy import Facts, Message
+from dpscale.strategies.strategy import Message, NetworkFacts, NetworkSize
 from dpscale.tables.communication import BandwidthRow
 from h200_study import COMMUNICATION_S, collected
 from record_factory import timing_record
@@ -66,11 +66,11 @@ def test_a_communication_time_below_zero_bounds_no_bandwidth(tmp_path: Path) -> 
     assert isnan(row.bandwidth_gb_s_at_least)
 
 
-def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, Facts], float] | None) -> BandwidthRow:
+def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, NetworkSize], float] | None) -> BandwidthRow:
     """A strategy gathers weights for the forward and the backward pass, and reduces gradients to shards."""
 
-    def messages(network: Facts) -> list[Message]:
-        return [(operation, network["gradient_bytes"]) for operation in ("all_gather", "all_gather", "reduce_scatter")]
+    def messages(network: NetworkFacts) -> list[Message]:
+        return [(operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")]
 
     names = dict.fromkeys(("all_gather", "reduce_scatter"), "shard")
     made_up = replace(known.STRATEGIES["ddp"], messages_of_step=messages, message_names=names, bytes_sent=bytes_sent)
@@ -80,7 +80,7 @@ def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, Facts], 
 
 def test_the_bandwidth_of_a_strategy_is_of_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times (N-1)/N of the weights, where the allreduce of a ring sends twice as much."""
-    row = sharded(monkeypatch, lambda gpus, network: 3 * (gpus - 1) / gpus * network["gradient_bytes"])
+    row = sharded(monkeypatch, lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes)
     assert row.allreduce_bytes_per_step == 2.25 * GRADIENT_BYTES
     per_epoch_gb = 2.25 * GRADIENT_BYTES * -(-50_000 // 2048) / 1e9
     assert row.bandwidth_gb_s.value == pytest.approx(per_epoch_gb / row.communication_s.value)

@@ -10,7 +10,7 @@ from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from dpscale.tables.tables import Tables
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s, written
-from record_factory import collected_of, network_facts
+from record_factory import collected_of, network_facts, typed_facts
 from rows import one
 
 STUDY = h200_study.study()
@@ -62,7 +62,7 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
     sample_bytes: tuple[int, int],
 ) -> None:
     sent, returned = sample_bytes
-    facts = network_facts(STUDY.settings) | {"input_bytes_per_image": sent, "output_bytes_per_image": returned}
+    facts = typed_facts(STUDY.settings, input_bytes_per_image=sent, output_bytes_per_image=returned)
     tables = build_tables(STUDY, replace(collected(STUDY), network=facts))
     images_bytes = 3 * 512 * (sent + returned)
     floor = one(tables.communication, **DP_4).isolated_step_s

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
-from dpscale.analyse.communication.collectives import collectives_rows, message_s
+from dpscale.analyse.communication.bandwidth import collectives_rows, message_s
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
+from dpscale.formulas import OnServer
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
+from json_records import read_json
 from record_factory import collectives_record, communication_record, typed
 
 SETTINGS = TimingSettings()

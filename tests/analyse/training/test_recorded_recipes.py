@@ -11,8 +11,8 @@ import scipy  # its tests of means load when they are first used
 
 from dpscale.formulas.figure import Figure, multiplied
 from dpscale.plan.study import Study
-from dpscale.records.files import read_json
 from dpscale.tables.training import TrainingSummaryRow
+from json_records import read_json
 from recorded import in_documents, recorded_tables
 from rows import one
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from dpscale.tables.variants import VariantsRow
+from dpscale.tables.timing import VariantsRow
 from recorded import in_documents, recorded_tables
 from rows import one
 

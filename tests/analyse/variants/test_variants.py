@@ -12,7 +12,7 @@ from dpscale.plan.cells import AnyCell, StepCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
-from dpscale.tables.variants import VariantsRow
+from dpscale.tables.timing import VariantsRow
 from record_factory import collected_of, network_facts, on_chip, on_gpus, timing_record
 
 STUDY = Study(
@@ -164,7 +164,7 @@ def test_what_saves_nothing_never_pays_and_what_no_interval_tells_is_undecided(
     assert row.saved_s.holds(0) == (changes == {"graph": 7.999})
 
 
-FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7e6}
+FACTS = {**network_facts(STUDY.settings), "traffic_elements_per_image": 7_000_000}
 
 
 def test_mfu_and_limits_are_by_the_rates_of_every_runs_own_gpu() -> None:

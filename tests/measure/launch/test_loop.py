@@ -13,7 +13,7 @@ import warm
 from command_line import dpscale
 from dpscale.diagnosis.loop import configuration_of, loop_command
 from dpscale.measure.workload.from_file import load_workload
-from dpscale.records.files import read_json
+from json_records import read_json
 from warm_workers import warm_workers
 from workload_file import SAMPLES, written
 

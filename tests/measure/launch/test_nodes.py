@@ -26,7 +26,7 @@ from dpscale.measure.launch.nodes import (
     port_of_job,
 )
 from dpscale.measure.watch import nvml
-from dpscale.records.files import read_json
+from json_records import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
 from stub_cell import start_node

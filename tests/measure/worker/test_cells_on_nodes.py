@@ -9,7 +9,8 @@ import pytest
 import warm
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import port_of_job
-from dpscale.records.files import JsonRecord, read_json
+from dpscale.records.files import JsonRecord
+from json_records import read_json
 from quick_ladder import QUICK
 from same_gpu import SAME_GPU
 from warm_workers import outcome_of_two

@@ -10,8 +10,10 @@ from command_line import dpscale, must
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
 from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, TimedCall
-from dpscale.records.files import read_json
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import read_record
 from dpscale.strategies.known import STRATEGIES
+from json_records import read_json
 from warm_workers import outcome_of_two, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
@@ -25,8 +27,8 @@ def network_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def facts(network_facts: Path) -> dict[str, Any]:
-    return read_json("network", network_facts)
+def facts(network_facts: Path) -> NetworkRecord:
+    return read_record(NetworkRecord, network_facts)
 
 
 def cell(network_facts: Path) -> list[object]:
@@ -35,7 +37,7 @@ def cell(network_facts: Path) -> list[object]:
 
 @pytest.mark.processes
 def test_every_message_of_the_network_is_timed(
-    network_facts: Path, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    network_facts: Path, facts: NetworkRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cells, "FACTOR", 32)  # fewer sizes than a study has
     out = network_facts.with_name("collectives.json")
@@ -51,16 +53,16 @@ def test_every_message_of_the_network_is_timed(
 @pytest.mark.parametrize(("device", "powers"), [("cpu", 6), ("cuda", 10)])
 @pytest.mark.parametrize("strategies", [["single", "ddp"], ["dp", "fsdp"]])
 def test_a_study_times_every_collective_from_4_kib_to_4_mib_or_1_gib_in_steps_of_four(
-    facts: dict[str, Any], device: str, powers: int, strategies: list[str]
+    facts: NetworkRecord, device: str, powers: int, strategies: list[str]
 ) -> None:
     """And at no other sizes than those that its strategies send."""
     series = {(operation, 4 * 2**10 * 4**power) for operation in OPERATIONS for power in range(powers)}
     messages = cells.messages(facts, device, strategies)
-    sent = {facts["gradient_bytes"]}
+    sent = {facts.gradient_bytes}
     if "ddp" in strategies:
-        sent |= {bucket["bytes"] for bucket in facts["ddp_buckets"]} | {*facts["ddp_broadcast_bytes"]}
+        sent |= {bucket.bytes for bucket in facts.ddp_buckets} | {*(facts.ddp_broadcast_bytes or ())}
     else:
-        sent |= {*facts["dp_broadcast_bytes"], *facts["fsdp_unit_bytes"]}
+        sent |= {*facts.dp_broadcast_bytes, *facts.fsdp_unit_bytes}
     assert series <= set(messages)
     assert {size for _, size in set(messages) - series} <= sent
     assert len(set(messages)) == len(messages)

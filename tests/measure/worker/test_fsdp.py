@@ -10,16 +10,17 @@ import warm
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import Run, time_cell
-from dpscale.measure.model.networks import Autocast, build_network
+from dpscale.measure.workload.networks import Autocast, build_network
 from dpscale.plan.cells import Configuration, TimingCell
-from dpscale.records.files import read_json
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
+from dpscale.strategies.strategy import NetworkSize
 from dpscale.strategies.units import units
+from json_records import read_json
 from quick_ladder import QUICK
-from record_factory import typed
+from record_factory import typed, typed_facts
 from warm_workers import outcome_of_two, warm_workers
 from workload_file import SAMPLES, written
 
@@ -35,9 +36,9 @@ def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -
     assert outcome["losses"]["fsdp"] == pytest.approx(outcome["losses"]["ddp"], rel=1e-5)
     sizes = unit_bytes(build_network("cifar_resnet18", SETTINGS.width))
     sent = outcome["sent"]
-    assert sorted(map(tuple, sent)) == sorted(STRATEGY.messages_of_step({"fsdp_unit_bytes": sizes}))
+    assert sorted(map(tuple, sent)) == sorted(STRATEGY.messages_of_step(typed_facts(SETTINGS, fsdp_unit_bytes=sizes)))
     moved = sum(size for _, size in sent) * (GPUS - 1) / GPUS
-    assert moved == STRATEGY.sent_bytes(GPUS, {"gradient_bytes": sum(sizes)})
+    assert moved == STRATEGY.sent_bytes(GPUS, NetworkSize(0, sum(sizes)))
 
 
 @pytest.mark.processes

@@ -26,9 +26,9 @@ from command_line import dpscale, must
 from dpscale.measure.launch import cells
 from dpscale.measure.worker import timing
 from dpscale.measure.worker.timing import BaselineHalves, TimingWorker
-from dpscale.records.files import read_json
 from dpscale.records.kinds import Alone
 from dpscale.schemas.settings import TimingSettings
+from json_records import read_json
 
 pytestmark = pytest.mark.processes
 

@@ -19,7 +19,7 @@ from dpscale.measure.worker.training import LOSS_DIGITS, TrainingWorker
 from dpscale.measure.workload.dataset import checksum, split_images
 from dpscale.measure.workload.images import DeviceImages
 from dpscale.plan.study import Study
-from dpscale.records.files import read_json
+from json_records import read_json
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 from warm_workers import warm_workers

@@ -48,7 +48,7 @@ def test_a_dataset_has_the_shapes_of_cifar10_and_is_the_same_every_time(syntheti
     assert shapes["train_images.npy"] == (101, 32, 32, 3)
     assert shapes["epoch_images.npy"] == (101, 3, 32, 32)
     assert shapes["test_images.npy"] == (20, 32, 32, 3)
-    assert make_dataset("synthetic", tmp_path, False, 101, tmp_path)["files"] == read_manifest(synthetic)["files"]
+    assert make_dataset("synthetic", tmp_path, False, 101, tmp_path).files == read_manifest(synthetic).files
 
 
 def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_loaded_epochs_differ_and_cover_all_images(synthetic: Path) -> None:
 
 def test_an_image_folder(image_folder: Path, tmp_path: Path) -> None:
     manifest = make_dataset("imagefolder", image_folder, False, 30, tmp_path / "out")
-    assert (manifest["images"], manifest["test_images"], manifest["classes"]) == (30, 10, CLASSES)
+    assert (manifest.images, manifest.test_images, manifest.classes) == (30, 10, CLASSES)
     labels = np.load(tmp_path / "out" / "train_labels.npy")
     pixels = np.load(tmp_path / "out" / "train_images.npy")
     first_of_class_3 = np.flatnonzero(labels == 3)[0]
@@ -140,7 +140,7 @@ class Cifar10:
 def test_cifar10_through_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torchvision.datasets.CIFAR10", Cifar10)
     manifest = make_dataset("cifar10", tmp_path, False, 100, tmp_path)
-    assert (manifest["images"], manifest["test_images"], manifest["synthetic"]) == (100, 10, False)
+    assert (manifest.images, manifest.test_images, manifest.synthetic) == (100, 10, False)
     assert np.load(tmp_path / "train_labels.npy").tolist() == [number % 10 for number in range(100)]
     with pytest.raises(DatasetError, match=r"its checksum is wrong, and dataset\.download is false"):
         make_dataset("cifar10", Path("nowhere"), False, 100, tmp_path)

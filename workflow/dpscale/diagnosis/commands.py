@@ -71,7 +71,8 @@ def diagnose(
     from dpscale.diagnosis import launcher
     from dpscale.diagnosis import page as pages
     from dpscale.diagnosis.diagnose import diagnose_script
-    from dpscale.records.files import write_record, write_text
+    from dpscale.records.files import decoded, write_record, write_text
+    from dpscale.records.script import ScriptRecord
 
     if workload:
         from dpscale.diagnosis.loop import loop_command  # it measures here, which a command elsewhere need not
@@ -92,12 +93,13 @@ def diagnose(
         record["command"] = ["dpscale", *sys.argv[1:]]
     if out:
         write_record("script", out, record)
-    answer = diagnose_script(record)
-    click.echo(pages.text(answer, record))
+    script = decoded(ScriptRecord, json.dumps(record).encode())
+    answer = diagnose_script(script)
+    click.echo(pages.text(answer, script))
     if out:
         click.echo(f"\n{RECORD_WRITTEN}{out}")
     if page:
-        write_text(page, pages.render(answer, record))
+        write_text(page, pages.render(answer, script))
         click.echo(f"page: {page}")
 
 
@@ -105,7 +107,7 @@ def diagnose(
 @click.argument("asked")
 @click.option("--num-processes", type=int, required=True)
 def loop(asked: str, num_processes: int) -> None:
-    """What `dpscale diagnose --workload` runs as a script: `asked` is JSON."""
+    """Train as `dpscale diagnose --workload` runs it as a script: `asked` is JSON."""
     from dpscale.diagnosis.loop import train_in_loop
 
     train_in_loop(json.loads(asked), num_processes)

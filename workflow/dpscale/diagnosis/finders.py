@@ -5,12 +5,11 @@ tells it; what is in every step is a difference of blocks of the same round (doc
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, nan
-from typing import Any
 
-from dpscale.analyse.causes.causes import (
+from dpscale.analyse.causes import (
     BUSY_SHARE,
     Evidence,
     FoundCause,
@@ -25,28 +24,29 @@ from dpscale.analyse.causes.causes import (
     times,
 )
 from dpscale.formulas.figure import Figure
+from dpscale.records.script import Event, Line, LineTime, Pause, Process, ProcessEvents
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
 from dpscale.vocabulary.causes import CAUSES
 from dpscale.vocabulary.chips import chip_named
 
 DECIMAL = Unit("1", "", decimals=1)
-# What a probe switches off: its cause, the probe, and the rows of calls that have its lines.
-SWITCHED = (
-    ("buffers", "no_buffers", ""),
-    ("micro_batches", "accumulated", ""),
-    ("hidden_synchronisation", "no_waiting", "waits"),
-    ("anomaly", "anomaly_off", ""),
-    ("deterministic", "deterministic_off", ""),
-    ("no_tf32", "precision", ""),
-    ("many_small_tensors", "fused_optimiser", ""),
-    ("allocator_emptied", "no_emptying", "emptyings"),
+# Causes that a probe switches off: the cause, the probe, and the lines of the script that it is about.
+SWITCHED: Sequence[tuple[str, str, Callable[[Process], Sequence[LineTime]]]] = (
+    ("buffers", "no_buffers", lambda rank: []),
+    ("micro_batches", "accumulated", lambda rank: []),
+    ("hidden_synchronisation", "no_waiting", lambda rank: rank.waits),
+    ("anomaly", "anomaly_off", lambda rank: []),
+    ("deterministic", "deterministic_off", lambda rank: []),
+    ("no_tf32", "precision", lambda rank: []),
+    ("many_small_tensors", "fused_optimiser", lambda rank: []),
+    ("allocator_emptied", "no_emptying", lambda rank: rank.emptyings),
 )
-# What happens now and then: its cause, what it is called among events, and a probe without it.
-EVENTS = (
-    ("garbage_collection", "gc", "gc_off"),
-    ("compile_per_length", "compile", ""),
-    ("workers_restarted", "worker_start", ""),
-    ("cudnn_search", "cudnn_search", "cudnn_benchmark_off"),
+# Causes that happen now and then: the cause, its events, and a probe without it.
+EVENTS: Sequence[tuple[str, Callable[[ProcessEvents], Event], str]] = (
+    ("garbage_collection", lambda events: events.gc, "gc_off"),
+    ("compile_per_length", lambda events: events.compile, ""),
+    ("workers_restarted", lambda events: events.worker_start, ""),
+    ("cudnn_search", lambda events: events.cudnn_search, "cudnn_benchmark_off"),
 )
 # Float64 is so many times slower than float32 without tensor cores, at least.
 FLOAT64_SLOWER = 2.0
@@ -77,116 +77,104 @@ BLOCKING = ("CUDA_LAUNCH_BLOCKING",)
 
 @dataclass(frozen=True)
 class Seen:
-    """The records that the processes of a script made of themselves, by rank (`script.schema.yaml`); those of its run
-    on one device, if there was one; and cores that were busy with other processes."""
+    """The processes of a script by rank; those of its run on one device, if there was one; and cores that were busy
+    with other processes."""
 
-    ranks: Sequence[Mapping[str, Any]]
-    one_device: Sequence[Mapping[str, Any]]
+    ranks: Sequence[Process]
+    one_device: Sequence[Process]
     other_cores: float
 
     @property
-    def first(self) -> Mapping[str, Any]:
+    def first(self) -> Process:
         return self.ranks[0]
-
-    def part(self, *names: str) -> Any:
-        """Return the value that the first rank has under these names; None where it has none."""
-        return part(self.first, *names)
 
     def variables(self, names: Sequence[str]) -> list[str]:
         """Return the variables of the environment that are set, and not to 0."""
-        values = self.part("environment") or {}
+        values = self.first.environment
         return [f"{name}={values[name]}" for name in names if values.get(name, "0") not in ("0", "")]
 
 
 Finder = Callable[[Probes, Seen], Iterator[FoundCause]]
 
 
-def part(record: Any, *names: str) -> Any:
-    """Return the value that a record has under these names, one inside the other; None where it has none."""
-    for name in names:
-        record = (record or {}).get(name)
-    return record
-
-
-def places(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def places(lines: Sequence[Line]) -> list[str]:
     """`train.py, line 7: loss.item()`, of the first three."""
-    lines = [f"{row['file']}, line {row['line']}: {row['code']}" for row in rows if row.get("file")]
-    return list(dict.fromkeys(lines))[:3]
+    shown = [f"{line.file}, line {line.line}: {line.code}" for line in lines if line.file]
+    return list(dict.fromkeys(shown))[:3]
 
 
-def shared_samples(ranks: Sequence[Mapping[str, Any]]) -> float:
+def shared_samples(ranks: Sequence[Process]) -> float:
     """The part of the samples that ranks have in common; NaN where they were not hashed."""
-    hashes = [set(part(rank, "loader", "hashes") or ()) for rank in ranks]
+    hashes = [set(rank.loader.hashes) if rank.loader else set() for rank in ranks]
     fewest = min(map(len, hashes), default=0)
     return len(set.intersection(*hashes)) / fewest if fewest > 1 and len(hashes) > 1 else nan
 
 
 def _switches(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
-    for name, probe, rows in SWITCHED:
+    for name, probe, lines_of in SWITCHED:
         if cost := probes.cost(probes.whole, probe):
             remedy = Remedy("switched_off", None, cost.seconds)
-            yield found(name, probes, cost, times(probes, probes.whole, probe), [remedy], places(seen.part(rows) or ()))
+            yield found(name, probes, cost, times(probes, probes.whole, probe), [remedy], places(lines_of(seen.first)))
 
 
 def _rare(probes: Probes, seen: Seen, name: str, seconds: float, often: float, lines: Sequence[str]) -> FoundCause:
     """Return a cause that took so many seconds of the whole time after the warm-up."""
     first = seen.first
-    share = min(1.0, seconds / (first["wall_s"] - (first.get("warm_up_s") or 0.0)))
-    cost = exact(seconds / max(1, first["steps"] - first.get("warm_up_steps", 0)))
+    share = min(1.0, seconds / (first.wall_s - (first.warm_up_s or 0.0)))
+    cost = exact(seconds / max(1, first.steps - first.warm_up_steps))
     evidence = [Evidence("seconds", exact(seconds), SECONDS), count("times", often)]
     return found(name, probes, ProbeCost(cost, exact(share)), evidence, [Remedy("none_of_it", cost)], lines)
 
 
 def _pauses(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """Yield causes by the script's lines in its longest steps: those of the rank whose own line is seen there."""
-    by_cause: dict[str, dict[int, Mapping[str, Any]]] = {}
+    by_cause: dict[str, dict[int, Pause]] = {}
     taken: set[int] = set()
     for rank in seen.ranks:
-        for gap in rank.get("gaps") or ():
-            name = _kind_of_gap(gap, rank)
-            if name and gap["after_step"] not in taken:
-                taken.add(gap["after_step"])
-                by_cause.setdefault(name, {})[gap["after_step"]] = gap
-    for name, gaps in by_cause.items():
-        seconds = sum(max(0.0, gap["seconds"] - probes[probes.whole].value) for gap in gaps.values())
-        yield _rare(probes, seen, name, seconds, len(gaps), places(list(gaps.values())))
+        for pause in rank.gaps:
+            name = _cause_of_pause(pause, rank)
+            if name and pause.after_step not in taken:
+                taken.add(pause.after_step)
+                by_cause.setdefault(name, {})[pause.after_step] = pause
+    for name, pauses in by_cause.items():
+        seconds = sum(max(0.0, pause.seconds - probes[probes.whole].value) for pause in pauses.values())
+        yield _rare(probes, seen, name, seconds, len(pauses), places(list(pauses.values())))
 
 
-def _kind_of_gap(gap: Mapping[str, Any], rank: Mapping[str, Any]) -> str | None:
+def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
     """Return the cause of a pause; None where the rank waited in it for something else, or it is counted as an
     event."""
-    event, border, inside = gap["what"], gap.get("border"), gap.get("inside") or ""
-    workers, batches = (part(rank, "loader", name) or 0 for name in ("workers", "batches"))
-    if event in ("gc", "compile"):
+    if pause.event in ("gc", "compile"):
         return None
-    if event == "loader start":
-        return "few_batches" if 0 < batches <= BATCHES_PER_WORKER * workers else None
-    if "checkpoint" in (event, border) or border == "evaluation":
-        return "validation" if border == "evaluation" and event != "checkpoint" else "checkpoint"
-    code = (gap.get("code") or "").strip()
-    is_of_training = _OF_TRAINING.search(code) or inside.startswith("torch.")
-    kind = next((name for name, words in KINDS.items() if words.search(f"{inside} {code}")), None)
+    if pause.event == "loader start":
+        loader = rank.loader
+        is_short = loader and 0 < (loader.batches or 0) <= BATCHES_PER_WORKER * loader.workers
+        return "few_batches" if is_short else None
+    if "checkpoint" in (pause.event, pause.border) or pause.border == "evaluation":
+        return "validation" if pause.border == "evaluation" and pause.event != "checkpoint" else "checkpoint"
+    code = pause.code.strip()
+    is_of_training = _OF_TRAINING.search(code) or pause.inside.startswith("torch.")
+    kind = next((name for name, words in KINDS.items() if words.search(f"{pause.inside} {code}")), None)
     return kind or (None if is_of_training else "own_code")
 
 
 def _logging(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """Lines that log in every step, by samples of the main thread."""
-    lines = [line for line in seen.part("lines") or () if KINDS["logging"].search(line.get("code") or "")]
-    cost = exact(probes[probes.whole].value * sum(line["share"] for line in lines))
+    lines = [line for line in seen.first.lines if KINDS["logging"].search(line.code)]
+    cost = exact(probes[probes.whole].value * sum(line.share for line in lines))
     yield found("logging", probes, ProbeCost(cost), [], [Remedy("none_of_it", cost)], places(lines))
 
 
 def _events(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """Yield causes of events by their seconds, or by blocks without them where those tell it surely."""
-    searches = probes.on_gpu and seen.part("switches", "cudnn_benchmark")
-    for name, event, probe in EVENTS if searches else EVENTS[:-1]:
-        of_ranks = [part(rank, "events", event) or {} for rank in seen.ranks]
-        most = max(of_ranks, key=lambda events: events.get("seconds") or 0.0)
-        rare = _rare(probes, seen, name, most.get("seconds") or 0.0, most.get("count") or 0, [])
+    searches = probes.on_gpu and seen.first.switches.cudnn_benchmark
+    for name, event_of, probe in EVENTS if searches else EVENTS[:-1]:
+        most = max((event_of(rank.events) for rank in seen.ranks), key=lambda event: event.seconds)
+        rare = _rare(probes, seen, name, most.seconds, most.count, [])
         cost = probes.cost(probes.whole, probe)
         # Pauses are no part of blocks.
         is_less = cost and cost.seconds.has_interval and cost.seconds.high < rare.cost_s.value
-        in_steps = (most.get("longest_s") or inf) < probes[probes.whole].value
+        in_steps = (most.longest_s or inf) < probes[probes.whole].value
         if cost and (cost.seconds.low > probes.noise_s or (is_less and in_steps)):
             remedy = Remedy("switched_off", rare.cost_s, cost.seconds)
             yield found(name, probes, cost, times(probes, probes.whole, probe), [remedy])
@@ -199,16 +187,17 @@ def _calls(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
 
     Collectives are of the script itself, or gather shards of what would fit whole.
     """
-    steps = seen.part("counted_steps") or 1
-    rows = seen.part("collectives") or ()
-    memory, held = seen.part("device_bytes"), 4 * (seen.part("parameter_bytes") or 0)
-    is_sharded = seen.first["strategy"] == "fsdp" or "ZeroRedundancy" in (seen.part("optimiser", "class") or "")
+    first = seen.first
+    steps = first.counted_steps or 1
+    memory, held = first.device_bytes, 4 * first.parameter_bytes
+    is_zero = first.optimiser is not None and "ZeroRedundancy" in first.optimiser.name
+    is_sharded = first.strategy == "fsdp" or is_zero
     if not (is_sharded and memory and held > FITS * memory):
-        cost = exact(sum(row["seconds"] for row in rows) / steps)
-        often = Evidence("calls", exact(sum(row["calls"] for row in rows) / steps), DECIMAL)
+        cost = exact(sum(line.seconds for line in first.collectives) / steps)
+        often = Evidence("calls", exact(sum(line.calls for line in first.collectives) / steps), DECIMAL)
         name, remedy = "sharding" if is_sharded else "scalars", Remedy("none_of_it", cost)
-        yield found(name, probes, ProbeCost(cost), [often], [remedy], places(rows))
-    search = exact((seen.part("switches", "search_s") or 0.0) / steps)
+        yield found(name, probes, ProbeCost(cost), [often], [remedy], places(first.collectives))
+    search = exact(first.switches.search_s / steps)
     yield found("unused_search", probes, ProbeCost(search), [], [Remedy("none_of_it", search)])
 
 
@@ -218,13 +207,15 @@ def _work(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     Ranks go through the same samples, know nothing of each other, or make as many steps as one alone.
     """
     first, n = seen.first, len(seen.ranks)
-    runs = 1 + (seen.part("machine", "same_command") or 0)
-    if n > 1 and all(rank["world_size"] == 1 for rank in seen.ranks):
+    runs = 1 + first.machine.same_command
+    if n > 1 and all(rank.world_size == 1 for rank in seen.ranks):
         runs = max(runs, n)
-    one_device = seen.one_device[0] if seen.one_device else {}
-    batches = part(first, "loader", "batches")
-    has_same_epoch = bool(batches) and _epoch(one_device) == _epoch(first)
-    are_ended_by_script = one_device.get("ended_by") == first.get("ended_by") == "script"
+    one_device = seen.one_device[0] if seen.one_device else None
+    batches = first.loader.batches if first.loader else None
+    has_same_epoch = one_device is not None and _epoch(one_device) == _epoch(first)
+    makes_same_steps = one_device is not None and (
+        one_device.ended_by == first.ended_by == "script" and one_device.steps == first.steps
+    )
     in_common = shared_samples(seen.ranks)
     if runs > 1:
         name, evidence, n = "started_twice", count("runs", runs), runs
@@ -232,10 +223,10 @@ def _work(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
         return
     elif in_common >= SAME_SAMPLES:
         name, evidence = "work_not_divided", Evidence("same_samples", exact(in_common), PERCENT)
-    elif has_same_epoch:
+    elif batches and has_same_epoch:
         name, evidence = "work_not_divided", count("batches_of_epoch", batches)
-    elif are_ended_by_script and one_device["steps"] == first["steps"]:
-        name, evidence = "fixed_steps", count("steps", first["steps"])
+    elif makes_same_steps:
+        name, evidence = "fixed_steps", count("steps", first.steps)
     else:
         return
     cost = exact(probes[probes.whole].value * (1 - 1 / n))
@@ -243,9 +234,10 @@ def _work(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     yield found(name, probes, ProbeCost(cost), [evidence], [remedy])
 
 
-def _epoch(process: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+def _epoch(process: Process) -> tuple[int | None, int | None, int | None]:
     """Return the batches of an epoch, the batch size and the samples that a process goes through."""
-    return part(process, "loader", "batches"), process.get("batch"), part(process, "loader", "samples")
+    loader = process.loader
+    return (loader.batches, process.batch, loader.samples) if loader else (None, process.batch, None)
 
 
 def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
@@ -257,21 +249,21 @@ def _exchange(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     if probes.has("batch_kept", "no_allreduce"):  # with the loader too: two differences of a round tell it better
         loaded = minus(probes[probes.whole], probes["no_allreduce"])
         added = replace(added, seconds=in_rounds(lambda first, second: (first + second) / 2, added.seconds, loaded))
-    device, size, n = seen.first["device"], seen.part("gradient_bytes") or 0, probes.devices
+    device, size, n = seen.first.device, seen.first.gradient_bytes, probes.devices
     moved_gb = 2 * (n - 1) / n * size / 1e9
     rate = moved_gb / max(added.seconds.value, 1e-9)
     evidence = [*times(probes, probes.in_memory, "own_pace"), Evidence("gradient_bytes", exact(size), MB)]
     evidence.append(Evidence("exchanged", exact(rate), GB_PER_S))
-    tells_link = size > FEWEST_BYTES and (device == "cuda" or seen.first["world_size"] > len(seen.ranks))
+    tells_link = size > FEWEST_BYTES and (device == "cuda" or seen.first.world_size > len(seen.ranks))
     if not tells_link:
-        most_s = (seen.part("exchanges_per_step") or 1) * (CALL_S + moved_gb / SLOW_EXCHANGE[device])
+        most_s = (seen.first.exchanges_per_step or 1) * (CALL_S + moved_gb / SLOW_EXCHANGE[device])
         added = replace(added, seconds=added.seconds.map(lambda seconds: min(seconds, most_s)))
     off, notes = seen.variables(SWITCHED_OFF), seen.variables(INTERFACES)
     is_slow = tells_link and rate < SLOW_EXCHANGE[device]
     name = "interface" if notes else "slow_link" if is_slow else "heavy_gradients"
-    if device == "cuda" and seen.part("backend") == "gloo":
+    if device == "cuda" and seen.first.backend == "gloo":
         name = "gloo_with_cuda"
-    elif "nccl" in (seen.part("backend") or "") and off:  # also cpu:gloo,cuda:nccl
+    elif "nccl" in (seen.first.backend or "") and off:  # also cpu:gloo,cuda:nccl
         name, notes = "link_switched_off", off
     yield found(name, probes, added, evidence, [Remedy("switched_off", None, added.seconds)], notes)
 
@@ -306,30 +298,31 @@ def _computing(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     would take less in float32.
     """
     step = probes["own_pace" if probes.has("own_pace") else probes.in_memory].value
-    busy, sizes = seen.part("profile", "busy_share"), seen.part("dtypes") or {}
-    computing = min(step, probes[probes.whole].value * (1.0 if busy is None else busy))
-    searches = seen.part("switches", "cudnn_benchmark") and seen.part("events", "cudnn_search", "count")
-    if busy is not None and busy < BUSY_GPU and (searches or 0) < OFTEN * seen.first["steps"]:
+    first = seen.first
+    profile, sizes = first.profile, first.dtypes
+    computing = min(step, probes[probes.whole].value * (profile.busy_share if profile else 1.0))
+    searches = first.events.cudnn_search.count if first.switches.cudnn_benchmark else 0
+    if profile and profile.busy_share < BUSY_GPU and searches < OFTEN * first.steps:
         cost = exact(step - computing)
         evidence = [
-            Evidence("busy_gpu", exact(busy), PERCENT),
-            count("kernels", seen.part("profile", "kernels_per_step")),
+            Evidence("busy_gpu", exact(profile.busy_share), PERCENT),
+            count("kernels", profile.kernels_per_step),
         ]
         yield found("small_batch", probes, ProbeCost(cost), evidence, [Remedy("cuda_graph", cost)])
     if 2 * sizes.get("float64", 0) > sum(sizes.values()):
-        chip = chip_named(seen.part("device_model") or "")
+        chip = chip_named(first.device_model or "")
         gained = chip.most("float32").flop_s / chip.most("float32-strict").flop_s if chip else 1.0
-        slower = max(FLOAT64_SLOWER, gained if seen.part("switches", "tf32") else 1.0)
+        slower = max(FLOAT64_SLOWER, gained if first.switches.tf32 else 1.0)
         cost = exact(computing * (1 - 1 / slower))
         yield found("float64", probes, ProbeCost(cost), [], [Remedy("float32", cost)])
 
 
 def _not_timed(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     """Yield causes that are certain, where nothing was timed without them."""
-    notes = [*(["debugger"] if seen.part("switches", "debugger") else []), *seen.variables(BLOCKING)]
+    notes = [*(["debugger"] if seen.first.switches.debugger else []), *seen.variables(BLOCKING)]
     if notes:
         yield found("debugger", probes, ProbeCost(Figure()), [], [], notes)
-    if seen.first["strategy"] == "dp":
+    if seen.first.strategy == "dp":
         yield found("data_parallel", probes, ProbeCost(Figure()), [count("devices", probes.devices)])
 
 
@@ -339,21 +332,22 @@ def _cores(probes: Probes, seen: Seen) -> Iterator[FoundCause]:
     With each other: of P that need a core each and have C, 1 − C/P. Or with other processes: what these cost was not
     measured, and is not told.
     """
-    ranks = [rank for rank in seen.ranks if rank["host"] == seen.first["host"]]
+    first = seen.first
+    ranks = [rank for rank in seen.ranks if rank.host == first.host]
     # Each rank may be bound to cores of its own.
-    bound = {core for rank in ranks for core in part(rank, "machine", "numbers_of_cores") or ()}
-    usable = len(bound) or seen.part("machine", "cores_usable")
+    bound = {core for rank in ranks for core in rank.machine.numbers_of_cores}
+    usable = len(bound) or first.machine.cores_usable
     if not usable:
         return
-    workers = seen.part("loader", "workers") or 0
-    threads_in_worker = seen.part("loader", "threads_in_worker") or 1
+    workers = first.loader.workers if first.loader else 0
+    threads_in_worker = (first.loader.threads_in_worker if first.loader else None) or 1
     threads = len(ranks) * workers * threads_in_worker
     needed = len(ranks) * (2 if workers and probes.on_gpu else 1)
     busy_elsewhere = seen.other_cores
     loading = probes.cost(probes.whole, "batch_kept")
     if threads_in_worker > 1 and threads > usable and loading:
         yield found("threads", probes, loading, [count("cores", usable), count("threads", threads)])
-    is_few = needed > usable and (seen.part("machine", "busy_share") or 0) >= BUSY_SHARE
+    is_few = needed > usable and (first.machine.busy_share or 0) >= BUSY_SHARE
     other_cores = Evidence("other_cores", exact(busy_elsewhere), DECIMAL)
     evidence = [count("cores", usable), count("processes", needed), other_cores]
     if is_few:

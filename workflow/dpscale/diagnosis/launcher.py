@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 import dpscale
-from dpscale.errors import MeasurementError
-from dpscale.records.files import JsonRecord
+from dpscale.errors import MeasurementError, RecordError
+from dpscale.records.files import JsonRecord, decoded
+from dpscale.records.script import ScriptRecord
 from dpscale.records.versions import VERSIONS
-from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import PROBES
 
 HOOKS = Path(dpscale.__file__).parent / "measure/attach/site"
@@ -37,7 +39,7 @@ _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "pac
 # It is not run on one device again where starts would take more than so many times the time that was asked for.
 LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
-_PROCESSES = re.compile(r"(--nproc[-_]per[-_]node|--num[-_]processes)(?:=(.*))?")
+_PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -64,17 +66,17 @@ def diagnose_script(
     started_at = _now()
     for ending in _ENDINGS:
         signal.signal(ending, _stop)
-    alone, unknown = _on_one(command)
+    on_one_device, unknown = _on_one(command)
     with tempfile.TemporaryDirectory(prefix="dpscale-") as name:
-        runs = _Runs(Path(name), minutes, 3 if alone else 1, first_step_s, say)
-        times = "four times, two of them on one device" if alone else "twice"
+        runs = _Runs(Path(name), minutes, 3 if on_one_device else 1, first_step_s, say)
+        times = "four times, two of them on one device" if on_one_device else "twice"
         say(f"takes about {minutes:g} min and the script's starts: it runs {times}. What it writes is its own")
-        if alone:
-            unknown = runs.try_on_one(alone)
+        if on_one_device:
+            unknown = runs.try_on_one(on_one_device)
         runs.run("diagnosed", command)
         runs.run("paced", command)
-        if alone and not unknown:
-            unknown = runs.try_on_one(alone)
+        if on_one_device and not unknown:
+            unknown = runs.try_on_one(on_one_device)
     record = {
         "kind": "script",
         "measurement_version": VERSIONS["script"].current,
@@ -86,22 +88,39 @@ def diagnose_script(
         "one_unknown": unknown,
         "runs": runs.done,
     }
-    if problems := violations("script", record):
-        raise MeasurementError(f"the hooks wrote what is no record: {problems[0]}")
+    try:
+        decoded(ScriptRecord, json.dumps(record).encode())
+    except RecordError as error:
+        raise MeasurementError(f"the hooks wrote no record: it {error}") from error
     return record
 
 
 def _on_one(command: Sequence[str]) -> tuple[list[str] | None, str | None]:
-    """The same command with one process, or why there is none; neither where it starts one anyway."""
+    """Return the same command with one process, or why there is none; neither where it starts one anyway."""
     for place, word in enumerate(command):
-        if found := _PROCESSES.fullmatch(word):
-            at = place if found[2] is not None else place + 1
-            value = found[2] if found[2] is not None else "".join(command[at : at + 1])
-            if value == "1":
+        option, joined, value = word.partition("=")
+        if _PROCESSES.fullmatch(option):
+            end = place + (1 if joined else 2)
+            if (value or "".join(command[place + 1 : end])) == "1":
                 return None, None
-            one = f"{found[1]}=1" if at == place else "1"
-            return [*command[:at], one, *command[at + 1 :]], None
+            return [*command[:place], f"{option}=1", *command[end:]], None
     return None, "the command has no --nproc-per-node or --num_processes, so it was not run on one device beside"
+
+
+class _Progress(msgspec.Struct):
+    """The progress of a process, as its hooks write it."""
+
+    phase: str
+    left_s: float
+
+
+class _Problem(msgspec.Struct):
+    """Why hooks do not work in a process."""
+
+    why: str
+
+
+T = TypeVar("T", _Progress, _Problem)
 
 
 class _Runs:
@@ -109,12 +128,12 @@ class _Runs:
 
     def __init__(self, folder: Path, minutes: float, beside: int, first_step_s: float, say: Callable[[str], None]):
         self.folder, self.minutes, self.beside, self.first_step_s, self.say = folder, minutes, beside, first_step_s, say
-        self.done: list[dict[str, Any]] = []
+        self.done: list[JsonRecord] = []
 
-    def try_on_one(self, alone: Sequence[str]) -> str | None:
-        """Why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
+    def try_on_one(self, command: Sequence[str]) -> str | None:
+        """Return why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
         try:
-            self.run("one", alone)
+            self.run("one", command)
         except NoTrainingError:
             raise
         except MeasurementError as error:
@@ -123,32 +142,35 @@ class _Runs:
         return f"its starts take too long ({starts_s:.0f} s)" if starts_s > LONG_STARTS * 60 * self.minutes else None
 
     def run(self, what: str, command: Sequence[str]) -> None:
-        """What it writes is shown of the run with interventions; of others where they fail."""
+        """Run the script. Its output is shown in the run with interventions; in other runs where they fail."""
         self.say(_SAID[what])
         folder = self.folder / str(len(list(self.folder.iterdir())))
         folder.mkdir()
         minutes = self.minutes * (1 - self.beside * PART if what == "diagnosed" else PART)
-        job: dict[str, Any] = {"minutes": minutes, "seed": 1, "mode": "pace" if what == "paced" else "diagnose"}
-        job |= {"leave_out": list(PROBES)} if what == "one" else {}
+        job = {
+            "minutes": minutes,
+            "seed": 1,
+            "mode": "pace" if what == "paced" else "diagnose",
+            "leave_out": list(PROBES) if what == "one" else [],
+        }
         (folder / "job.json").write_text(json.dumps(job))
         with (folder / "output").open("wb") as output:
             shown = None if what == "diagnosed" else output
-            process = _started(command, folder, shown, {"OMP_NUM_THREADS": "1"} if what == "one" else {})
+            script = _started(command, folder, shown, {"OMP_NUM_THREADS": "1"} if what == "one" else {})
             watched = _Watched(folder, 60 * minutes, self.first_step_s, self.say)
             try:
-                watched.watch(process)
+                watched.watch(script)
             except MeasurementError as error:
                 if shown:
                     os.write(2, (folder / "output").read_bytes())
-                for problem in filter(None, map(_read, folder.glob("problem-*.json"))):
-                    error.args = (f"{error}. Its hooks did not work: {problem['why']}",)
+                for problem in _read_all(_Problem, folder, "problem-*.json"):
+                    error.args = (f"{error}. Its hooks did not work: {problem.why}",)
                 raise
             finally:
-                _end(process, folder)
-        found = [
-            {**json.loads(path.read_text()), "ended_by": watched.ended_by} for path in folder.glob("process-*.json")
-        ]
-        self._require(what, found)
+                _end(script, folder)
+        paths = folder.glob("process-*.json")
+        processes = [{**json.loads(path.read_text()), "ended_by": watched.ended_by} for path in paths]
+        self._require(what, processes)
         self.done.append({
             "what": what,
             "code": watched.code,
@@ -156,10 +178,10 @@ class _Runs:
             "wall_s": time.monotonic() - watched.start,
             "other_cores": watched.other_cores(),
             "others_on_gpu": watched.others_on_gpu,
-            "processes": sorted(found, key=lambda one: (one.get("rank", 0), one.get("pid", 0))),
+            "processes": sorted(processes, key=lambda process: (process.get("rank", 0), process.get("pid", 0))),
         })  # fmt: skip
 
-    def _require(self, what: str, found: Sequence[Mapping[str, Any]]) -> None:
+    def _require(self, what: str, found: Sequence[JsonRecord]) -> None:
         if not found:
             raise MeasurementError("the script trained, and nothing wrote down its steps: was it killed?")
         if what != "paced" and all(one.get("status") == "few steps" for one in found):
@@ -233,29 +255,29 @@ class _Watched:
                     f"no optimiser step within {self.first_step_s:g} s: this is no training that can be diagnosed. Is "
                     "it Python with torch 2.4 or newer, on this machine? For a longer start: --first-step-within"
                 )
-            if ended is None and any(one["phase"] == "ended" for one in progress):
+            if ended is None and any(process.phase == "ended" for process in progress):
                 ended = now
             self.ended_by = "time" if ended else "script"
             overdue = self.to_first_step_s and now - self.start > self.to_first_step_s + 2 * self.limit_s + 60
             if overdue or (ended and now - ended > GRACE_S):
                 return
-            if self.others_on_gpu is None and any(one["phase"] == "timing" for one in progress):
+            if self.others_on_gpu is None and any(process.phase == "timing" for process in progress):
                 self.others_on_gpu = _others_on_gpu(self.folder)
             self._say_left(progress, now)
             time.sleep(POLL_S)
         self.code = code
-        if any(one["phase"] == "ended" for one in self._progress()):
+        if any(process.phase == "ended" for process in self._progress()):
             self.ended_by = "time"
         elif code:
             raise ScriptError(code)
         elif not any(self.folder.glob("process-*.json")):
             raise NoTrainingError("the script ended without an optimiser step: this is no training with torch")
 
-    def _progress(self) -> list[dict[str, Any]]:
-        return [one for path in self.folder.glob("progress-*.json") if (one := _read(path))]
+    def _progress(self) -> list[_Progress]:
+        return list(_read_all(_Progress, self.folder, "progress-*.json"))
 
-    def _say_left(self, progress: Sequence[Mapping[str, Any]], now: float) -> None:
-        left = max((one.get("left_s") or 0.0 for one in progress), default=0.0)
+    def _say_left(self, progress: Sequence[_Progress], now: float) -> None:
+        left = max((process.left_s for process in progress), default=0.0)
         if left and now - self._said > SAY_EVERY_S:
             self._said = now
             self.say(f"about {left / 60:.1f} min left of this run")
@@ -286,9 +308,9 @@ def _others_on_gpu(folder: Path) -> list[int]:
         lines = subprocess.run(query, capture_output=True, text=True, timeout=10).stdout.splitlines()
     except (OSError, subprocess.TimeoutExpired):
         return []
-    on_gpus, own = [(gpu, int(pid)) for gpu, pid in (line.split(", ") for line in lines)], set(_pids(folder))
-    used = {gpu for gpu, pid in on_gpus if pid in own}
-    return [pid for gpu, pid in on_gpus if gpu in used and pid not in own]
+    on_gpus, of_run = [(gpu, int(pid)) for gpu, pid in (line.split(", ") for line in lines)], set(_pids(folder))
+    used = {gpu for gpu, pid in on_gpus if pid in of_run}
+    return [pid for gpu, pid in on_gpus if gpu in used and pid not in of_run]
 
 
 def _busy_s() -> float:
@@ -304,12 +326,11 @@ def _own_s() -> float:
     return sum(sum(resource.getrusage(whose)[:2]) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """None while there is nothing whole."""
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError):
-        return None
+def _read_all(kind: type[T], folder: Path, pattern: str) -> Iterator[T]:
+    """Yield the files of hooks that are there, and whole."""
+    for path in folder.glob(pattern):
+        with suppress(OSError, ValueError):
+            yield msgspec.json.decode(path.read_bytes(), type=kind)
 
 
 def _stop(number: int, _frame: object) -> None:

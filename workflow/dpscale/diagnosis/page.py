@@ -4,15 +4,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
-from dpscale.analyse.causes.causes import Evidence, FoundCause, Remedy
-from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of, run_of
+from dpscale.analyse.causes import Evidence, FoundCause, Remedy
+from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, ends_of, estimate, measured, value_of, whole
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.records.files import JsonRecord
+from dpscale.records.script import ScriptRecord
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
 
@@ -74,12 +73,12 @@ class DiagnosisWords:
     cautions: Sequence[str]
 
 
-def told(diagnosis: Diagnosis, record: JsonRecord) -> DiagnosisWords:
+def told(diagnosis: Diagnosis, record: ScriptRecord) -> DiagnosisWords:
     """The answer of a diagnosis, with what was asked."""
-    processes = _processes(record)
-    device = "GPU" if processes[0]["device"] == "cuda" else "worker"
+    processes = record.diagnosed.processes
+    device = "GPU" if processes[0].device == "cuda" else "worker"
     return DiagnosisWords(
-        title=shlex.join(record["command"]),
+        title=shlex.join(record.command),
         short=_short(diagnosis, device, devices_of(processes)),
         reasons=[told_cause(finding, device) for finding in diagnosis.reasons],
         smaller=[told_cause(finding, device) for finding in diagnosis.smaller],
@@ -90,19 +89,22 @@ def told(diagnosis: Diagnosis, record: JsonRecord) -> DiagnosisWords:
     )
 
 
-def text(diagnosis: Diagnosis, record: JsonRecord) -> str:
+def text(diagnosis: Diagnosis, record: ScriptRecord) -> str:
     """The answer as a terminal shows it."""
     answer = told(diagnosis, record)
     lines = [answer.title, "", answer.short]
     for number, reason in enumerate(answer.reasons, start=1):
-        lines += ["", f"{number}. {reason.label}: costs {reason.cost}"]
-        lines += [f"   {reason.sentence}"]
+        lines += ["", f"{number}. {reason.label}: costs {reason.cost}", f"   {reason.sentence}"]
         lines += [f"   - {evidence}" for evidence in reason.evidence]
-        lines += [f"   What to change: {reason.change}", *([f"      {reason.code}"] if reason.code else [])]
+        lines.append(f"   What to change: {reason.change}")
+        if reason.code:
+            lines.append(f"      {reason.code}")
         lines += [f"   Saves: {saving}" for saving in reason.savings]
     if answer.smaller:
         lines += ["", "Smaller, or not told from nothing:"]
-        lines += [f"   {reason.label}: {reason.cost}{_noted(reason)}" for reason in answer.smaller]
+        for reason in answer.smaller:
+            notes = f" ({'; '.join(reason.notes)})" if reason.notes else ""
+            lines.append(f"   {reason.label}: {reason.cost}{notes}")
     if answer.tried:
         lines += ["", "Tried as well, on the whole step:", *(f"   {saving}" for saving in answer.tried)]
     lines += ["", "Where the time of a step goes, one batch per device:"]
@@ -111,61 +113,53 @@ def text(diagnosis: Diagnosis, record: JsonRecord) -> str:
     return "\n".join(lines)
 
 
-def render(diagnosis: Diagnosis, record: JsonRecord) -> str:
+def render(diagnosis: Diagnosis, record: ScriptRecord) -> str:
     """The answer as a page that needs no other file. Pure, but for reading its own template."""
     return fill("diagnosis.html.j2", answer=told(diagnosis, record))
 
 
-def _noted(reason: ToldCause) -> str:
-    return f" ({'; '.join(reason.notes)})" if reason.notes else ""
-
-
-def _processes(record: JsonRecord) -> list[dict[str, Any]]:
-    return list(run_of(record, "diagnosed")["processes"])
-
-
-def _counted(number: int, device: str) -> str:
-    return f"{number} {device}{'s' if number > 1 else ''}"
-
-
 def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     """How many times as fast it is, the largest reason, and how well the devices are used."""
-    told = []
+    sentences = []
     steps = " between pauses" if any(map(_is_rare, diagnosis.reasons)) else ""
     if diagnosis.speedup.is_known:
         value, ends = value_of(diagnosis.speedup, MULTIPLES), ends_of(diagnosis.speedup, MULTIPLES)
         interval = f" (95 % interval: {ends})" if ends else ""
-        told.append(f"{_counted(devices, device)} are {value} times as fast as 1{steps}{interval}.")
+        several = f"{devices} {device}{'s' if devices > 1 else ''}"
+        sentences.append(f"{several} are {value} times as fast as 1{steps}{interval}.")
     if diagnosis.reasons:
-        told.extend(_reasons(diagnosis.reasons))
+        sentences.extend(_reasons(diagnosis.reasons))
     elif diagnosis.is_efficient:
-        told.append(f"{NOTHING.label.capitalize()}.")
+        sentences.append(f"{NOTHING.label.capitalize()}.")
     else:
-        told.append("No cause stands out: see where the time goes.")
+        sentences.append("No cause stands out: see where the time goes.")
     efficient = f"; it is {_share(diagnosis.efficiency)} efficient" if devices > 1 else ""
-    told.append(f"A step takes {_seconds(diagnosis.whole_s)}{steps}{efficient}.")
-    if device == "GPU":
-        if diagnosis.chip_share.is_known:
-            told.append(f"It uses {_share(diagnosis.chip_share)} of what the GPU can compute.")
-        else:
-            told.append("What part of the GPU it uses is not known.")
-    return " ".join(told)
+    sentences.append(f"A step takes {_seconds(diagnosis.whole_s)}{steps}{efficient}.")
+    if diagnosis.chip_share.is_known:
+        sentences.append(f"It uses {_share(diagnosis.chip_share)} of what the GPU can compute.")
+    elif device == "GPU":
+        sentences.append("What part of the GPU it uses is not known.")
+    return " ".join(sentences)
 
 
 def _reasons(reasons: Sequence[FoundCause]) -> Iterator[str]:
-    """The largest one that has a cost, after those that come first and have none; then the others."""
+    """The largest one that has a cost, after those that come first and have none; then the rest."""
     unmeasured = list(takewhile(lambda reason: not reason.cost_s.is_known, reasons))
     if unmeasured:
-        yield f"First: {', '.join(reason.cause.label for reason in unmeasured)}. What that costs was not measured."
-    measured_ones = reasons[len(unmeasured) :]
-    if not measured_ones:
+        yield f"First: {_labels(unmeasured)}. What that costs was not measured."
+    with_cost = reasons[len(unmeasured) :]
+    if not with_cost:
         return
-    largest, *others = measured_ones
+    largest, *smaller = with_cost
     share = f", {_share_of(largest)}" if largest.share.is_known else ""
     line = next((f" ({note})" for note in largest.notes if ", line " in note), "")
     yield f"The largest reason{' that was measured' if unmeasured else ''}: {largest.cause.label}{share}{line}."
-    if others:
-        yield f"Then: {', '.join(reason.cause.label for reason in others)}."
+    if smaller:
+        yield f"Then: {_labels(smaller)}."
+
+
+def _labels(reasons: Sequence[FoundCause]) -> str:
+    return ", ".join(reason.cause.label for reason in reasons)
 
 
 def told_cause(finding: FoundCause, device: str) -> ToldCause:
@@ -223,21 +217,21 @@ def _parts(parts: Sequence[StepPart], device: str) -> ShownTable:
         caption="Each row is what the step of that row takes longer than the one before. Medians over rounds, with "
         "intervals",
         columns=[ShownColumn("Time"), ShownColumn("Part", is_number=False)],
-        cells=[[_seconds(part.seconds), _of(_PARTS[part.probe], device)] for part in parts],
+        cells=[[_seconds(row.seconds), _of(_PARTS[row.probe], device)] for row in parts],
     )
 
 
-def _facts(diagnosis: Diagnosis, record: JsonRecord) -> Iterator[tuple[str, str]]:
-    processes, run = _processes(record), run_of(record, "diagnosed")
-    first, machine = processes[0], processes[0].get("machine") or {}
-    yield "Devices", f"{devices_of(processes)} × {first.get('device_model') or first['device']}"
-    yield "Strategy", f"{first['strategy']}, {first.get('backend') or 'no backend'}"
-    yield "Cores", f"{machine.get('cores_usable', ABSENT)} usable of {machine.get('cores', ABSENT)}"
-    yield "torch", f"{first.get('torch')}, Python {first.get('python')}"
-    yield "Steps", f"{first['steps']:,} in {run['wall_s']:.0f} s, the first one after {run['to_first_step_s']:.0f} s"
+def _facts(diagnosis: Diagnosis, record: ScriptRecord) -> Iterator[tuple[str, str]]:
+    run = record.diagnosed
+    first, machine = run.processes[0], run.processes[0].machine
+    yield "Devices", f"{devices_of(run.processes)} × {first.device_model or first.device}"
+    yield "Strategy", f"{first.strategy}, {first.backend or 'no backend'}"
+    yield "Cores", f"{machine.cores_usable or ABSENT} usable of {machine.cores or ABSENT}"
+    yield "torch", f"{first.torch}, Python {first.python}"
+    yield "Steps", f"{first.steps:,} in {run.wall_s:.0f} s, the first one after {run.to_first_step_s:.0f} s"
     if diagnosis.slowed.has_interval:
         yield "Hooks lengthen a step by", _share(diagnosis.slowed)
-    yield "Measured", record["finished_at"]
+    yield "Measured", record.finished_at
 
 
 def _of(text: str, device: str) -> str:

@@ -16,7 +16,6 @@ from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.kinds import Record, TimingRecord, TrainingRecord
-from dpscale.schemas.settings import SETTINGS
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import RecordsRow
@@ -146,11 +145,10 @@ def _run_of_study(
     )
 
 
-def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[str, Scalar]:
+def _config(cell: AnyCell, record: Record, labels: Mapping[str, object]) -> dict[str, Scalar]:
     """Return the cell's labels, settings, hardware and software. No host, no user, no path of this machine."""
-    settings = SETTINGS[cell.kind].from_json(record.settings).to_json()
     return {
-        **_flat(settings),
+        **_flat(record.settings.to_json()),
         **{name: value for name, value in labels.items() if name != "path"},
         "kind": record.kind,
         "status": record.status,
@@ -214,7 +212,7 @@ def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[floa
         yield Curve(name, axis, points)
 
 
-def _figures(name: str, table: Sequence[Row], labels: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _figures(name: str, table: Sequence[Row], labels: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """Return every number that a table has of the cell, by a path such as `speedup/compute/weak/efficiency`."""
     for row in table:
         columns = row.columns()

@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 from numpy.typing import NDArray
 
-from dpscale.formulas.on_server import OnServer
+from dpscale.formulas import OnServer
 
 Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)

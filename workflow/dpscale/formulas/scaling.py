@@ -17,10 +17,6 @@ GB = 1e9
 SLOWER_BY = 0.02
 AS_FAST = 1 - SLOWER_BY
 
-# A float32 image of 3 x 32 x 32, and its 10 logits.
-IMAGE_BYTES = 3 * 32 * 32 * 4
-LOGITS_BYTES = 10 * 4
-
 # What nccl-tests multiplies bytes over seconds with, to make the bandwidth of the slowest link comparable between
 # operations and numbers of GPUs (doc/PERFORMANCE.md); 1 for broadcast, reduce and copies.
 BUS_FACTORS = {

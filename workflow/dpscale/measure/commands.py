@@ -40,6 +40,7 @@ from dpscale.strategies.known import BASELINE, STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
     from dpscale.measure.launch.cells import Run as Job
+    from dpscale.records.files import JsonRecord
 
 # Sources that `dpscale dataset` can decode.
 SOURCES = [source for source in schema_node("dataset", "source")["enum"] if source != OF_FILE]
@@ -66,7 +67,7 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
     from dpscale.measure.workload.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
-    counted = f"{manifest['images']} training and {manifest['test_images']} test images"
+    counted = f"{manifest.images} training and {manifest.test_images} test images"
     click.echo(f"{DATASET_MADE}{out}, {counted} from {source}")
 
 
@@ -113,12 +114,12 @@ def time(
 @click.option("--out", type=FILE, required=True, help="The JSON file to write.")
 def network(out: Path, **settings: Any) -> None:
     """Write the facts of a network that need no measurement: sizes, FLOPs, bytes of every message. On the CPU."""
-    from dpscale.measure.model.facts import describe_network
+    from dpscale.measure.workload.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
-    flop, unit = facts["flop_per_image"], f"FLOP per {sample_of(settings['workload'])}"
-    work = f"{flop['forward_backward']:,} {unit}, forward and backward" if flop else f"unknown {unit}"
-    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {work}")
+    flop, unit = facts.flop_per_image, f"FLOP per {sample_of(settings['workload'])}"
+    work = f"{flop.forward_backward:,} {unit}, forward and backward" if flop else f"unknown {unit}"
+    click.echo(f"network: {out}, {facts.parameters:,} parameters, {work}")
 
 
 @click.command()
@@ -215,7 +216,7 @@ def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any
     _print_written(record, job.out)
 
 
-def _print_written(record: dict[str, Any], out: Path) -> None:
+def _print_written(record: "JsonRecord", out: Path) -> None:
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
     click.echo(f"{RECORD_WRITTEN}{out}")
@@ -246,7 +247,7 @@ def fit(
     Every batch is tried in new processes, and none that is larger than an epoch. To measure a study at the batch that
     this prints, write it into the study's batch_per_gpu.
     """
-    from dpscale.measure.fit.search import find_largest_batch
+    from dpscale.measure.launch.fit import find_largest_batch
     from dpscale.records.files import write_record
 
     values = FitSettings.from_json(settings | settings_of_workload(workload))

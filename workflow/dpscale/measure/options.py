@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dpscale.options import FILE, FOLDER, schema_node
-from dpscale.schemas.settings import OF_FILE, NetworkSettings
+from dpscale.schemas.settings import OF_FILE, JsonSchema, NetworkSettings
 
 Command = Callable[..., None]
 
@@ -37,7 +37,7 @@ def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Comma
     return add
 
 
-def _option_type(node: dict[str, Any]) -> Any:
+def _option_type(node: JsonSchema) -> Any:
     if "enum" in node:
         return click.Choice(node["enum"])
     if node["type"] in ("string", "boolean"):
@@ -138,7 +138,7 @@ def job_options(command: Command) -> Command:
     return _job_options(with_job)
 
 
-def settings_of_workload(workload: str) -> dict[str, Any]:
+def settings_of_workload(workload: str) -> dict[str, str]:
     """Return the settings of a workload: a network that comes with dpscale, with made-up images, or a user's file."""
     built_in = workload in BUILT_IN_NETWORKS
     return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}

@@ -3,19 +3,18 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import asdict
 
 from dpscale.errors import RecordError
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import NETWORK_FACTS
+from dpscale.records.facts import NetworkRecord
 from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
-from dpscale.records.files import read_json, read_record
+from dpscale.records.files import read_record
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.versions import VERSIONS
-from dpscale.schemas.settings import SETTINGS, NetworkSettings, TimingSettings
-from dpscale.strategies.strategy import Facts
+from dpscale.schemas.settings import NetworkSettings, TimingSettings
 
 # States of a cell. All but the first are measured by the next run.
 DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
@@ -24,30 +23,26 @@ DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
 
 
 def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_too: bool = False) -> list[str]:
-    """What keeps a valid record from being the result of `cell` in a study with these settings; empty when it is.
+    """Return the reasons why a valid record is not the result of `cell` in a study with these settings.
 
-    A setting that the record does not name has its default. With `older_too`, records of older versions of the
-    measurement pass where tables can still read them. Such records may name settings that no longer exist.
+    With `older_too`, records of older versions of the measurement pass where tables can still read them.
     """
     version, measured = VERSIONS[cell.kind], record.measurement_version
     is_older = older_too and measured != version.current and version.reads(measured)
     problems = _unequal(asdict(record.cell), cell.coordinates)
-    settings, wanted = SETTINGS[cell.kind].from_json(record.settings), cell.settings_under(study)
-    if settings != wanted:
-        problems += _unequal(settings.to_json(), wanted.to_json())
+    wanted = cell.settings_under(study)
+    if record.settings != wanted:
+        problems += _unequal(record.settings.to_json(), wanted.to_json())
     if measured != version.current and not is_older:
         problems.insert(0, f"measurement_version is {measured}, this dpscale measures {version.current}")
-    if not is_older:
-        unknown = sorted(record.settings.keys() - SETTINGS[cell.kind].names())
-        problems += [f"{key} is a setting that this dpscale does not know" for key in unknown]
     return problems
 
 
-def _unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _unequal(measured: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
     return [
-        f"{key} is {found.get(key, 'not there')}, the study says {wanted[key]}"
+        f"{key} is {measured.get(key, 'not there')}, the study says {wanted[key]}"
         for key in wanted
-        if key not in found or found[key] != wanted[key]
+        if key not in measured or measured[key] != wanted[key]
     ]
 
 
@@ -113,24 +108,24 @@ class Collected:
     records: dict[AnyCell, Record]
     rejected: dict[AnyCell, str]
     failures: dict[AnyCell, Failure]
-    network: Facts | None = None
+    network: NetworkRecord | None = None
 
 
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
     """All records that answer `cells`, also those of older versions, and what is known of the cells that have none."""
     states = list(states_of(cells, study, results))
     return Collected(
-        {known.cell: known.record for known in states if known.record is not None},
-        {known.cell: known.reason for known in states if known.state == REJECTED},
-        {known.cell: known.failure for known in states if known.failure is not None},
+        {state.cell: state.record for state in states if state.record is not None},
+        {state.cell: state.reason for state in states if state.state == REJECTED},
+        {state.cell: state.failure for state in states if state.failure is not None},
         read_network_facts(results, study),
     )
 
 
-def read_network_facts(results: Path, settings: NetworkSettings) -> Facts | None:
+def read_network_facts(results: Path, settings: NetworkSettings) -> NetworkRecord | None:
     """The facts of the study's network; None where they are not there yet, or are those of another network."""
     try:
-        facts = read_json("network", results / NETWORK_FACTS)
+        facts = read_record(NetworkRecord, results / NETWORK_FACTS)
     except RecordError:
         return None
-    return facts if settings.same_network(facts["settings"]) else None
+    return facts if settings.same_network(facts.settings) else None

@@ -1,17 +1,16 @@
-"""Cells that failed: what their logs say.
+"""Cells that failed, by their logs.
 
-The last lines of logs go into tables and pages, which people publish. So what is private is removed here, where the
-logs are read.
+The last lines of logs go into tables and pages, which people publish. So user names, home directories, passwords and
+tokens are removed here, where the logs are read.
 """
 
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import DATASET_MANIFEST
-from dpscale.records.redaction import redacted
 
 LOG_LINES = 20
 LINE_CHARACTERS = 300
@@ -39,6 +38,34 @@ _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
 # What a job's log has that failed before its cell began. Without it, the cell is about to begin.
 _FAILED_EARLY = re.compile(r"error|exception|failed|not found|denied", re.IGNORECASE)
 
+HOME, USER, SECRET = "[home]", "[user]", "[secret]"
+
+_SECRETIVE = r"(?:passw(?:or)?d|passphrase|secret|token|credentials?|x-amz-signature|(?:api|access|private)[ _-]?key)"
+_VALUE = r"""(?:"[^"\n]*"?|'[^'\n]*'?|[^\s"'&,;]+)"""
+# `HF_TOKEN=...`, `{"password": "..."}`, `--api-key ...`.
+_NAMED_SECRET = re.compile(
+    rf"""(?i)(?<![\w-])((?:[\w-]*?{_SECRETIVE}["']?[ \t]*[:=]|--[\w-]*?{_SECRETIVE})[ \t]*){_VALUE}"""
+)
+_AUTHORIZATION = re.compile(r"""(?i)\b(authorization["']?[ \t]*[:=][ \t]*["']?\w+[ \t]+|bearer[ \t]+)[^\s"',;]{6,}""")
+_SECRET_IN_URL = re.compile(r"""(?<=://)[^\s/?#'"@]*:[^\s/?#'"]*(?=@)""")
+# Recognised by how they begin: GitHub, GitLab, Hugging Face, AWS, Slack, OpenAI and Anthropic, Google, JSON Web Tokens.
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9])(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{20,}"
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}|xox[abeoprs]-[\w-]{10,}|sk-(?:[A-Za-z0-9]|(?:proj|ant)-[\w-]){20,}|AIza[\w-]{35}"
+    r"|eyJ[\w-]{10,}\.[\w-]+\.[\w-]+)"
+)
+# `alice@login1:` and addresses; neither `memcpy@@GLIBC_2.14` nor `package@1.2.3`.
+_USER_AT_HOST = re.compile(r"(?<![\w.+@-])[\w.+-]+(?=@(?:[A-Za-z]|\d+\.\d+\.\d+\.\d))")
+
+# Paths from the root, or up from here; in quotes they may have spaces. A slash inside `results/cells` begins none.
+_PATH = re.compile(
+    r"""(?<=')/[^'\n]*(?=')|(?<=")/[^"\n]*(?=")"""
+    r"""|(?:(?<![\w\]~/.-])|(?<=\.\.)|(?<=\s-[IL]))(?!(?<=\w:)//[^/])/[^\s'":,;()<>|=]+"""
+)
+_TILDE = re.compile(r"(?<![\w\]/.~-])~[A-Za-z_][\w.-]*")
+_HOME_FOLDER = re.compile(r"^.*?/(?:home|Users)/+[^/]+|^/root(?![^/])")
+_USERS_FOLDER = re.compile(r"(?<=/scratch/)[^/]+")
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -54,7 +81,7 @@ class Failure:
 
 
 def find_failure(results: Path, cell: AnyCell) -> Failure | None:
-    """How the last attempt at `cell` ended. None where there was no attempt, or where it succeeded."""
+    """Return how the last attempt at `cell` ended. None where there was no attempt, or where it succeeded."""
     log = (results / "logs" / cell.path).with_suffix(".log")
     slurm_log = _slurm_log(results, cell, since=log)
     lines = last_lines(log)
@@ -73,7 +100,7 @@ def find_failure(results: Path, cell: AnyCell) -> Failure | None:
 
 
 def find_dataset_failure(results: Path) -> Failure | None:
-    """Why no cell could start, where the reason is that the dataset could not be made."""
+    """Return why no cell could start, where the reason is that the dataset could not be made."""
     log = results / "logs/dataset.log"
     lines = last_lines(log)
     if (results / DATASET_MANIFEST).exists() or not lines or lines[-1].startswith(DATASET_MADE):
@@ -86,14 +113,14 @@ def _part(log: Path, lines: list[str]) -> str:
 
 
 def ended_by_slurm(line: str) -> str:
-    """What Slurm says in this line of a job that it ended itself; empty where it says nothing of that."""
+    """Return the end of a job that Slurm ended itself, as a line of its log says it; empty for any other line."""
     ended = _ENDED_BY_SLURM.search(line)
     memory = "out of host memory: " if _MEMORY.search(line) else ""
     return f"ended by Slurm: {memory}{ended[1].strip('* ')}" if ended else ""
 
 
 def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str, str]:
-    """Slurm's reason where Slurm ended the job, otherwise the error in the log, or its last line.
+    """Return Slurm's reason where Slurm ended the job, otherwise the error in the log, or its last line.
 
     A launcher that fails makes srun cancel those of the other nodes: a cause that the cell names comes first then.
     """
@@ -104,8 +131,8 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
         return "failed", ended_by_slurm(min(endings, key=lambda line: bool(_CANCELLED.search(line))))
     if not own_lines:
         # Snakemake's own last words give no reason.
-        said = [line for line in slurm_lines if line.startswith("srun: error: ")] or slurm_lines
-        return "failed" if any(map(_FAILED_EARLY.search, slurm_lines)) else "unfinished", said[-1]
+        reasons = [line for line in slurm_lines if line.startswith("srun: error: ")] or slurm_lines
+        return "failed" if any(map(_FAILED_EARLY.search, slurm_lines)) else "unfinished", reasons[-1]
     if errors:
         raised = [line for line in own_lines if _RAISED.match(line)]
         reason = (causes or errors)[-1]
@@ -114,7 +141,7 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
 
 
 def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
-    """Slurm's log of the newest job that was to make this record, and not that of another study's cell.
+    """Return Slurm's log of the newest job that was to make this record, and not that of another study's cell.
 
     Jobs of other studies have the same names, and a job that failed early names no record at all. The log must not be
     older than the cell's own log `since`: otherwise the last attempt was made without Slurm.
@@ -130,8 +157,10 @@ def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
 
 
 def last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
-    """The last lines of a log that are not blank (and match `only`), without what is private, each cut to a readable
-    length. What is private is removed before the cut: a token cut in two would not be recognised."""
+    """Return the last lines of a log that are not blank (and match `only`), each cut to a readable length.
+
+    Secrets are removed before the cut: a token cut in two would not be recognised.
+    """
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
@@ -141,5 +170,32 @@ def last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
 
 
 def without_private(text: str) -> str:
-    """`text` without what is private to the person who runs this."""
+    """Return `text` without the secrets and the name of the user who runs this."""
     return redacted(text, home=os.environ.get("HOME", ""))
+
+
+def redacted(text: str, home: str = "") -> str:
+    """Return `text` with words in brackets for what should not be published: `[home]/data`, `[user]@login1`,
+    `token=[secret]`. It recognises what common tools print: that prevents accidents, and no more. Commit hashes, UUIDs
+    of GPUs and paths inside the project stay.
+
+    `home` is the home directory of the user who runs this. It can be anywhere, and its last part is taken for the
+    user's name wherever it is a word, also in paths and host names. Pure; no line is lost.
+    """
+    text = _SECRET_IN_URL.sub(SECRET, text)
+    text = _AUTHORIZATION.sub(rf"\1{SECRET}", text)
+    text = _NAMED_SECRET.sub(rf"\1{SECRET}", text)
+    text = _TOKEN.sub(SECRET, text)
+    text = _USER_AT_HOST.sub(USER, text)
+    text = _TILDE.sub(HOME, text)
+    home = home.rstrip("/")
+    is_of_a_user = len(PurePosixPath(home).parts) > 2  # neither `/` nor `/root`
+    text = _PATH.sub(lambda path: _without_home(path[0], home if is_of_a_user else ""), text)
+    # Not the words in brackets, should somebody be called `user`.
+    return re.sub(rf"(?<![\w\[]){re.escape(PurePosixPath(home).name)}(?!\w)", USER, text) if is_of_a_user else text
+
+
+def _without_home(path: str, home: str) -> str:
+    if home and f"{path}/".startswith(f"{home}/"):
+        return HOME + path[len(home) :]
+    return _USERS_FOLDER.sub(USER, _HOME_FOLDER.sub(HOME, path))

@@ -3,19 +3,30 @@
 import json
 import os
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from dpscale.errors import RecordError
-from dpscale.formulas.on_server import NO_BLOCK
+from dpscale.formulas import NO_BLOCK
+from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import DatasetManifest, NetworkRecord
 from dpscale.records.kinds import RECORDS, Record
-from dpscale.schemas.validation import settings_violations, violations
+from dpscale.records.script import ScriptRecord
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.validation import settings_violations
 
-JsonRecord = dict[str, Any]
-R = TypeVar("R", bound=Record)
+JsonRecord = dict[str, Any]  # A record, or a part of one, as JSON holds it.
+R = TypeVar("R", bound=msgspec.Struct)
+# The class of every kind of record.
+KINDS: dict[str, type[msgspec.Struct]] = {
+    **RECORDS,
+    "network": NetworkRecord,
+    "dataset": DatasetManifest,
+    "audit": AuditRecord,
+    "script": ScriptRecord,
+}
 
 
 def write_text(path: Path, content: str) -> None:
@@ -47,14 +58,10 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_record(kind: str, path: Path, record: JsonRecord) -> None:
-    """Write a record that its class or its schema allows. Raises RecordError where it does not: that is a bug of the
-    program."""
+    """Write a record that its class allows. Raises RecordError where it does not: that is a bug of the program."""
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     try:
-        if kind in RECORDS:
-            decoded(RECORDS[kind], text.encode())
-        else:
-            _raise(kind, violations(kind, record))
+        decoded(KINDS[kind], text.encode())
     except RecordError as error:
         raise RecordError(f"{path}: not written, it {error}") from error
     write_text(path, text)
@@ -63,57 +70,38 @@ def write_record(kind: str, path: Path, record: JsonRecord) -> None:
 def read_record(kind: type[R], path: Path) -> R:
     """The record at `path`. Raises RecordError where it is missing, damaged, or not of the class `kind`."""
     try:
-        return decoded(kind, _content(path))
-    except RecordError as error:
-        raise RecordError(f"{path}: {error}") from error
-
-
-def read_json(kind: str, path: Path) -> JsonRecord:
-    """The record at `path` as JSON holds it. Raises RecordError where it is missing, damaged, or not of this kind."""
-    try:
-        return _checked(kind, _content(path))
+        return decoded(kind, path.read_bytes())
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except RecordError as error:
         raise RecordError(f"{path}: {error}") from error
 
 
 def decoded(kind: type[R], content: bytes) -> R:
     """The record that this JSON is. Raises RecordError where it is damaged, or not of the class `kind`."""
-    name = next(name for name, record_type in RECORDS.items() if record_type is kind)
+    name = next(name for name, record_type in KINDS.items() if record_type is kind)
     try:
         record = msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
         raise RecordError(f"is not a {name} record: {error}") from error
     except (msgspec.DecodeError, ValueError) as error:
         raise RecordError(f"is damaged: {error}") from error
-    if record.environment or record.block != NO_BLOCK:
+    if isinstance(record, Record) and (record.environment or record.block != NO_BLOCK):
         raise RecordError(f"is not a {name} record: environment and block are not measured")
-    _raise(name, settings_violations(name, record.settings))
+    if isinstance(record, Record | NetworkRecord) and (problems := settings_violations(name, record.settings)):
+        more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise RecordError(f"is not a {name} record: settings.{problems[0]}{more}")
+    if isinstance(record, Record) and record.measurement_version == VERSIONS[name].current:
+        named = msgspec.json.decode(content, type=_Named).settings
+        if unknown := sorted(named.keys() - record.settings.names()):
+            raise RecordError(f"names settings that this dpscale does not know: {', '.join(unknown)}")
     return record
 
 
-def _checked(kind: str, content: bytes) -> JsonRecord:
-    if kind in RECORDS:
-        decoded(RECORDS[kind], content)
-        return json.loads(content)  # type: ignore[no-any-return]
-    try:
-        record = json.loads(content)
-    except ValueError as error:
-        raise RecordError(f"is damaged: {error}") from error
-    _raise(kind, violations(kind, record))
-    return record  # type: ignore[no-any-return]
+class _Named(msgspec.Struct):
+    """Settings as a record names them. One of another version may name others than this dpscale has."""
 
-
-def _raise(kind: str, problems: Sequence[str]) -> None:
-    if problems:
-        more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
-        raise RecordError(f"is not a {kind} record: {problems[0]}{more}")
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"cannot be read: {error.strerror}") from error
+    settings: JsonRecord
 
 
 def set_aside(path: Path) -> Path:

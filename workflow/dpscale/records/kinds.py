@@ -11,8 +11,17 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
-from dpscale.formulas.on_server import NO_BLOCK, OnServer
+from dpscale.formulas import NO_BLOCK, OnServer
+from dpscale.schemas.settings import (
+    CollectivesSettings,
+    FitSettings,
+    NetworkSettings,
+    StepSettings,
+    TimingSettings,
+    TrainingSettings,
+)
 from dpscale.strategies.known import STRATEGIES
+from dpscale.strategies.strategy import NetworkSize
 
 T = TypeVar("T")
 Positive = Annotated[int, Meta(ge=1)]
@@ -41,7 +50,7 @@ class Images(_Closed, frozen=True):
 
 
 class Provenance(_Closed, frozen=True):
-    """By which code and command it was measured, and in which job."""
+    """The code, the command and the job that measured a record."""
 
     dpscale_version: str
     git_commit: str | None
@@ -130,15 +139,8 @@ class SensorReadings(_Closed, frozen=True):
     after: list[Sensor] | None
 
 
-class NetworkSize(_Closed, frozen=True):
-    """How large the network is."""
-
-    parameters: int  # Trainable parameters, K.
-    gradient_bytes: int  # Bytes of all their gradients, K*s.
-
-
 class OutOfMemory(_Closed, frozen=True):
-    """Where memory ran out first."""
+    """The rank and the phase where memory ran out first."""
 
     rank: int
     phase: str
@@ -164,7 +166,7 @@ class Record(_Closed, frozen=True, kw_only=True):
     measurement_version: int  # Version of the measuring code.
     status: Status
     cell: CellPlace
-    settings: dict[str, Any]  # Every setting of the study that can change the number (schemas/settings.py).
+    settings: NetworkSettings  # Every setting of the study that can change the number, of the class of this kind.
     started_at: str
     finished_at: str
     provenance: Provenance
@@ -291,7 +293,12 @@ class Halves(_Closed, frozen=True):
     """Epochs of one GPU before the cell's own, and those after."""
 
     before: Scope
-    after: Scope
+    after: Scope | None = None  # None where memory ran out before it, in older records alone.
+
+    @property
+    def measured(self) -> list[Scope]:
+        """The halves that there are: both of a baseline that ended well."""
+        return [self.before, *([self.after] if self.after else [])]
 
 
 class Alone(_Closed, frozen=True):
@@ -327,6 +334,7 @@ class TimingRecord(StepsRecord, frozen=True, kw_only=True):
 
     kind: Literal["timing"]
     cell: TimingPlace
+    settings: TimingSettings
     epochs_total_s: float | None  # Seconds inside epochs, the warm-up included.
     scopes: dict[ScopeName, Scope]
     # Seconds to compile the step and to capture it in a graph, on the slowest rank, before any clock. None where
@@ -443,6 +451,7 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
 
     kind: Literal["communication"]
     cell: CommunicationPlace
+    settings: StepSettings
     steps: Ladder | None
     ddp_logger: DdpLogger | None  # None without DDP.
     profile: StepProfile | None  # None where there is no GPU.
@@ -492,6 +501,7 @@ class CollectivesRecord(Record, frozen=True, kw_only=True):
     kind: Literal["collectives"]
     status: Literal["ok"]
     cell: CollectivesPlace
+    settings: CollectivesSettings
     collectives: AtLeastOne[TimedCollective]
     peer_copies: list[PeerCopy]  # From every GPU to every other. None on a CPU.
 
@@ -531,6 +541,7 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
 
     kind: Literal["training"]
     cell: TrainingPlace
+    settings: TrainingSettings
     diverged: bool  # The loss of a step was not finite; the training ended with its epoch.
     continued_after_epochs: list[int]  # Epochs after which another process went on from the checkpoint.
     # The loss that was trained, of every step, over all workers; five significant digits, label smoothing in it, the
@@ -570,6 +581,7 @@ class FitRecord(Record, frozen=True, kw_only=True):
     kind: Literal["fit"]
     status: Literal["ok"]
     cell: FitPlace
+    settings: FitSettings
     tries: AtLeastOne[TriedBatch]
     largest: Positive  # Largest batch per GPU that fits and is in an epoch.
     too_large: int | None  # Smallest one that was tried and does not fit.

@@ -13,7 +13,8 @@ from dpscale.errors import RecordError, StudyError
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.records.collect import examine, read_network_facts
-from dpscale.records.files import read_json, set_aside
+from dpscale.records.facts import DatasetManifest
+from dpscale.records.files import read_record, set_aside
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,12 @@ class Outdated:
 
     missing_records: tuple[Path, ...] = ()
     rejected_records: tuple[Path, ...] = ()
-    others: tuple[Path, ...] = ()
+    other_files: tuple[Path, ...] = ()
     reasons: tuple[str, ...] = ()
 
     @cached_property
     def paths(self) -> frozenset[str]:
-        return frozenset(str(path) for path in (*self.missing_records, *self.rejected_records, *self.others))
+        return frozenset(str(path) for path in (*self.missing_records, *self.rejected_records, *self.other_files))
 
     def set_aside(self, measured: Collection[str]) -> Iterator[Path]:
         """Rename every rejected record that is about to be `measured` again, one at a time, giving its new path."""
@@ -37,7 +38,7 @@ class Outdated:
 
 
 def find_outdated(study: Study, planned: Plan, results: Path, also: Iterable[Path] = ()) -> Outdated:
-    """What is missing under the folder `results`, or exists there but was not made for `study`; and `also`."""
+    """Return the files that are missing under the folder `results`, or that were not made for `study`; and `also`."""
     missing, rejected, reasons = [], [], []
     for cell, record, problem in examine(results, planned.all_cells, study.settings):
         if problem:
@@ -45,14 +46,14 @@ def find_outdated(study: Study, planned: Plan, results: Path, also: Iterable[Pat
             reasons.append(problem)
         elif record is None:
             missing.append(results / cell.path)
-    others = (
+    other_files = (
         *_outdated_study(study, results),
         *_outdated_dataset(study, results),
         *_outdated_network(study, results),
         *also,
         *_partial_tables(results),
     )
-    return Outdated(tuple(missing), tuple(rejected), others, tuple(reasons))
+    return Outdated(tuple(missing), tuple(rejected), other_files, tuple(reasons))
 
 
 def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
@@ -90,11 +91,11 @@ def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
     if not path.exists():
         return
     try:
-        manifest = read_json("dataset", path)
+        manifest = read_record(DatasetManifest, path)
     except RecordError:
         yield path
         return
     wanted = study["dataset"]
-    elsewhere = not manifest["synthetic"] and Path(manifest["root"]) != Path(wanted["root"])
-    if elsewhere or any(manifest[key] != wanted[key] for key in ("source", "images")):
+    is_elsewhere = not manifest.synthetic and Path(manifest.root) != Path(wanted["root"])
+    if is_elsewhere or (manifest.source, manifest.images) != (wanted["source"], wanted["images"]):
         yield path

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from dpscale.errors import ClusterError
 
@@ -51,7 +50,7 @@ def require_no_running_jobs(folder: Path, name_prefix: str) -> None:
         )
 
 
-def require_possible(jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+def require_possible(jobs: Iterable[tuple[str, Mapping[str, object]]]) -> None:
     """Raise ClusterError where Slurm refuses what one of the `jobs` asks for. Nothing is submitted.
 
     `jobs` are names with what each asks for (the keys of SBATCH_OPTIONS, and `slurm_extra`); equal demands are
@@ -99,10 +98,10 @@ def limit_min(limit: str) -> float:
     return int(days or 0) * 24 * 60 + seconds / 60
 
 
-def sbatch_options(resources: Mapping[str, Any]) -> tuple[str, ...]:
+def sbatch_options(resources: Mapping[str, object]) -> tuple[str, ...]:
     """Return the demands of a job as options of sbatch."""
     options = [f"{option}={resources[name]}" for name, option in SBATCH_OPTIONS.items() if resources.get(name)]
-    return (*options, *shlex.split(resources.get("slurm_extra") or ""))
+    return (*options, *shlex.split(str(resources.get("slurm_extra") or "")))
 
 
 def _refusal(options: Iterable[str]) -> str | None:

@@ -25,6 +25,9 @@ BUILT_IN = "built-in"
 OF_FILE = "workload"
 NO_CHECKSUM = "none"
 
+# A JSON Schema, or a node of one.
+JsonSchema = dict[str, Any]
+
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -111,7 +114,7 @@ class NetworkSettings:
 
     @classmethod
     @cache
-    def types(cls) -> Mapping[str, Any]:
+    def types(cls) -> Mapping[str, type]:
         """The type of every setting. Python works them out anew each time that it is asked."""
         return get_type_hints(cls)
 
@@ -122,11 +125,11 @@ class NetworkSettings:
         return (*path, name) if path == ARM else path
 
     @classmethod
-    def schema_of(cls, name: str) -> dict[str, Any]:
+    def schema_of(cls, name: str) -> JsonSchema:
         """Return the JSON Schema of the setting `name`."""
         stated, annotation = _field(cls, name), cls.types()[name]
         limits = dict(stated.metadata["limits"])
-        schema: dict[str, Any] = {"type": _JSON_TYPES.get(annotation, "array")}
+        schema: JsonSchema = {"type": _JSON_TYPES.get(annotation, "array")}
         if get_origin(annotation) is tuple:
             items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}
             schema |= {"uniqueItems": True, "items": items}
@@ -144,16 +147,15 @@ class NetworkSettings:
         return bool(getattr(self, name) == self.default_of(name))
 
     @classmethod
-    def defaults(cls) -> dict[str, Any]:
+    def defaults(cls) -> dict[str, object]:
         """Return the defaults of all settings that have one, as JSON holds them."""
         return {name: schema["default"] for name in cls.names() if "default" in (schema := cls.schema_of(name))}
 
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
-    def same_network(self, record_settings: Mapping[str, Any]) -> bool:
+    def same_network(self, recorded: "NetworkSettings") -> bool:
         """Return whether the settings of a record are of this network."""
-        recorded = NetworkSettings.from_json(record_settings)
         return all(getattr(self, name) == getattr(recorded, name) for name in NetworkSettings.names())
 
     def options(self) -> str:
@@ -435,7 +437,7 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
 )
 
 
-def record_settings_schema(kind: str) -> dict[str, Any]:
+def record_settings_schema(kind: str) -> JsonSchema:
     """Return the JSON Schema of the `settings` of a record.
 
     No setting is required: one that is younger than the record is not in it. Unknown ones are allowed: an older version
@@ -446,7 +448,7 @@ def record_settings_schema(kind: str) -> dict[str, Any]:
     return {"type": "object", "properties": described}
 
 
-def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
+def study_settings_schemas() -> dict[tuple[str, ...], JsonSchema]:
     """Return the JSON Schema of every setting by its path in the study file, those of an arm included."""
     schemas = {
         kind.path_of(name): kind.schema_of(name) for kind in (TimingSettings, TrainingSettings) for name in kind.names()
@@ -463,7 +465,7 @@ def variant_settings() -> list[str]:
     return [name for name in TimingSettings.names() if _field(TimingSettings, name).metadata["variant_may_set"]]
 
 
-def arm_schemas() -> dict[str, dict[str, Any]]:
+def arm_schemas() -> dict[str, JsonSchema]:
     """Return the JSON Schema of every setting that an arm can have; one without a default is otherwise the study's."""
     schemas = {}
     for name in TrainingSettings.names():
@@ -475,7 +477,7 @@ def arm_schemas() -> dict[str, dict[str, Any]]:
     return schemas
 
 
-def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
+def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> JsonSchema:
     """Return the schema of a setting that stands in place of the study's."""
     schema = settings.schema_of(name)
     instead = f"{schema['description']} Without it {'.'.join(settings.path_of(name))}."
@@ -491,5 +493,5 @@ def _field(settings: type[NetworkSettings], name: str) -> Field[Any]:
     return settings.__dataclass_fields__[name]
 
 
-def _without_default(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _without_default(schema: JsonSchema) -> JsonSchema:
     return {key: value for key, value in schema.items() if key != "default"}

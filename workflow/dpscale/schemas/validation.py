@@ -1,7 +1,7 @@
 """The JSON Schemas of this folder: loading, validating, and filling in defaults."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,25 +10,30 @@ import jsonschema_rs
 import yaml
 
 from dpscale.errors import DpscaleError
-from dpscale.schemas.settings import ARM, SETTINGS, record_settings_schema, required_of_arm, study_settings_schemas
+from dpscale.schemas.settings import (
+    ARM,
+    JsonSchema,
+    NetworkSettings,
+    record_settings_schema,
+    required_of_arm,
+    study_settings_schemas,
+)
 from dpscale.strategies.known import STRATEGIES
-from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary import own_yaml
 
 
 @cache
-def load_schema(name: str) -> dict[str, Any]:
+def load_schema(name: str) -> JsonSchema:
     """Return the schema `<name>.schema.yaml`, with the names of strategies and with the settings."""
-    schema: dict[str, Any] = own_yaml(__file__, f"{name}.schema.yaml")
+    schema: JsonSchema = own_yaml(__file__, f"{name}.schema.yaml")
     definitions = dict(schema.get("$defs", {}))
     definitions["strategy"] = {"enum": list(STRATEGIES)}
-    if name in SETTINGS:
-        definitions["settings"] = record_settings_schema(name)
     if name == "study":
         _add_settings(schema)
     return {**schema, "$defs": definitions}
 
 
-def _add_settings(study: dict[str, Any]) -> None:
+def _add_settings(study: JsonSchema) -> None:
     """Put every setting into the study's schema, which holds the objects that they stand in."""
     for path, schema in study_settings_schemas().items():
         node = study
@@ -60,9 +65,10 @@ def _settings_validator(kind: str) -> Any:
     return jsonschema_rs.validator_for(record_settings_schema(kind))
 
 
-def settings_violations(kind: str, settings: Mapping[str, Any]) -> list[str]:
+def settings_violations(kind: str, settings: NetworkSettings) -> list[str]:
     """Return a line for each way in which these are not settings of a `kind` of record; none when they are."""
-    return [_describe(kind, error, settings) for error in _settings_validator(kind).iter_errors(settings)]
+    values = settings.to_json()
+    return [_describe(kind, error, values) for error in _settings_validator(kind).iter_errors(values)]
 
 
 def violations(name: str, instance: Any) -> list[str]:
@@ -76,7 +82,7 @@ def violations(name: str, instance: Any) -> list[str]:
         return [f"holds what JSON cannot: {error}. Put names and dates into quotes"]
 
 
-def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(schema: JsonSchema, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return `values` with every key that `schema` gives a default for, at every depth of nested objects, named by the
     user or by the schema.
 
@@ -89,13 +95,13 @@ def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
         if key in filled:
             filled[key] = _with_integers(node, filled[key])
     named_by_user = schema.get("additionalProperties")
-    if isinstance(named_by_user, Mapping):
+    if isinstance(named_by_user, dict):
         for key in filled.keys() - schema.get("properties", {}).keys():
             filled[key] = _with_integers(named_by_user, filled[key])
     return filled
 
 
-def _with_integers(node: Mapping[str, Any], value: Any) -> Any:
+def _with_integers(node: JsonSchema, value: Any) -> Any:
     if isinstance(value, Mapping):
         return with_defaults(node, value)
     if isinstance(value, list):
@@ -125,7 +131,7 @@ def _hint(name: str, error: Any, value: Any) -> str:
     return ""
 
 
-def _did_you_mean(unknown: set[str], keys: Mapping[str, Any]) -> str:
+def _did_you_mean(unknown: set[str], keys: Iterable[str]) -> str:
     guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, keys, n=1)]
     return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(keys)})"
 

@@ -1,16 +1,21 @@
 """What is concluded from the other tables."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import IMAGES, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, column
-from dpscale.tables.quantities import (
+from dpscale.tables.column import (
     BLOCKS,
     EFFICIENCY,
     EPOCH,
+    IMAGES,
     IS_HEADLINE,
+    MILLISECONDS,
+    MULTIPLES,
     OTHER_RUNS,
+    PERCENT,
     RESTS_ON,
+    SECONDS,
     SERVERS,
     SPEEDUP,
+    column,
 )
 from dpscale.tables.row import Place, Row
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, dataclass_trans
 
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.tables.column import Column, Kind
-from dpscale.tables.quantities import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY
+from dpscale.tables.column import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY, Column, Kind
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -247,7 +247,7 @@ def answer_json(answer: Answer, sentences: Sequence[str]) -> str:
     return json.dumps(entries, indent=1, allow_nan=False) + "\n"
 
 
-def _json_of_row(row: Row) -> dict[str, Any]:
+def _json_of_row(row: Row) -> dict[str, object]:
     return {name: _json_of(getattr(row, name), column.unit.stored) for name, column in row.columns().items()}
 
 

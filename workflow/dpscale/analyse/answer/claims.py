@@ -19,9 +19,8 @@ from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderR
 from dpscale.tables.row import Row, grouped
 from dpscale.tables.study import MissingRow, RecordsRow
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.tables.timing import BlocksRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import BlocksRow, OneGpuRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
-from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import NOTHING
 
 R = TypeVar("R", bound=Row)

@@ -15,17 +15,16 @@ from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
-from dpscale.strategies.strategy import Facts
+from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
-from dpscale.tables.variants import OneGpuRow, VariantsRow
+from dpscale.tables.timing import OneGpuRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
 from dpscale.vocabulary.chips import chip_named
 
 Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
 
-def times_row(study: Study, point: Point, network: Facts | None) -> TimesRow:
+def times_row(study: Study, point: Point, network: NetworkFacts | None) -> TimesRow:
     """Epoch and step of a point, and what follows from them alone."""
     row = TimesRow(
         **point.place,
@@ -53,9 +52,9 @@ def times_row(study: Study, point: Point, network: Facts | None) -> TimesRow:
         full_steps_per_epoch=point.full_steps,
         peak_memory_bytes=max((peak for result in results for peak in result.peak_memory_bytes or []), default=nan),
     )
-    if network is None or network["flop_per_image"] is None:
+    if network is None or network.flop_per_image is None:
         return row
-    return _with_mfu(row, study, network["flop_per_image"]["forward_backward"], point)
+    return _with_mfu(row, study, network.flop_per_image.forward_backward, point)
 
 
 def _loader_processes(point: Point) -> int:
@@ -66,7 +65,7 @@ def _loader_processes(point: Point) -> int:
         return recorded or 0
     configuration = point.configuration
     processes = known_strategy(configuration.strategy).processes(configuration.gpus)
-    return processes * int(point.measured[0].settings["loader_workers"])
+    return processes * point.measured[0].settings.loader_workers
 
 
 def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) -> TimesRow:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -15,17 +16,42 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as of_torch
 
 from .calls import EVENTS
-from .hooks import NOW, Hooked, Places
+from .hooks import NOW, Hooked, Json, Places
 
 clock = time.perf_counter
 KEPT = 4  # batches that take turns
 SKETCH = 512  # smallest hashes of an epoch's samples: those of two ranks share as many as the ranks share samples
 
 
+@dataclass(frozen=True)
+class LoaderFacts:
+    """Facts that tell one loader of a script from its others, also where it is made anew for every epoch."""
+
+    workers: int
+    batches: int | None
+    samples: int | None
+    is_iterable: bool
+    ahead: int  # batches that each worker makes ahead
+    batch_size: int | None
+    sampler: str
+
+    @classmethod
+    def of(cls, loader: Any) -> LoaderFacts:
+        return cls(
+            loader.num_workers,
+            _length(loader),
+            _length(loader.dataset),
+            loader._dataset_kind == of_torch._DatasetKind.Iterable,
+            loader.prefetch_factor or 0,
+            loader.batch_size,
+            type(loader.sampler).__name__,
+        )
+
+
 class Source:
     """One DataLoader, or equal ones. Keeps nothing of the script alive, but for the batches of a block."""
 
-    def __init__(self, facts: dict[str, Any]) -> None:
+    def __init__(self, facts: LoaderFacts) -> None:
         self.facts = facts
         self.epochs = 0
         self.born = NOW.step
@@ -110,7 +136,12 @@ class EpochOfLoader:
         seconds = clock() - began
         LOADING.seconds += seconds if training else 0.0
         if self.served == 1:
-            LOADING.note_start(self.start_s + seconds, self.starts_workers)
+            NOW.spent["loader start"] += self.start_s + seconds
+            if self.starts_workers:
+                LOADING.worker_starts.append(self.start_s + seconds)
+        if source.facts.is_iterable and source.epochs == 1 and len(source.hashes) < SKETCH:
+            source.note_samples(samples_in(batch))
+        source.note_batch(batch)
         return batch
 
 
@@ -118,17 +149,12 @@ class Loading:
     """State of all loaders: the work done so far, and whether they are to keep their batches."""
 
     def __init__(self) -> None:
-        self.sources: dict[tuple[Any, ...], Source] = {}
+        self.sources: dict[LoaderFacts, Source] = {}
         self.starting: list[Source] = []  # an iterator with workers asks for indices before it is handed over
         self.seconds = 0.0  # in `next`
         # To begin epochs that start workers, and in their first `next`; since the warm-up.
         self.worker_starts: list[float] = []
         self.keeping = self.in_place = False
-
-    def note_start(self, seconds: float, of_workers: bool) -> None:
-        NOW.spent["loader start"] += seconds
-        if of_workers:
-            self.worker_starts.append(seconds)
 
     def release(self) -> None:
         self.keeping = False
@@ -145,22 +171,22 @@ class Loading:
 
     def queued(self) -> int:
         """Batches that workers make ahead."""
-        return max((source.facts["workers"] * source.facts["ahead"] for source in self.of_training()), default=0)
+        return max((source.facts.workers * source.facts.ahead for source in self.of_training()), default=0)
 
-    def report_of_starts(self) -> dict[str, float]:
-        return {"count": len(self.worker_starts), "seconds": sum(self.worker_starts)}
-
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Json:
         """Report the loader that most steps took a batch of. Nothing without one."""
         source = next(iter(self.of_training()), None)
         if source is None:
             return {"loader": None, "batch": None}
-        facts = {name: source.facts[name] for name in ("workers", "batches", "samples", "iterable")}
-        hashes = [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]]
-        return {
-            "loader": {**facts, "threads_in_worker": source.threads_in_worker(), "hashes": hashes},
-            "batch": source.batch,
+        loader = {
+            "workers": source.facts.workers,
+            "batches": source.facts.batches,
+            "samples": source.facts.samples,
+            "iterable": source.facts.is_iterable,
+            "threads_in_worker": source.threads_in_worker(),
+            "hashes": [format(value, "08x") for value in sorted(source.hashes)[:SKETCH]],
         }
+        return {"loader": loader, "batch": source.batch}
 
 
 LOADING = Loading()
@@ -169,11 +195,11 @@ LOADING = Loading()
 def tensors_of(batch: Any, depth: int = 0) -> list[torch.Tensor]:
     if isinstance(batch, torch.Tensor):
         return [batch]
-    if isinstance(batch, (list, tuple)):
-        inner: Iterable[Any] = batch
-    else:
-        inner = batch.values() if callable(getattr(batch, "values", None)) else ()
-    return [tensor for value in inner for tensor in tensors_of(value, depth + 1)] if depth < 3 else []
+    if depth == 3:
+        return []
+    if not isinstance(batch, (list, tuple)):
+        batch = batch.values() if callable(getattr(batch, "values", None)) else ()
+    return [tensor for value in batch for tensor in tensors_of(value, depth + 1)]
 
 
 def changes(batch: Any) -> int:
@@ -209,24 +235,11 @@ def _length(sized: Any) -> int | None:
         return None
 
 
-def described(loader: Any) -> dict[str, Any]:
-    """Return the facts that tell one loader of a script from its others, also where it is made anew for every epoch."""
-    return {
-        "workers": loader.num_workers,
-        "batches": _length(loader),
-        "samples": _length(loader.dataset),
-        "iterable": loader._dataset_kind == of_torch._DatasetKind.Iterable,
-        "ahead": loader.prefetch_factor or 0,
-        "batch_size": loader.batch_size,
-        "sampler": type(loader.sampler).__name__,
-    }
-
-
 def _iter(real: Hooked) -> Hooked:
     def begin(self: Any) -> Any:
         began = clock()
-        facts = described(self)
-        source = LOADING.sources.setdefault(tuple(facts.values()), Source(facts))
+        facts = LoaderFacts.of(self)
+        source = LOADING.sources.setdefault(facts, Source(facts))
         source.epochs += 1
         LOADING.starting.append(source)
         try:
@@ -245,14 +258,7 @@ def _iter(real: Hooked) -> Hooked:
 def _next(real: Hooked) -> Hooked:
     def following(self: Any) -> Any:
         epoch = getattr(self, "dpscale_epoch", None)
-        if epoch is None:
-            return real(self)
-        batch = epoch.next(lambda: real(self))
-        source = epoch.source
-        if source.facts["iterable"] and source.epochs == 1 and len(source.hashes) < SKETCH:
-            source.note_samples(samples_in(batch))
-        source.note_batch(batch)
-        return batch
+        return real(self) if epoch is None else epoch.next(lambda: real(self))
 
     return following
 
@@ -262,7 +268,7 @@ def _next_index(real: Hooked) -> Hooked:
         index = real(self)
         epoch = getattr(self, "dpscale_epoch", None)
         source = LOADING.starting[-1] if LOADING.starting else epoch and epoch.source
-        if source is not None and source.epochs == 1 and not source.facts["iterable"]:
+        if source is not None and source.epochs == 1 and not source.facts.is_iterable:
             source.note_samples(index if isinstance(index, (list, tuple)) else [index])
         return index
 

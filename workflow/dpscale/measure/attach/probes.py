@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .calls import ASKED, COLLECTED, EMPTIED, EVENTS, SYNCHRONISED
+from .calls import ASKED, COLLECTED, EMPTIED, EVENTS, NETWORK, SYNCHRONISED
 from .hooks import NOW
 from .loader import LOADING
-from .network import NETWORK
 
 # Parts of the time below which it is not tried without.
 LITTLE_LOADING, LITTLE_GC = 0.01, 0.005
@@ -87,7 +86,7 @@ def _only_last(scene: Scene, undo: ExitStack) -> None:
 def _loads(scene: Scene) -> bool:
     """Unless the script changes its batches in place, or loading takes next to no time."""
     used = LOADING.of_training()
-    in_steps = not any(source.facts["workers"] for source in used)
+    in_steps = not any(source.facts.workers for source in used)
     quick = scene.ranks < 2 and in_steps and LOADING.seconds < LITTLE_LOADING * scene.seconds
     return bool(used) and not LOADING.in_place and not quick
 

@@ -9,10 +9,9 @@ from typing import Any
 from weakref import ref
 
 from . import calls
-from .calls import EVENTS, EXCHANGED
-from .hooks import NOW
+from .calls import EVENTS, EXCHANGED, NETWORK
+from .hooks import NOW, Json
 from .loader import LOADING
-from .network import NETWORK
 from .probes import parameters
 from .schedule import Turn
 
@@ -72,7 +71,7 @@ class StepClock:
         self.recent: deque[tuple[float, float, int]] = deque(maxlen=6)  # seconds, without pauses, and steps of them
         self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
         self.step_s = 0.0  # without pauses
-        self.gaps: list[dict[str, Any]] = []
+        self.gaps: list[Json] = []
         self.compiled_s = calls.compiled()[1]  # up to the last pause
         self.begin(0)
 
@@ -143,7 +142,7 @@ class StepClock:
         self.step_s = sum(steps_s for _, steps_s, _ in self.recent) / steps
         self.limit = LONG * max(self.step_s, statistics.median(self.usual or self.times))
 
-    def block(self, turn: Turn, seconds: float) -> dict[str, Any]:
+    def block(self, turn: Turn, seconds: float) -> Json:
         """Steps at borders (an epoch begins, validation, a checkpoint) are left out, unless most steps are such. Of a
         GPU, whose steps the host's clock does not tell, what pauses took is left out."""
         few = 2 * len(self.borders) < len(self.times) and not self.on_gpu

@@ -31,11 +31,13 @@ from dpscale.plan.cells import (
     VariantCell,
 )
 from dpscale.plan.contradictions import contradiction
-from dpscale.plan.workload_file import of_its_file
-from dpscale.records.files import JsonRecord, read_json, write_record
+from dpscale.plan.study import of_its_file
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import JsonRecord, read_record, write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import strategy
+from dpscale.strategies.strategy import NetworkFacts
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10
@@ -72,7 +74,7 @@ class Samples:
     """The samples of a cell, as its record describes them; and a function that verifies them, while the workers load
     torch."""
 
-    description: Mapping[str, Any]
+    description: JsonRecord
     verify: Callable[[], None] = lambda: None
 
     @classmethod
@@ -88,9 +90,11 @@ class Samples:
             raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
         manifest = read_manifest(folder)
         for key, value in {"source": settings.dataset_source, "images": settings.epoch_images}.items():
-            if manifest[key] != value:
-                raise MeasurementError(f"{folder}: its {key} is {manifest[key]}, the cell asks for {value}")
-        return cls({key: manifest[key] for key in SAMPLES_KEYS}, partial(verify_dataset, folder, manifest, arrays))
+            if getattr(manifest, key) != value:
+                raise MeasurementError(f"{folder}: its {key} is {getattr(manifest, key)}, the cell asks for {value}")
+        return cls(
+            {key: getattr(manifest, key) for key in SAMPLES_KEYS}, partial(verify_dataset, folder, manifest, arrays)
+        )
 
 
 def time_cell(
@@ -125,8 +129,8 @@ def measure_collectives(
     if cell.gpus < 2:
         raise MeasurementError("a collective needs at least 2 GPUs (workers)")
     settings = of_its_file(settings)
-    facts = read_json("network", network_facts)
-    if not settings.same_network(facts["settings"]):
+    facts = read_record(NetworkRecord, network_facts)
+    if not settings.same_network(facts.settings):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
     job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device, strategies)}
     return measure("dpscale.measure.worker.collectives", cell, settings, job, cell.gpus, cell.gpus, run)
@@ -148,14 +152,14 @@ def train(cell: TrainingCell, dataset: Path | None, run: Run) -> JsonRecord:
     return record
 
 
-def messages(network: Mapping[str, Any], device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
+def messages(network: NetworkFacts, device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
     """Return the collectives to time and their bytes: a series of sizes for all of them, the messages that `strategies`
     send for the network, and its whole gradient as one message."""
     sizes = [SMALLEST_BYTES]
     while sizes[-1] * FACTOR <= LARGEST_BYTES[device]:
         sizes.append(sizes[-1] * FACTOR)
     wanted = {(operation, size) for operation in OPERATIONS for size in sizes}
-    wanted.add(("allreduce", network["gradient_bytes"]))
+    wanted.add(("allreduce", network.gradient_bytes))
     for name in strategies:
         wanted |= set(strategy(name).messages_of_step(network))
     return sorted(wanted)
@@ -193,7 +197,7 @@ def measure(
     module: str,
     cell: AnyCell,
     settings: NetworkSettings,
-    job: Mapping[str, Any],
+    job: JsonRecord,
     processes: int,
     gpus: int,
     run: Run,
@@ -248,7 +252,7 @@ def require_given(gpus: int, environment: Mapping[str, str]) -> None:
         )
 
 
-def provenance() -> dict[str, Any]:
+def provenance() -> JsonRecord:
     """Return the code and the command that make a record, and the variables that they run under."""
     commit, dirty = git_state(Path(__file__).parents[3])
     return {

@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from dpscale.errors import DatasetError, RecordError
-from dpscale.records.files import read_json
+from dpscale.records.facts import ArrayFile, DatasetManifest
+from dpscale.records.files import read_record
 
 # Images of IMAGE_SIZE x IMAGE_SIZE pixels, each in one of CLASSES classes.
 IMAGE_SIZE, CLASSES = 32, 10
@@ -18,28 +18,28 @@ TEST_ARRAYS = ("test_images.npy", "test_labels.npy")
 ARRAYS = (*TRAIN_ARRAYS, *TEST_ARRAYS, *EPOCH_ARRAYS)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> DatasetManifest:
     """Return the manifest of the dataset in `folder`. Raises DatasetError where there is none."""
     try:
-        return read_json("dataset", folder / MANIFEST)
+        return read_record(DatasetManifest, folder / MANIFEST)
     except RecordError as error:
         raise DatasetError(f"no usable dataset in {folder}: {error}. Make one with: dpscale dataset") from error
 
 
-def verify_dataset(folder: Path, manifest: dict[str, Any], arrays: Iterable[str]) -> None:
+def verify_dataset(folder: Path, manifest: DatasetManifest, arrays: Iterable[str]) -> None:
     """Compare `arrays` with the manifest's checksums. Raises DatasetError where one is missing or differs."""
     for name in arrays:
         path = folder / name
         if not path.is_file():
             raise DatasetError(f"{path}: missing. Delete {folder} to have the dataset made again")
-        if fingerprint(path) != manifest["files"][name]:
+        if fingerprint(path) != manifest.files.get(name):
             raise DatasetError(
                 f"{path}: truncated or changed since it was written (its checksum differs from the manifest's). "
                 f"Delete {folder} to have the dataset made again"
             )
 
 
-def fingerprint(path: Path) -> dict[str, Any]:
+def fingerprint(path: Path) -> ArrayFile:
     """Return the size and the checksum of a file, as the manifest has them."""
     with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+        return ArrayFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())

@@ -9,10 +9,12 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from dpscale.errors import DatasetError
 from dpscale.measure.workload.arrays import ARRAYS, CLASSES, IMAGE_SIZE, MANIFEST, fingerprint
+from dpscale.records.facts import DatasetManifest
 from dpscale.records.files import write_bytes, write_record
 
 SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
@@ -27,7 +29,7 @@ Indices = NDArray[np.int64]
 Decoded = tuple[tuple[Images, Labels], tuple[Images, Labels], list[str]]
 
 
-def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> dict[str, Any]:
+def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> DatasetManifest:
     """Decode `images` training images and all test images of a source into `folder`; return the manifest.
 
     Raises DatasetError where the source is missing, damaged, too small, or not 10 classes of 32x32 images, and
@@ -41,18 +43,18 @@ def make_dataset(source: str, root: Path, download: bool, images: int, folder: P
         np.save(buffer, array)
         write_bytes(folder / name, buffer.getvalue())
     files = {name: fingerprint(folder / name) for name in ARRAYS}
-    manifest = {
-        "kind": "dataset",
-        "source": source,
-        "root": str(root),
-        "synthetic": source == "synthetic",
-        "images": len(train),
-        "test_images": len(test),
-        "classes": classes,
-        "sha256": hashlib.sha256("".join(files[name]["sha256"] for name in ARRAYS).encode()).hexdigest(),
-        "files": files,
-    }
-    write_record("dataset", folder / MANIFEST, manifest)
+    manifest = DatasetManifest(
+        kind="dataset",
+        source=source,
+        root=str(root),
+        synthetic=source == "synthetic",
+        images=len(train),
+        test_images=len(test),
+        classes=classes,
+        sha256=hashlib.sha256("".join(files[name].sha256 for name in ARRAYS).encode()).hexdigest(),
+        files=files,
+    )
+    write_record("dataset", folder / MANIFEST, to_builtins(manifest))
     return manifest
 
 

@@ -1,18 +1,18 @@
 """torch's DistributedDataParallel: a process per GPU, and an allreduce of the gradient, bucket by bucket, while the
 backward pass still runs."""
 
-from dpscale.formulas.ring import ring_allreduce_bytes
-from dpscale.strategies.strategy import ALONE, WHOLE, Facts, Message, Strategy
+from dpscale.strategies.strategy import ALONE, WHOLE, Message, NetworkFacts, Strategy, ring_allreduce_bytes
 
 # The rung that exists on several nodes of several GPUs.
 ONE_NODE = "one_node"
 
 
-def _messages(network: Facts) -> list[Message]:
+def _messages(network: NetworkFacts) -> list[Message]:
     """Older facts do not have its broadcasts: its buffers are then one message."""
+    broadcasts = [network.buffer_bytes] if network.ddp_broadcast_bytes is None else network.ddp_broadcast_bytes
     return [
-        *(("broadcast", size) for size in network.get("ddp_broadcast_bytes", [network["buffer_bytes"]])),
-        *(("allreduce", bucket["bytes"]) for bucket in network["ddp_buckets"]),
+        *(("broadcast", size) for size in broadcasts),
+        *(("allreduce", bucket.bytes) for bucket in network.ddp_buckets),
     ]
 
 
@@ -24,7 +24,7 @@ STRATEGY = Strategy(
     all_ranks_send_alike=True,
     messages_of_step=_messages,
     message_names={"broadcast": "DDP's buffers", "allreduce": "DDP's bucket"},
-    bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network["gradient_bytes"]),
+    bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network.gradient_bytes),
     adds={
         (ALONE, "together"): "contention",
         (ALONE, ONE_NODE): "contention",

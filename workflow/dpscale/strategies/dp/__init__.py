@@ -1,16 +1,15 @@
 """torch's DataParallel: one process, a thread per GPU. The first GPU copies its weights to all others in every step,
 sends them their images, and adds up their gradients."""
 
-from dpscale.formulas.ring import ring_allreduce_bytes
-from dpscale.strategies.strategy import ALONE, WHOLE, Facts, Message, Strategy
+from dpscale.strategies.strategy import ALONE, WHOLE, Message, NetworkFacts, Strategy, ring_allreduce_bytes
 
 _ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of the network in every step"
 
 
-def _messages(network: Facts) -> list[Message]:
+def _messages(network: NetworkFacts) -> list[Message]:
     return [
-        *(("broadcast", size) for size in network["dp_broadcast_bytes"]),
-        *(("reduce", size) for size in network["dp_reduce_bytes"]),
+        *(("broadcast", size) for size in network.dp_broadcast_bytes),
+        *(("reduce", size) for size in network.dp_reduce_bytes),
     ]
 
 
@@ -23,7 +22,7 @@ STRATEGY = Strategy(
     messages_of_step=_messages,
     message_names=dict.fromkeys(("broadcast", "reduce"), "DataParallel's chunk"),
     # What a ring would send, so that its bandwidth stands beside DDP's: docs/method.md says what it sends.
-    bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network["gradient_bytes"]),
+    bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network.gradient_bytes),
     adds={
         (ALONE, "threads"): "threads, contention",
         ("threads", "scattered"): "inputs, outputs",

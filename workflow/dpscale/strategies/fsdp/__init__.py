@@ -1,16 +1,16 @@
 """torch's fully_shard (FSDP2): a process per GPU, each with a share of the weights, gradients and momenta. The weights
 of a unit are gathered before its forward pass and again before its backward pass, and its gradient is scattered."""
 
-from dpscale.strategies.strategy import ALONE, WHOLE, Facts, Message, Strategy
+from dpscale.strategies.strategy import ALONE, WHOLE, Message, NetworkFacts, Strategy
 
 # Between `together` and the whole step: no GPU sends anything; and weights stay gathered after the forward pass.
 NO_COMMUNICATION, GATHERED_ONCE = "no_communication", "gathered_once"
 
 
-def _messages(network: Facts) -> list[Message]:
+def _messages(network: NetworkFacts) -> list[Message]:
     """Padding left out. Older facts do not have its units: nothing is then known of single messages."""
-    units = network.get("fsdp_unit_bytes", ())
-    return [(operation, size) for operation in ("all_gather", "all_gather", "reduce_scatter") for size in units]
+    operations = ("all_gather", "all_gather", "reduce_scatter")
+    return [(operation, size) for operation in operations for size in network.fsdp_unit_bytes]
 
 
 STRATEGY = Strategy(
@@ -22,7 +22,7 @@ STRATEGY = Strategy(
     is_sharded=True,
     messages_of_step=_messages,
     message_names={"all_gather": "FSDP's weights", "reduce_scatter": "FSDP's gradient"},
-    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network["gradient_bytes"],
+    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes,
     adds={
         (ALONE, "together"): "contention",
         ("together", NO_COMMUNICATION): "FSDP's host work, copies",

@@ -1,0 +1,141 @@
+"""The facts of a network that communication rests on."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from command_line import dpscale, must
+from dpscale.measure.workload.facts import ExampleStep, facts_of, traffic_elements_per_image
+from dpscale.measure.workload.from_file import load_workload
+from dpscale.measure.workload.images import classification_loss, made_up_images
+from dpscale.records.facts import NetworkRecord
+from dpscale.records.files import read_record
+from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
+from workload_file import HALF_USED, written
+
+
+@pytest.mark.slow
+def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
+    must("network", "--out", tmp_path / "network.json")
+    facts = read_record(NetworkRecord, tmp_path / "network.json")
+    assert facts.parameters == 11_173_962
+    assert facts.gradient_bytes == 44_695_848
+    assert facts.tensors == 62
+    assert facts.buffer_bytes == 38_560
+    assert facts.flop_per_image is not None
+    assert facts.flop_per_image.forward == pytest.approx(1.1108e9, rel=1e-4)
+    assert facts.flop_per_image.forward_backward == pytest.approx(3.3290e9, rel=1e-4)
+    assert [bucket.bytes for bucket in facts.ddp_buckets] == [9_461_800, 26_494_976, 8_739_072]
+    shares = [bucket.ready_share for bucket in facts.ddp_buckets]
+    assert shares == sorted(shares) and shares[-1] == 1
+    assert sum(facts.dp_reduce_bytes) == facts.gradient_bytes
+    assert sum(facts.dp_broadcast_bytes) == facts.gradient_bytes + facts.buffer_bytes
+    assert max(facts.dp_broadcast_bytes) <= 10 * 2**20
+    assert facts.ddp_broadcast_bytes == [38_400, 160], "float32 and int64"
+
+
+def test_traffic_is_counted_layer_by_layer() -> None:
+    """A convolution of the images (no gradient), a batch-norm, a second convolution, and a linear layer, by hand."""
+    network = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Conv2d(4, 2, 1), nn.Flatten(), nn.Linear(2048, 10)
+    )
+    images, first, second = 3 * 32 * 32, 4 * 32 * 32, 2 * 32 * 32
+    expected = 2 * (images + first) + 8 * first + 3 * (first + second) + 3 * (second + 10)
+    batch = made_up_images(2, torch.device("cpu"))
+    assert traffic_elements_per_image(ExampleStep(network, classification_loss, batch)) == expected
+
+
+def facts_of_file(folder: Path, more: str) -> NetworkFacts:
+    return facts_of(load_workload(written(folder, more)))
+
+
+def test_facts_of_a_file_come_from_two_of_its_samples(tmp_path: Path) -> None:
+    must("network", "--workload", written(tmp_path), "--out", tmp_path / "network.json")
+    facts = read_record(NetworkRecord, tmp_path / "network.json")
+    assert (facts.parameters, facts.buffer_bytes, facts.ddp_broadcast_bytes) == (10, 0, [])
+    # 4 x 2 products with their additions; backward those of the weights, for the samples need no gradient.
+    assert facts.flop_per_image == FlopPerImage(16, 32)
+    assert (facts.input_bytes_per_image, facts.output_bytes_per_image) == (4 * 4, 2 * 4)
+    assert facts.traffic_elements_per_image == 2 * (4 + 2)
+    assert facts.ddp_buckets == [Bucket(40, 1.0)]
+
+
+RECURRENT = """
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+
+def network():
+    return Recurrent()
+"""
+WITHOUT_PRODUCTS = """
+def network():
+    return nn.Sequential(nn.LayerNorm(4), nn.Unflatten(1, (2, 2)))
+
+def loss(network, batch):
+    return network(batch["x"]).mean()
+"""
+OWN_OPTIMISER = "def optimiser(parameters): return torch.optim.Adam(parameters)\n"
+
+
+@pytest.mark.parametrize(("more", "has_flop"), [(RECURRENT, False), (WITHOUT_PRODUCTS, False), (OWN_OPTIMISER, True)])
+def test_work_and_traffic_that_cannot_be_counted_are_unknown(tmp_path: Path, more: str, has_flop: bool) -> None:
+    facts = facts_of_file(tmp_path, more)
+    assert (facts.flop_per_image is not None) == has_flop
+    assert facts.traffic_elements_per_image is None
+    assert facts.ddp_buckets[-1].ready_share == 1
+
+
+def test_attention_is_counted_as_its_two_products(tmp_path: Path) -> None:
+    """8 tokens of width 4: 8 x 8 x 4 products with additions, twice; the linear layer before has 8 x 4 x 4."""
+    more = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4, bias=False)
+
+    def forward(self, x):
+        x = self.mix(x[:, None, :].expand(-1, 8, -1))
+        return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True).mean(1)[:, :2]
+
+def network():
+    return Attention()
+"""
+    facts = facts_of_file(tmp_path, more)
+    assert facts.flop_per_image is not None
+    assert facts.flop_per_image.forward == 2 * (8 * 4 * 4 + 2 * 8 * 8 * 4)
+
+
+def test_a_weight_that_two_layers_share_is_whole_last(tmp_path: Path) -> None:
+    """The output layer's work comes first in the backward pass, and its gradient with that of the embedding."""
+    more = """
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(1000, 700)
+        self.middle = nn.Linear(700, 700, bias=False)
+        self.out = nn.Linear(700, 1000, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, x):
+        return self.out(self.middle(self.words(x[:, 0].long())))
+
+def network():
+    return Tied()
+"""
+    first, last = facts_of_file(tmp_path, more).ddp_buckets
+    assert (first.bytes, last.bytes) == (700 * 700 * 4, 1000 * 700 * 4)
+    assert (first.ready_share, last.ready_share) == (1, 1), "the embedding itself has no counted work"
+
+
+def test_parameters_without_a_part_in_the_loss_are_found_before_any_measurement(tmp_path: Path) -> None:
+    done = dpscale("network", "--workload", written(tmp_path, HALF_USED), "--out", tmp_path / "network.json")
+    assert done.returncode == 1
+    assert "parameters of network() (unused.weight, unused.bias) take no part in the loss" in done.stderr
+    assert "Traceback" in done.stderr

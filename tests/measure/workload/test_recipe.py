@@ -1,0 +1,172 @@
+"""Recipes: rate, batch and groups of parameters; Nesterov's momentum, LARS and LAMB against the papers' formulas,
+computed once more with NumPy."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from dpscale.measure.workload.recipe import (
+    LAMB_EPSILON,
+    batch_growth,
+    build_optimiser,
+    parameter_groups,
+    peak_rate,
+    rate,
+    rate_of_step,
+)
+from dpscale.plan.study import Study
+from dpscale.schemas.settings import TrainingSettings
+
+EPOCHS = 5
+
+
+def arm(**keys: Any) -> TrainingSettings:
+    values = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "epochs": EPOCHS, **keys}
+    return Study({"study": "s", "training": {"arms": {"a": values}}}).arms["a"]
+
+
+@pytest.mark.parametrize(("scaling", "peak"), [("none", 0.1), ("linear", 1.6), ("square_root", 0.4)])
+def test_scaling_is_by_the_global_batch_over_128(scaling: str, peak: float) -> None:
+    assert peak_rate(arm(learning_rate_scaling=scaling)) == pytest.approx(peak)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, {0: 0.1, 4.9: 0.1}),
+        ({"schedule": "cosine"}, {0: 0.1, 2.5: 0.05, 5: 0}),
+        ({"schedule": "cosine", "warmup_epochs": 1}, {0.5: 0.05, 1: 0.1, 3: 0.05, 5: 0}),
+        ({"schedule": "one_cycle", "warmup_epochs": 2}, {0: 0, 1: 0.05, 2: 0.1, 3.5: 0.05, 5: 0}),
+        ({"schedule": "step", "step_epochs": [2, 4]}, {1.99: 0.1, 2: 0.01, 4: 0.001}),
+        ({"warmup_epochs": 0.5, "warmup_start": 0.2}, {0: 0.02, 0.25: 0.06, 0.5: 0.1, 4: 0.1}),
+    ],
+)
+def test_rates_at_fractional_epochs(keys: dict[str, Any], expected: dict[float, float]) -> None:
+    assert {epoch: rate(arm(**keys), epoch) for epoch in expected} == pytest.approx(expected)
+
+
+@given(st.integers(1, 400))
+def test_a_linear_rate_has_the_same_mean_for_every_batch(steps: int) -> None:
+    recipe = arm(schedule="one_cycle", warmup_epochs=2)
+    mean = sum(rate_of_step(recipe, 3, step, steps) for step in range(steps)) / steps
+    assert math.isclose(mean, rate(recipe, 3.5), rel_tol=1e-9)
+
+
+def test_the_batch_grows_at_its_epochs() -> None:
+    growing = arm(batch_growth_epochs=[2, 4], batch_growth_factor=3)
+    assert [batch_growth(growing, epoch) for epoch in range(EPOCHS)] == [1, 1, 3, 3, 9]
+    assert growing.last_global_batch == 9 * 2048
+    assert [batch_growth(arm(), epoch) for epoch in range(EPOCHS)] == [1] * EPOCHS
+
+
+def grouped(**keys: Any) -> dict[str, tuple[float, float]]:
+    """Weight decay and factor of the rate of a convolution, a batch-norm and a linear layer."""
+    named = dict(nn.Sequential(nn.Conv2d(3, 4, 1, bias=False), nn.BatchNorm2d(4), nn.Linear(4, 2)).named_parameters())
+    groups = parameter_groups(arm(**keys), named.items())
+    settings = {
+        id(member): (group["weight_decay"], group["rate_factor"]) for group in groups for member in group["params"]
+    }
+    return {name: settings[id(parameter)] for name, parameter in named.items()}
+
+
+def test_norm_and_biases_can_be_spared_decay_and_biases_be_given_a_larger_rate() -> None:
+    assert grouped() == dict.fromkeys(("0.weight", "1.weight", "1.bias", "2.weight", "2.bias"), (0.0005, 1.0))
+    assert grouped(weight_decay_on_norm_and_bias=False, bias_rate_factor=8, weight_decay=0.001) == {
+        "0.weight": (0.001, 1), "1.weight": (0, 1), "1.bias": (0, 8), "2.weight": (0.001, 1), "2.bias": (0, 8),
+    }  # fmt: skip
+
+
+RATES = [0.1, 0.2, 0.3, 0.2, 0.1, 0.05]
+DECAY, MOMENTUM = 0.03, 0.8
+SHAPES = {
+    "conv.weight": (4, 3, 2, 2),
+    "linear.weight": (5, 4),
+    "bn.weight": (4,),
+    "linear.bias": (5,),
+    "zero.weight": (2, 2),
+}
+
+Arrays = dict[str, np.ndarray]
+# (weight, gradient, weight decay, step, rate, state) -> the change of the weight
+Update = Callable[[np.ndarray, np.ndarray, float, int, float, Arrays], np.ndarray]
+
+
+def weights_and_gradients() -> tuple[Arrays, list[Arrays]]:
+    generator = np.random.default_rng(0)
+    weights = {name: generator.normal(size=shape) for name, shape in SHAPES.items()}
+    weights["zero.weight"][:] = 0
+    return weights, [{name: generator.normal(size=shape) for name, shape in SHAPES.items()} for _ in RATES]
+
+
+def by_torch(recipe: TrainingSettings) -> Arrays:
+    weights, gradients = weights_and_gradients()
+    parameters = {name: nn.Parameter(torch.from_numpy(value.copy())) for name, value in weights.items()}
+    optimiser = build_optimiser(recipe, parameter_groups(recipe, parameters.items()))
+    for gradient, lr in zip(gradients, RATES, strict=True):
+        for group in optimiser.param_groups:
+            group["lr"] = lr * group["rate_factor"]
+        for name, parameter in parameters.items():
+            parameter.grad = torch.from_numpy(gradient[name].copy())
+        optimiser.step()
+    return {name: parameter.detach().numpy() for name, parameter in parameters.items()}
+
+
+def by_paper(update: Update, spared: bool) -> Arrays:
+    weights, gradients = weights_and_gradients()
+    states: dict[str, Arrays] = {name: {} for name in weights}
+    for step, (gradient, lr) in enumerate(zip(gradients, RATES, strict=True), 1):
+        for name, weight in weights.items():
+            decay = 0.0 if spared and weight.ndim == 1 else DECAY
+            weights[name] = weight - update(weight, gradient[name], decay, step, lr, states[name])
+    return weights
+
+
+def norm(array: np.ndarray) -> float:
+    return float(np.sqrt((array**2).sum()))
+
+
+def is_scaled(w: np.ndarray) -> bool:
+    return w.ndim > 1 and norm(w) > 0
+
+
+def nesterov(w: np.ndarray, g: np.ndarray, d: float, _step: int, lr: float, state: Arrays) -> np.ndarray:
+    state["v"] = MOMENTUM * state.get("v", 0) + g + d * w
+    return lr * (g + d * w + MOMENTUM * state["v"])
+
+
+def lars(w: np.ndarray, g: np.ndarray, d: float, _step: int, lr: float, state: Arrays) -> np.ndarray:
+    trust = 0.02 * norm(w) / (norm(g) + d * norm(w)) if is_scaled(w) else 1.0
+    state["v"] = MOMENTUM * state.get("v", 0) + lr * trust * (g + d * w)
+    return state["v"]
+
+
+def lamb(w: np.ndarray, g: np.ndarray, d: float, step: int, lr: float, state: Arrays) -> np.ndarray:
+    state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+    state["v"] = 0.999 * state.get("v", 0) + 0.001 * g**2
+    r = (state["m"] / (1 - 0.9**step)) / (np.sqrt(state["v"] / (1 - 0.999**step)) + LAMB_EPSILON)
+    u = r + d * w
+    return lr * (norm(w) / norm(u) if is_scaled(w) else 1.0) * u
+
+
+@pytest.mark.parametrize("spared", [False, True])
+@pytest.mark.parametrize(
+    ("keys", "paper"),
+    [
+        ({"optimiser": "lars", "trust_coefficient": 0.02, "momentum": MOMENTUM}, lars),
+        ({"optimiser": "lamb"}, lamb),
+        ({"optimiser": "nesterov", "momentum": MOMENTUM}, nesterov),
+    ],
+    ids=["lars", "lamb", "nesterov"],
+)
+def test_the_formulas_are_the_papers(keys: dict[str, Any], paper: Update, spared: bool) -> None:
+    recipe = arm(**keys, weight_decay=DECAY, weight_decay_on_norm_and_bias=not spared)
+    weights, expected = by_torch(recipe), by_paper(paper, spared)
+    for name in SHAPES:
+        np.testing.assert_allclose(weights[name], expected[name], rtol=1e-10, atol=1e-14, err_msg=name)

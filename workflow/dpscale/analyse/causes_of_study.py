@@ -1,0 +1,269 @@
+"""Why more devices are not faster, from the tables of a study: the causes of a diagnosis, as far as it saw them.
+
+Times are of a step, b images on each of N devices, as an epoch has them: N·b images at the images per second of the
+epoch (docs/method.md, "Causes").
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isfinite
+from typing import TypeVar
+
+from dpscale.analyse.answer.claims import LOSES, NOTHING_WRONG, SLOW_DEVICE, SURER_BY_STEPS
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
+from dpscale.analyse.answer.verdict import Units
+from dpscale.analyse.causes import FoundCause, Link, ProbeCost, Probes, causes_of, exact, minus
+from dpscale.analyse.communication.bandwidth import between
+from dpscale.formulas.figure import Figure, multiplied, ratio
+from dpscale.strategies.known import BASELINE, strategy
+from dpscale.strategies.strategy import WHOLE
+from dpscale.tables.answer import CausesRow
+from dpscale.tables.communication import CollectivesRow, LadderRow
+from dpscale.tables.row import OfConfiguration
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
+from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN
+from dpscale.vocabulary.chips import chip_named
+
+# The whole step with its batches in memory, by strategy: what a diagnosis calls it. Other strategies have no causes.
+IN_MEMORY = {"dp": "dp", "ddp": "training"}
+R = TypeVar("R", bound=OfConfiguration)
+
+
+def causes_rows(tables: Tables) -> list[CausesRow]:
+    """Return the causes of every configuration on several devices, without and with loading: those that are reasons
+    first, in the order of their costs.
+
+    A configuration without a reason has a row that says whether anything is wrong at all, and stands first.
+    """
+    return [row for place in _places(tables) for row in _rows_of(place)]
+
+
+def _rows_of(place: "StudyPlace") -> Iterator[CausesRow]:
+    speedup_row, probes = place.speedup_row, place.probes
+    shared = CausesRow(
+        scaling=speedup_row.scaling,
+        **speedup_row.point,
+        scope=place.scope,
+        whole_s=probes[probes.whole],
+        efficiency=place.efficiency,
+        is_by_steps=place.is_by_steps,
+    )
+    is_loss = place.is_loss_likely or LOSES.holds(shared)
+    rows = [_row(shared, finding, is_loss) for finding in causes_of(probes)]
+    if not any(row.is_reason for row in rows):
+        rows.insert(0, _without_a_reason(shared, place, is_loss))
+    yield from (replace(row, order=order) for order, row in enumerate(rows))
+
+
+def _row(shared: CausesRow, finding: FoundCause, is_loss: bool) -> CausesRow:
+    is_reason = finding.is_reason and is_loss
+    return replace(shared, cause=finding.cause.name, is_reason=is_reason, cost_s=finding.cost_s, share=finding.share)
+
+
+def _without_a_reason(shared: CausesRow, place: "StudyPlace", is_loss: bool) -> CausesRow:
+    """Return a row that says that nothing is wrong, or may be; otherwise the largest part of the step that is known."""
+    row = replace(shared, is_reason=False)
+    if NOTHING_WRONG.holds(row):
+        return replace(row, cause=NOTHING.name)
+    if not is_loss:
+        return replace(row, cause=NO_CERTAIN_LOSS.name)
+    row = replace(row, cause=UNKNOWN.name)
+    rung = place.largest_part
+    return replace(row, part=rung.adds, part_s=rung.difference_s) if rung else row
+
+
+def _places(tables: Tables) -> Iterator["StudyPlace"]:
+    """Yield every configuration beside its baseline: at the batch per device, or at the global batch, of that; then the
+    same with loading, where that was measured."""
+    speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
+    times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
+    for row in tables.speedup:
+        speaks = row.status == "ok" and row.is_headline and row.scope == COMPUTE and row.strategy in IN_MEMORY
+        if speaks and (configuration_of(row), COMPUTE) in times:
+            in_memory = StudyPlace(row, tables, times)
+            yield in_memory
+            if loading := in_memory.measured_loading:
+                yield replace(in_memory, loading=loading)
+
+
+@dataclass(frozen=True)
+class StudyPlace:
+    """A configuration on several devices beside its baseline; where `loading` is given, with data loading in the step.
+    `times` are the rows that speak for their configuration."""
+
+    speedup_row: SpeedupRow
+    tables: Tables
+    times: Mapping[tuple[Configuration, str], TimesRow]
+    loading: ScopesRow | None = None
+
+    def of(self, rows: Iterable[R]) -> list[R]:
+        """Return the rows of this configuration."""
+        return of_configuration(rows, self.speedup_row)
+
+    @property
+    def scope(self) -> str:
+        return END_TO_END if self.loading else COMPUTE
+
+    @property
+    def in_memory(self) -> str:
+        return IN_MEMORY[self.speedup_row.strategy]
+
+    @property
+    def loaded(self) -> TimesRow | None:
+        return self.times.get((configuration_of(self.speedup_row), END_TO_END))
+
+    @property
+    def measured_loading(self) -> ScopesRow | None:
+        """The epochs with loading beside those without, where runs had both."""
+        return next((row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded), None)
+
+    @property
+    def is_by_steps(self) -> bool:
+        """Whether the efficiency is surer by the time of a step than by that of an epoch: its interval is narrower."""
+        return SURER_BY_STEPS.surely(self.speedup_row)
+
+    @property
+    def efficiency(self) -> Figure:
+        """The speed of one device alone, with its batches in memory, over that of the whole step: by epochs or by
+        steps, whichever is surer.
+
+        With loading as if its two parts were independent: they hold the same epochs, so the interval is rather too
+        wide.
+        """
+        by_steps = self.speedup_row.speedup_from_steps.map(lambda speedup: speedup / self.speedup_row.gpus)
+        efficiency = (by_steps if self.is_by_steps else self.speedup_row.efficiency).sure
+        return ratio(efficiency, self.loading.loading_ratio.sure) if self.loading else efficiency
+
+    @property
+    def is_loss_likely(self) -> bool:
+        """Whether every machine, or run, lost more than what is not named as a reason."""
+        return Units.of(self.speedup_row.efficiency).are_below(1 - NOTHING.least_share)
+
+    @cached_property
+    def largest_part(self) -> LadderRow | None:
+        """The part that takes most, by intervention, of what makes the step longer than on one device."""
+        parts = [row for row in self.of(self.tables.ladder) if row.order > 0 and row.difference_s.value > 0]
+        return max(parts, key=lambda row: row.difference_s.value, default=None)
+
+    @cached_property
+    def probes(self) -> Probes:
+        """The times by probe of the study's tables."""
+        row, slow_devices = self.speedup_row, SLOW_DEVICE.of(self.of(self.tables.ladder)).holding
+        return Probes(
+            times=self.steps,
+            whole="end_to_end" if self.loading else self.in_memory,
+            in_memory=self.in_memory,
+            devices=row.gpus,
+            batch=row.batch_per_gpu,
+            keeps_global_batch=row.scaling == "strong",
+            costs=dict(self.costs()),
+            workers=self.workers,
+            link=self.link,
+            uneven=ProbeCost(slow_devices[0].uneven_s.sure) if slow_devices else None,
+        )
+
+    @cached_property
+    def steps(self) -> dict[str, Figure]:
+        """Seconds of a step by probe.
+
+        A small batch is no cause of a speedup: one device pays for it too, at the same batch. Where the global batch is
+        held it does not.
+        """
+        row, one_gpu_step_s = self.speedup_row, self.step_s(BASELINE, 1)
+        is_strong = one_gpu_step_s is not None and row.scaling == "strong"
+        steps_s: dict[str, Figure | None] = {
+            "first": one_gpu_step_s,
+            "alone_reference": self.step_s(BASELINE, 1, row.global_batch) if is_strong else None,
+            "training": self.step_s("ddp", row.gpus),
+            self.in_memory: self.step_s(row.strategy, row.gpus),
+            "end_to_end": self.step_s(row.strategy, row.gpus, scope=END_TO_END) if self.loading else None,
+            "loader_at_best": self.loader_at_best_s,
+            "allreduce": self.allreduce_s,
+        }
+        return {name: figure for name, figure in steps_s.items() if figure is not None}
+
+    def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
+        """Return a step of one batch per device, at its own batch or at another; None where that was not measured."""
+        configuration = name, devices, batch or self.speedup_row.batch_per_gpu, self.speedup_row.environment
+        row = self.times.get((configuration, scope))
+        return _step_s(row, devices * self.speedup_row.batch_per_gpu) if row else None
+
+    def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
+        """Yield the costs that are known better than from two times: of the same blocks, or run by run."""
+        if self.in_memory == "dp" and "training" in self.steps:
+            dp_step, ddp_step = self.steps["dp"], self.steps["training"]
+            share = None if self.loading else ratio(ddp_step, dp_step).map(lambda value: 1 - value)
+            yield ("dp", "training"), ProbeCost(minus(dp_step, ddp_step), share)
+        if self.loading:
+            row = self.times[configuration_of(self.speedup_row), COMPUTE]
+            per_epoch = self.speedup_row.global_batch / (row.images_per_s.value * row.epoch_s.value)
+            cost = multiplied(self.loading.loader_s.sure, per_epoch)
+            # Of the step as it is printed: its own spread is part of the differences already.
+            share = multiplied(cost, 1 / self.steps["end_to_end"].value)
+            yield ("end_to_end", self.in_memory), ProbeCost(cost, share)
+        if self.in_memory == "training":
+            rungs = {row.rung: row for row in self.of(self.tables.ladder)}
+            ablations = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
+            if {WHOLE, "no_op_hook"} <= set(rungs):
+                yield ("training", "no_op_hook"), ProbeCost(rungs[WHOLE].difference_s.sure)
+            elif ablation := next(ablations, None):  # records without a ladder
+                yield ("training", "no_op_hook"), ProbeCost(ablation.ablation_step_s.sure)
+
+    @property
+    def workers(self) -> int | None:
+        loads = self.loaded.loader_processes if self.loading and self.loaded else None
+        return None if loads is None else loads // strategy(self.speedup_row.strategy).processes(self.speedup_row.gpus)
+
+    @property
+    def loader_at_best_s(self) -> Figure | None:
+        """Seconds that as many loader processes take for a step's images in their fastest epoch, if that is another
+        one."""
+        loaded = self.loaded
+        if not self.loading or loaded is None or loaded.loader_processes is None:
+            return None
+        alike = (
+            row
+            for (_, scope), row in self.times.items()
+            if scope == END_TO_END
+            and (row.environment, row.loader_processes) == (loaded.environment, loaded.loader_processes)
+        )
+        fastest = max(alike, key=lambda row: row.images_per_s.value)
+        is_faster = fastest.images_per_s.value > loaded.images_per_s.value
+        return _step_s(fastest, self.speedup_row.global_batch) if is_faster else None
+
+    @cached_property
+    def timed_alone(self) -> list[CollectivesRow]:
+        """Collectives between as many devices, with nothing else running."""
+        return between(self.tables.collectives, self.speedup_row.gpus, self.speedup_row.environment)
+
+    @property
+    def allreduce_s(self) -> Figure | None:
+        """Seconds of an allreduce of the whole gradient, which is the same everywhere, with nothing else running."""
+        sizes = (row.gradient_bytes for row in self.tables.bandwidth if isfinite(row.gradient_bytes))
+        call = "allreduce", next(sizes, None)
+        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == call), None)
+
+    @cached_property
+    def link(self) -> Link | None:
+        """The links between as many devices; None where collectives and copies were not timed."""
+        allreduces = [row for row in self.timed_alone if row.operation == "allreduce"]
+        copies = [row.bus_bandwidth_gb_s.value for row in self.timed_alone if row.operation == "peer_copy"]
+        if not allreduces or not copies:
+            return None
+        bus = max(allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s
+        # Of the slowest pair: an allreduce goes through all of them.
+        return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
+
+    def _nominal_gb_s(self) -> float | None:
+        """Return GB/s by the data sheet, where all links between devices are NVLink and the model is known."""
+        environment = self.speedup_row.environment
+        row = next((row for row in self.tables.environments if row.environment == environment), None)
+        chip = chip_named(row.device_model) if row else None
+        return chip.nvlink_gb_s if row and chip and all("NVLink" in kind for kind in row.links.split("; ")) else None
+
+
+def _step_s(row: TimesRow, images: int) -> Figure:
+    """Return the seconds that so many images take at the images per second of an epoch."""
+    return row.images_per_s.sure.map(lambda rate: images / rate)

@@ -1,0 +1,327 @@
+"""Training: what every arm comes to with its seeds, epoch by epoch and after the last epoch."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isfinite, nan
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from msgspec.structs import asdict
+
+from dpscale.analyse.timing.points import point_fields
+from dpscale.analyse.timing.records import weightiest
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.statistics import mean_with_t_interval, paired_difference, welch_difference
+from dpscale.plan.cells import Configuration
+from dpscale.plan.plan import Plan
+from dpscale.plan.study import Study
+from dpscale.records.kinds import Epoch, TrainingRecord
+from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
+from dpscale.tables.row import PointFields, grouped, in_groups
+from dpscale.tables.study import MissingRow
+from dpscale.tables.training import TrainingCurvesRow, TrainingRow, TrainingSummaryRow
+
+# Settings that change how fast an arm trains and, but for rounding, nothing that it learns.
+OF_SPEED = tuple(sorted(set(variant_settings()) & set(TrainingSettings.names())))
+# Habits that every training should have. An arm without one shows what that does: no remedy.
+CUSTOMARY = ("set_epoch",)
+# Settings that say what an arm is, before any remedy.
+PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF_SPEED)
+# Arms that have these settings alike, and a seed, share weights, order and crops.
+SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
+# The accuracy that a recipe was chosen on, by the word of the study file.
+CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
+
+
+class ArmFields(PointFields):
+    """The fields that say of which arm a row is, and where."""
+
+    arm: str
+
+
+@dataclass(frozen=True)
+class ArmResults:
+    """The records of an arm in one environment, seed by seed.
+
+    `changes` are the arm's settings that are not as they are by default, as text. `trials` are those of the search that
+    its recipe was found by, 0 where it was not searched, and `chosen_on` says by which accuracy.
+    """
+
+    arm: str
+    settings: TrainingSettings
+    environment: str
+    records: Sequence[TrainingRecord]
+    changes: Mapping[str, str]
+    trials: int = 0
+    chosen_on: str = ""
+
+    @cached_property
+    def finished(self) -> list[TrainingRecord]:
+        """The records that neither diverged nor ran out of memory."""
+        return [record for record in self.records if record.status == "ok" and not record.diverged]
+
+    @property
+    def seeds(self) -> set[int]:
+        return {record.cell.seed for record in self.finished}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every seed came to its last epoch: a mean over the others alone would be too good."""
+        return 0 < len(self.finished) == len(self.records)
+
+    def last(self, figure: str, seeds: Sequence[int] | None = None) -> list[float]:
+        """Return a figure after the last epoch, of every seed, or of some `seeds` in their order. Empty unless the arm
+        is complete."""
+        if not self.is_complete:
+            return []
+        by_seed = {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
+        return [by_seed[seed] for seed in (by_seed if seeds is None else seeds)]
+
+    def totals(self, name: str) -> list[float]:
+        """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
+        values = [[getattr(epoch, name) for epoch in record.epochs] for record in self.finished]
+        return [] if any(None in epochs for epochs in values) else [float(sum(epochs)) for epochs in values]
+
+    def is_like(self, reference: "ArmResults", names: Sequence[str]) -> bool:
+        """Whether both arms have these settings alike."""
+        return all(getattr(self.settings, name) == getattr(reference.settings, name) for name in names)
+
+    def pairs_with(self, reference: "ArmResults") -> list[int]:
+        """Return the seeds by which two arms are compared pair by pair; empty where all their seeds are compared.
+
+        They are those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving
+        out most of an arm's seeds would cost more than pairs gain.
+        """
+        shared = sorted(self.seeds & reference.seeds)
+        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(self.seeds), len(reference.seeds))
+        return shared if are_most and self.is_like(reference, SHARED_BY_SEED) else []
+
+    def difference_from(self, reference: "ArmResults", figure: str) -> Figure:
+        """Return the mean of a figure after the last epoch less the other arm's: of pairs where there are any, or
+        Welch's."""
+        if seeds := self.pairs_with(reference):
+            return paired_difference(self.last(figure, seeds), reference.last(figure, seeds))
+        return welch_difference(self.last(figure), reference.last(figure))
+
+    @property
+    def remedies(self) -> str:
+        """The changes for its accuracy that are not made by default."""
+        return self.changed([key for key in arm_schemas() if key not in (*PLACE, *CUSTOMARY)])
+
+    @property
+    def lacks(self) -> str:
+        """The habits that every training should have, and this one has not."""
+        return self.changed(CUSTOMARY)
+
+    def changed(self, keys: Sequence[str]) -> str:
+        """Return the changes among these keys: `warmup_epochs 1, optimiser lars`."""
+        return ", ".join(f"{key} {self.changes[key]}" for key in keys if key in self.changes)
+
+    @property
+    def place(self) -> ArmFields:
+        """The columns that every row of an arm starts with."""
+        return {"arm": self.arm, **point_fields(Configuration.of_arm(self.settings), self.environment)}
+
+
+Results = Sequence[ArmResults]
+
+
+def results_of(study: Study, records: Mapping[tuple[str, str], Sequence[TrainingRecord]]) -> Results:
+    """Return the records of every arm, in every environment that it was measured in, in the order of the study file.
+
+    An arm that was not measured stands in no environment, without records. `records` are by arm and environment.
+    """
+    return [
+        _results(study, name, environment, records.get((name, environment), []))
+        for name in study.arms
+        for environment in sorted({letter for arm, letter in records if arm == name}) or [""]
+    ]
+
+
+def _results(study: Study, arm: str, environment: str, records: Sequence[TrainingRecord]) -> ArmResults:
+    given = study["training"]["arms"][arm]
+    defaults = {key: schema.get("default") for key, schema in arm_schemas().items()}
+    tuned = given.get("tuned", {})
+    return ArmResults(
+        arm=arm,
+        settings=study.arms[arm],
+        environment=environment,
+        records=records,
+        changes={key: _as_written(given[key]) for key in defaults if key in given and given[key] != defaults[key]},
+        trials=int(tuned.get("trials", 0)),
+        chosen_on=CHOSEN_ON[tuned["chosen_on"]] if tuned else "",
+    )
+
+
+def _as_written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def training_rows(results: Results) -> Iterator[TrainingRow]:
+    """Yield every epoch of every arm and seed."""
+    for result in results:
+        for record in result.records:
+            for epoch in record.epochs:
+                yield TrainingRow.read({
+                    **result.place,
+                    **asdict(epoch),
+                    "seed": record.cell.seed,
+                    "status": "diverged" if epoch.training_loss is None else "ok",
+                })  # fmt: skip
+
+
+def curve_rows(epochs: Iterable[TrainingRow], summary: Iterable[TrainingSummaryRow]) -> Iterator[TrainingCurvesRow]:
+    """Yield every arm's epochs: the mean over seeds between the least and the most."""
+    references = {(row.arm, row.environment): row.compared_with for row in summary}
+    for (arm, environment), rows in grouped(epochs, lambda row: (row.arm, row.environment)).items():
+        for seeds in in_groups(rows, lambda row: row.epoch):
+            yield TrainingCurvesRow(
+                arm=arm,
+                **seeds[0].point,
+                compared_with=references.get((arm, environment), ""),
+                epoch=seeds[0].epoch,
+                seeds=len(seeds),
+                diverged=sum(row.status == "diverged" for row in seeds),
+                training_loss=_over_seeds([row.training_loss for row in seeds]),
+                test_accuracy=_over_seeds([row.test_accuracy for row in seeds]),
+                epoch_s=_over_seeds([row.epoch_s for row in seeds]).value,
+            )
+
+
+def _over_seeds(values: Sequence[float]) -> Figure:
+    """Return the mean between the least and the most: no interval, and drawn as a band."""
+    finite = [value for value in values if isfinite(value)]
+    return Figure.of(fmean(finite), min(finite), max(finite)) if finite else UNKNOWN
+
+
+def summary_rows(
+    study: Study, planned: Plan, missing: Iterable[MissingRow], results: Results
+) -> Iterator[TrainingSummaryRow]:
+    """Yield how every arm ends after its last epoch: a row per environment, or one that says why there is none."""
+    not_run = {item.arm: (item.state, item.reason) for item in planned.arms_not_run}
+    missing_by_arm = grouped(missing, lambda row: row.arm)
+    for result in results:
+        missing_rows = missing_by_arm.get(result.arm, [])
+        row = TrainingSummaryRow(
+            **result.place,
+            epochs=result.settings.epochs,
+            remedies=result.remedies,
+            lacks=result.lacks,
+            faster_by=result.changed(OF_SPEED),
+            tuned_trials=result.trials or None,
+            tuned_on=result.chosen_on,
+        )
+        if not result.records:
+            state, reason = not_run.get(result.arm) or weightiest(missing_rows)
+            yield replace(row, status=state, reason=reason, seeds=0)
+            continue
+        row = _measured(row, result, [f"seed {missing_row.seed} {missing_row.status}" for missing_row in missing_rows])
+        row = replace(row, is_baseline=result.arm == study["training"]["baseline"])
+        if result.is_complete:
+            row = _ended(row, result, study["training"]["target_accuracy"])
+            row = _compared(row, result, study["training"]["baseline"], results)
+        yield row
+
+
+def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str]) -> TrainingSummaryRow:
+    """Return the row of an arm with what was measured of it, however it ended.
+
+    An epoch is a seed's median, mean over seeds; whole trainings are means over the seeds that came to their end.
+    """
+    seeds = len(result.records)
+    diverged = sum(record.diverged for record in result.records)
+    too_large = sum(record.status == "oom" for record in result.records)
+    reasons = [
+        *([f"{diverged} of {seeds} seeds diverged"] if diverged else []),
+        *([f"out of memory with {too_large} of {seeds} seeds"] if too_large else []),
+        *missing,
+    ]
+    trained = [record.epochs for record in result.records if record.epochs]
+    return replace(
+        row,
+        status="oom" if too_large else "diverged" if diverged else "ok",
+        reason="; ".join(reasons),
+        seeds=seeds,
+        diverged=diverged,
+        epoch_s=_mean([median(epoch.epoch_s for epoch in epochs) for epochs in trained]),
+        images_per_s=_mean([median(epoch.images_per_s for epoch in epochs) for epochs in trained]),
+        gpu_s=_mean(result.totals("gpu_s")),
+        energy_j=_mean(result.totals("energy_j")),
+    )
+
+
+def _ended(row: TrainingSummaryRow, result: ArmResults, target_accuracy: float) -> TrainingSummaryRow:
+    """Return the row of an arm whose seeds all came to their end with what they reached, and when."""
+    accuracies = result.last("test_accuracy")
+    row = replace(
+        row,
+        training_loss=mean_with_t_interval(result.last("training_loss")),
+        training_accuracy=mean_with_t_interval(result.last("training_accuracy")),
+        test_loss=mean_with_t_interval(result.last("test_loss")),
+        test_accuracy=mean_with_t_interval(accuracies),
+        test_accuracy_spread=float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else nan,
+        target_accuracy=target_accuracy,
+    )
+    reached = list(_until(target_accuracy, result))
+    if len(reached) < len(accuracies):
+        return row
+    return replace(
+        row,
+        time_to_target_s=_mean([sum(epoch.epoch_s for epoch in epochs) for epochs in reached]),
+        gpu_s_to_target=_mean([sum(epoch.gpu_s for epoch in epochs) for epochs in reached]),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else nan
+
+
+def _until(target: float, result: ArmResults) -> Iterator[Sequence[Epoch]]:
+    """Yield the epochs of every seed that reaches this test accuracy, until it does."""
+    for record in result.finished:
+        reached = [number for number, epoch in enumerate(record.epochs, 1) if (epoch.test_accuracy or 0.0) >= target]
+        if reached:
+            yield record.epochs[: reached[0]]
+
+
+def _compared(
+    row: TrainingSummaryRow, result: ArmResults, baseline_of_study: str, results: Results
+) -> TrainingSummaryRow:
+    """Return the row beside its baseline, and beside the arm without remedies of the same place, in the same
+    environment."""
+    arms = [arm for arm in results if arm.environment == result.environment]
+    if baseline := _baseline_of(result, baseline_of_study, arms):
+        difference = result.difference_from(baseline, "test_accuracy")
+        row = replace(row, compared_with=baseline.arm, test_accuracy_difference=difference)
+    if plain := _without_remedies(result, arms):
+        difference = result.difference_from(plain, "test_accuracy")
+        row = replace(row, without_remedies=plain.arm, test_accuracy_gain=difference)
+    return row
+
+
+def _baseline_of(result: ArmResults, of_study: str, arms: Results) -> ArmResults | None:
+    """Return the arm that an arm is compared with; None for the baseline, or where what it needs was not measured.
+
+    It is the study's baseline, but for a tuned arm the one that was tuned in the baseline's place, of most trials,
+    where the study has one.
+    """
+    baseline = next((arm for arm in arms if arm.arm == of_study), None)
+    if baseline is None or baseline.arm == result.arm:
+        return None
+    tuned = [arm for arm in arms if arm.is_like(baseline, PLACE) and arm.trials]
+    if result.trials and result not in tuned:
+        baseline = max(tuned, key=lambda arm: arm.trials, default=baseline)
+    return baseline if baseline.is_complete else None
+
+
+def _without_remedies(result: ArmResults, arms: Results) -> ArmResults | None:
+    """Return the arm that differs from this one in having no remedy, and beside an arm that has none either the one
+    that lacks nothing; None where there is no such arm, or it has no result."""
+    lacks = result.lacks if result.remedies else ""
+    candidates = (arm for arm in arms if arm.is_like(result, PLACE) and not arm.remedies and arm.lacks == lacks)
+    plain = next(candidates, None) if result.remedies or result.lacks else None
+    return plain if plain and plain.is_complete else None

@@ -1,0 +1,174 @@
+"""The search for the largest batch that fits: which batches are tried, and when it is known. Free of torch."""
+
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, replace
+from math import inf
+from pathlib import Path
+
+from dpscale.errors import MeasurementError
+from dpscale.formulas.scaling import AS_FAST
+from dpscale.measure.launch.cells import now, provenance, require_given
+from dpscale.measure.launch.workers import Workers
+from dpscale.measure.watch.nvml import gpus_there
+from dpscale.plan.cells import Configuration
+from dpscale.plan.contradictions import contradiction
+from dpscale.plan.study import of_its_file
+from dpscale.records.files import JsonRecord
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.settings import FitSettings
+from dpscale.strategies.known import strategy as strategy_named
+
+TRIES = 6
+FIRST, SECOND = 32, 128
+# Batches are multiples of it, or powers of two; smaller ones are any number.
+MULTIPLE = 8
+# The share of a batch below which fragments of memory are not to blame that it does not fit.
+SURELY = 0.96
+# By so much the free memory may be less than at the first try.
+TAKEN = 0.02
+
+
+@dataclass(frozen=True)
+class Try:
+    """A batch per GPU, trained for some steps in new processes. Bytes are those of the fullest GPU; a batch that did
+    not fit has no peak and no images per second."""
+
+    batch_per_gpu: int
+    limit_bytes: float
+    peak_bytes: float | None
+    images_per_s: float | None
+    seconds: float
+
+    @property
+    def fits(self) -> bool:
+        return self.peak_bytes is not None
+
+
+def rounded(batch: float, to_power: bool) -> int:
+    """Return a batch rounded down to a power of two, or to a multiple of 8."""
+    samples = int(batch)
+    if to_power:
+        return 1 << samples.bit_length() - 1 if samples else 0
+    return samples - samples % MULTIPLE if samples >= MULTIPLE else samples
+
+
+def next_batch(tries: Collection[Try], to_power: bool, at_most: float = inf) -> int | None:
+    """Return the batch to try next, `at_most` so large; None where the largest is known or no try is left.
+
+    Memory grows by as much per sample as between the two largest that fit. The first such guess is tried at its half:
+    small batches say little of large ones.
+    """
+    fitting = sorted(
+        (attempt.batch_per_gpu, attempt.peak_bytes or 0.0, attempt.limit_bytes) for attempt in tries if attempt.fits
+    )
+    too_large = smallest_too_large(tries) or inf
+    if len(tries) >= TRIES or too_large == 1:
+        return None
+    if not fitting:
+        return max(int(too_large) // 8, 1) if tries else rounded(min(FIRST, at_most), to_power)
+    largest, peak, limit = fitting[-1]
+    guess, sure = float(SECOND), 0.0
+    if len(fitting) > 1:
+        before, peak_before, _ = fitting[-2]
+        guess = largest + (limit - peak) * (largest - before) / max(peak - peak_before, 1.0)
+        guess, sure = guess / 2 if len(tries) == 2 else guess, SURELY
+    if guess >= too_large:
+        guess = (max(largest, sure * too_large) + too_large) / 2
+    next_larger = largest * 2 if to_power else largest + (MULTIPLE if largest >= MULTIPLE else 1)
+    candidate = max(rounded(min(guess, at_most), to_power), next_larger)
+    return candidate if candidate < too_large and candidate <= at_most else None
+
+
+def search(measure: Callable[[int], Try], to_power: bool, at_most: float = inf) -> list[Try]:
+    """Return the tries that find the largest batch, then its half, and so on, as long as it is as fast as the fastest.
+
+    Raises MeasurementError where not even a batch of 1 fits, and where others took memory meanwhile.
+    """
+    tries: dict[int, Try] = {}
+
+    def tried(batch: int) -> Try:
+        attempt = tries[batch] = measure(batch)
+        first = next(iter(tries.values())).limit_bytes
+        if attempt.limit_bytes < (1 - TAKEN) * first:
+            raise MeasurementError(
+                f"memory was taken by others meanwhile: {first / 1e9:.1f} GB were free at first, "
+                f"{attempt.limit_bytes / 1e9:.1f} GB at batch {batch}. Search again when nothing else uses the GPUs"
+            )
+        return attempt
+
+    while batch := next_batch(tries.values(), to_power, at_most):
+        attempt = tried(batch)
+    if not any(attempt.fits for attempt in tries.values()):
+        room = f"{attempt.limit_bytes / 1e9:.1f} GB"
+        raise MeasurementError(f"a batch of {attempt.batch_per_gpu} does not fit in {room}")
+    batch = largest_of(tries.values()).batch_per_gpu
+    while batch := rounded(batch / 2, to_power):
+        attempt = tries.get(batch) or tried(batch)
+        if attempt not in as_fast(tries.values()):
+            break
+    return [tries[batch] for batch in sorted(tries)]
+
+
+def largest_of(tries: Collection[Try]) -> Try:
+    """Return the try of the largest batch that fits."""
+    return max((attempt for attempt in tries if attempt.fits), key=lambda attempt: attempt.batch_per_gpu)
+
+
+def smallest_too_large(tries: Collection[Try]) -> int | None:
+    """Return the smallest batch that does not fit; None where all do."""
+    return min((attempt.batch_per_gpu for attempt in tries if not attempt.fits), default=None)
+
+
+def as_fast(tries: Collection[Try]) -> list[Try]:
+    """Return the tries within 2 % of the best throughput."""
+    best = max(attempt.images_per_s or 0.0 for attempt in tries)
+    return [attempt for attempt in tries if (attempt.images_per_s or 0.0) >= AS_FAST * best]
+
+
+def find_largest_batch(
+    strategy: str, gpus: int, settings: FitSettings, memory_gb: float | None, timeout_s: float, end_with_parent: bool
+) -> JsonRecord:
+    """Search for at most `timeout_s`, and return the record of what was tried. Raises MeasurementError or
+    WorkloadError; there is then no record."""
+    settings = of_its_file(settings)
+    if gpus_there(os.environ) == 0:
+        raise MeasurementError("the largest batch needs a CUDA GPU: on a CPU the host's memory says nothing")
+    require_given(gpus, os.environ)
+    if obstacle := contradiction(settings) or Configuration(strategy, gpus, 1).obstacle(settings):
+        raise MeasurementError(": ".join(obstacle))
+    processes = strategy_named(strategy).processes(gpus)
+    where: JsonRecord = {"started_at": now(), "provenance": provenance()}
+    deadline = time.monotonic() + timeout_s
+
+    def measure(batch: int) -> Try:
+        start = time.monotonic()
+        job = {
+            "configuration": [strategy, gpus, batch],
+            "settings": replace(settings, epoch_images=gpus * batch).to_json(),
+            "seed": 1,
+            "dataset": str(Path.cwd()),
+            "timeout_s": timeout_s,
+            "memory_bytes": memory_gb and memory_gb * 1e9,
+        }
+        with Workers("dpscale.measure.worker.fit", job, processes, gpus) as workers:
+            outcome = workers.outcome(deadline - start, end_with_parent)
+        where.update({name: outcome[name] for name in ("hardware", "software", "sensors")})
+        rate = gpus * batch / outcome["step_s"] if outcome["step_s"] else None
+        return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate, time.monotonic() - start)
+
+    tries = search(measure, settings.round_to == "power_of_two", settings.epoch_images // gpus)
+    return {
+        "kind": "fit",
+        "measurement_version": VERSIONS["fit"].current,
+        "status": "ok",
+        "cell": {"strategy": strategy, "gpus": gpus},
+        "settings": settings.to_json(),
+        **where,
+        "finished_at": now(),
+        "tries": [asdict(attempt) for attempt in tries],
+        "largest": largest_of(tries).batch_per_gpu,
+        "too_large": smallest_too_large(tries),
+        "enough": as_fast(tries)[0].batch_per_gpu,
+    }

@@ -1,0 +1,218 @@
+"""The assignment's Tables 1 to 3: time and speedup, computation and communication, bandwidth and utilisation.
+
+All strategies are in one table, and a word stands where there is no number. A table has two forms: rows by batch beside
+columns for every number of devices, as a page shows it, and one configuration per row, as it is handed in.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import NamedTuple
+
+from dpscale.formulas.figure import Figure
+from dpscale.present.handin_sentences import AssignmentRows, Paragraphs, of_bandwidth, of_communication, of_speedup
+from dpscale.present.text.numbers import Printed, at_least, recomputable
+from dpscale.present.text.table import ShownColumn, ShownTable
+from dpscale.present.text.words import Terms, capitalised, joined, ok, on_nodes, rank, scope, state
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.column import PLAIN, Unit
+from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.timing import SpeedupRow, TimesRow
+from dpscale.vocabulary.states import BORROWED, NOT_PLANNED, OTHER_RUNS
+
+# Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
+_WITHOUT_ALLREDUCE = "dp"
+
+Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
+
+
+class PrintedPlace(NamedTuple):
+    """A configuration."""
+
+    strategy: str
+    gpus: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A column, such as `speedup`: its figures by configuration."""
+
+    name: str
+    unit: Unit
+    cells: Mapping[PrintedPlace, Printed]
+
+    @property
+    def heading(self) -> str:
+        """`time, s`."""
+        return f"{self.name}, {self.unit.shown}"
+
+    def shown(self, strategy: str, gpus: int, batch: int) -> str:
+        """Return the number of a configuration, or the word for its absence."""
+        place = PrintedPlace(strategy if gpus > 1 else BASELINE, gpus, batch)
+        cell = self.cells.get(place, Printed(states=(NOT_PLANNED,)))
+        return cell.brief if cell.value or cell.low else state_words(cell.states)
+
+
+def state_words(states: Iterable[str]) -> str:
+    """Return the words of statuses and kinds: `one machine, drift`."""
+    return ", ".join(dict.fromkeys(map(state, states)))
+
+
+@dataclass(frozen=True)
+class AssignmentTable:
+    """A table of the assignment, and what is said beside it."""
+
+    name: str
+    title: str
+    caption: str
+    quantities: Sequence[Quantity]
+    paragraphs: Paragraphs = field(default_factory=dict)
+
+    @property
+    def places(self) -> list[PrintedPlace]:
+        """The configurations in the order in which people read them."""
+        places = {place for quantity in self.quantities for place in quantity.cells}
+        return sorted(places, key=lambda place: (rank(place.strategy), place.gpus, place.batch))
+
+    @property
+    def cells(self) -> list[Printed]:
+        return [cell for place in self.places for cell in self.row(place)]
+
+    @property
+    def has_results(self) -> bool:
+        """Whether anything was measured on several devices; that it tells no bandwidth is a result too."""
+        cells = [cell for place in self.places if place.gpus > 1 for cell in self.row(place)]
+        return any(cell.value or "not resolvable" in cell.states for cell in cells)
+
+    def row(self, place: PrintedPlace) -> list[Printed]:
+        """Return every quantity of a configuration."""
+        return [quantity.cells.get(place, Printed()) for quantity in self.quantities]
+
+    def by_configuration(self, terms: Terms) -> ShownTable:
+        """Return one row per configuration, with its state in words."""
+        rows = []
+        for place in self.places:
+            cells = self.row(place)
+            states = state_words(word for cell in cells for word in cell.states)
+            rows.append([place.strategy, str(place.gpus), f"{place.batch:,}", *(cell.brief for cell in cells), states])
+        headings = [capitalised(quantity.heading) for quantity in self.quantities]
+        return self._table([terms.heading, "Batch", *headings, "State"], rows, terms)
+
+    def by_batch(self, times: Sequence[TimesRow], terms: Terms) -> ShownTable:
+        """Return one row per strategy and batch of `times`, with columns for every number of devices."""
+        batches = sorted({row.batch_per_gpu for row in times if row.strategy == BASELINE})
+        numbers = sorted({place.gpus for place in self.places})
+        columns = [
+            (gpus, quantity)
+            for gpus in numbers
+            for quantity in self.quantities
+            if any(place.gpus == gpus for place in quantity.cells)
+        ]
+        rows = [
+            [strategy, f"{batch:,}", *(quantity.shown(strategy, gpus, batch) for gpus, quantity in columns)]
+            for strategy in dict.fromkeys(place.strategy for place in self.places if place.gpus > 1)
+            for batch in batches
+        ]
+        nodes = {gpus: on_nodes(row.nodes for row in times if row.gpus == gpus) for gpus in numbers}
+        headings = [f"{terms.count(gpus)}{nodes[gpus]}: {quantity.heading}" for gpus, quantity in columns]
+        table = self._table([f"Batch per {terms.device}", *headings], rows, terms)
+        kinds_of_two = dict.fromkeys(cell.figure.kind for cell in self.cells if cell.figure.is_of_two)
+        if not kinds_of_two:
+            return table
+        return replace(
+            table, caption=f"{table.caption} In parentheses the values of {joined([*map(state, kinds_of_two)])}."
+        )
+
+    def _table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], terms: Terms) -> ShownTable:
+        notes = terms.notes_of([word.rstrip(")") for cell in row for word in cell.split(", ")] for row in rows)
+        has_intervals = any(cell.figure.has_interval for cell in self.cells)
+        return ShownTable(
+            name=self.name,
+            title=self.title,
+            caption=f"{self.caption}.{' In brackets 95 % intervals.' if has_intervals else ''}",
+            columns=[
+                ShownColumn(heading, is_number=heading not in ("Strategy", "State"))
+                for heading in ("Strategy", *headings)
+            ],
+            cells=rows,
+            notes=notes,
+            paragraphs=self.paragraphs,
+        )
+
+
+def sheets(rows: AssignmentRows, terms: Terms) -> list[ShownTable]:
+    """Return the tables of every environment that has results on several devices, as a page shows them."""
+    shown = []
+    for environment in dict.fromkeys(row.environment for row in ok(rows.times) if row.gpus > 1):
+        in_environment = rows.in_environment(environment)
+        where = terms.in_environment(environment)
+        suffix = f"-{environment}".lower() if where else ""
+        for grid in grids(in_environment, terms):
+            sheet = grid.by_batch(in_environment.times, terms)
+            shown.append(replace(sheet, name=f"{sheet.name}{suffix}", title=f"{sheet.title}{where}"))
+    return shown
+
+
+def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
+    """Return Tables 1 to 3 of an environment, where they have results. Table 1 is of the compute scope, or of the first
+    there is."""
+    first = min((row.scope for row in rows.times), default="compute")
+    timed = [row for row in rows.times if row.scope == first]
+    weak = [row for row in rows.speedup if row.scope == first and row.scaling == "weak"]
+    has_none = any(row.strategy == _WITHOUT_ALLREDUCE for row in rows.bandwidth)
+    remark = ". DataParallel (dp) runs no allreduce: its figure is for comparison only" if has_none else ""
+    tables = (
+        AssignmentTable(
+            "table-1",
+            "Table 1: time and speedup",
+            f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
+            [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
+        ),
+        AssignmentTable(
+            "table-2",
+            "Table 2: computation and communication time",
+            "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, at the "
+            "T(1,b) of the same runs, compute scope",
+            [
+                _quantity("computation", "compute_s", rows.communication),
+                _quantity("communication", "communication_s", rows.communication),
+            ],
+        ),
+        AssignmentTable(
+            "table-3",
+            "Table 3: bandwidth utilisation",
+            "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the "
+            f"measured bus bandwidth, %, at the T(1,b) of the same runs, compute scope{remark}",
+            [
+                _quantity("bandwidth", "bandwidth_gb_s", rows.bandwidth),
+                _quantity("utilisation", "utilisation", rows.bandwidth),
+            ],
+        ),
+    )
+    texts = of_speedup(rows, first, terms), of_communication(rows, terms), of_bandwidth(rows.bandwidth, terms)
+    return [replace(grid, paragraphs=text) for grid, text in zip(tables, texts, strict=True) if grid.has_results]
+
+
+def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:
+    unit = type(rows[0]).column(column).unit if rows else PLAIN
+    cells = {PrintedPlace(row.strategy, row.gpus, row.batch_per_gpu): _cell(row, column, unit) for row in rows}
+    return Quantity(name, unit, cells)
+
+
+def _cell(row: Timed, column: str, unit: Unit) -> Printed:
+    value, states = getattr(row, column), _states(row)
+    figure = value if isinstance(value, Figure) else Figure(value)
+    if isinstance(row, BandwidthRow) and not figure.is_known:
+        if column == "utilisation" and row.bandwidth_gb_s.is_known:
+            return Printed(states=(*states, "no bus bandwidth"))
+        if column == "bandwidth_gb_s" and isfinite(row.bandwidth_gb_s_at_least):
+            return Printed(low=at_least(row.bandwidth_gb_s_at_least), states=states)
+    return recomputable(figure, unit, *states)
+
+
+def _states(row: Timed) -> tuple[str, ...]:
+    drifted = ("drift",) if getattr(row, "drifted", None) else ()
+    other_runs = (OTHER_RUNS,) if getattr(row, "other_runs", None) else ()
+    borrowed = (BORROWED,) if getattr(row, "borrowed_from", None) else ()
+    return (*(() if row.status == "ok" else (row.status,)), *drifted, *other_runs, *borrowed)

@@ -1,0 +1,224 @@
+"""The page's tables: which rows and columns of the study's tables each of them shows.
+
+A table is added to the page here, by its name, and where the template shows it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from dpscale.present.findings.findings import by_batch
+from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
+from dpscale.present.text.table import ShownTable, TableOfRows, written
+from dpscale.present.text.words import Terms, listed, text
+from dpscale.tables.answer import CausesRow
+from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT, Column
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
+from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
+from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
+from dpscale.vocabulary.causes import cause
+from dpscale.vocabulary.states import NEVER, UNDECIDED
+
+
+def mfu(row: TimesRow | VariantsRow) -> str:
+    """Return MFU; `unknown` where the GPU's peak is not in the table, which is not the same as work not counted."""
+    return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
+
+
+def _plain(columns: Iterable[Column], digits: int) -> dict[str, Callable[[Any], str]]:
+    """Write columns without the intervals."""
+    return {column.name: written(column, digits) for column in columns}
+
+
+def _is_estimated(row: CommunicationRow) -> bool:
+    estimates = (
+        row.ablation_step_s, row.profiler_step_s, row.logger_exposed_step_s, row.isolated_step_s, row.training_step_s,
+    )  # fmt: skip
+    return any(figure.is_known for figure in estimates)
+
+
+def _bandwidth(row: BandwidthRow) -> str:
+    """The inferred bandwidth with its interval, or what follows where it is not resolvable: `at least 47.1`."""
+    least = at_least(row.bandwidth_gb_s_at_least)
+    return estimate(row.bandwidth_gb_s, GB_PER_S) if least == ABSENT else f"at least {least}"
+
+
+def _pays(row: VariantsRow) -> str:
+    """`17 [16, 18]`: whole epochs; `never` where no epoch saves time; undecided where the interval cannot tell."""
+    if row.pays in (NEVER, UNDECIDED):
+        return row.pays
+    epochs = row.pays_from_epochs
+    return f"{whole(epochs.value)} [{whole(epochs.low)}, {whole(epochs.high)}]" if epochs.is_known else ABSENT
+
+
+def _use(row: CollectivesRow) -> str:
+    return text(row.use) if row.source is None else f"from {row.source} to {row.target}"
+
+
+_SEEDS = "brackets are 95 % t intervals over seeds"
+_TABLES: Sequence[TableOfRows[Any]] = (
+    TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
+    TableOfRows(
+        TimesRow,
+        "batches",
+        "Memory and throughput of every batch, without loading",
+        ("where", "strategy", "gpus", "batch_per_gpu", "images_per_s", "of_best", "peak_memory_bytes"),
+        rows=lambda rows: [row for series in by_batch(rows) for row in series],
+        further=True,
+    ),
+    TableOfRows(
+        SpeedupRow,
+        "speedup",
+        "Speedup over 1 {device}",
+        ("scaling", "point", "state"),
+        marked="speedup",
+    ),
+    # The reasons of every configuration, and what is said of those without one.
+    TableOfRows(
+        CausesRow,
+        "causes",
+        "Why {devices} are not faster: the reasons at every configuration",
+        cells={"cause": lambda row: cause(row.cause).label},
+        rows=lambda rows: [row for row in rows if row.scaling == "weak" and (row.order == 0 or row.is_reason)],
+    ),
+    TableOfRows(
+        ScopesRow,
+        "scopes",
+        "With and without the DataLoader in the clock. Longer by: the mean of what each run took longer",
+    ),
+    TableOfRows(
+        CommunicationRow,
+        "communication",
+        "Communication time, inferred by subtraction (E1)",
+        ("point", "state"),
+        marked="epoch_s",
+    ),
+    TableOfRows(
+        CommunicationRow,
+        "estimates",
+        "Communication of one step, in ms, as it was estimated",
+        ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "profiled_step_s", "profiler"),
+        _plain(map(CommunicationRow.column, ("training_step_s", "profiled_step_s")), digits=4),
+        lambda rows: list(filter(_is_estimated, rows)),
+        units=False,
+        further=True,
+    ),
+    TableOfRows(
+        BandwidthRow,
+        "bandwidth",
+        "Bandwidth, inferred from the communication time, and measured",
+        ("point", "state", "allreduce_bytes_per_step", "root_link_bytes_per_step"),
+        {"bandwidth_gb_s": _bandwidth},
+    ),
+    TableOfRows(
+        CollectivesRow,
+        "collectives",
+        "Collectives with nothing else running: by size, of the messages of a training step, and copies",
+        ("operation", "gpus", "where", "message_bytes", "use", "runs", "servers"),
+        {"operation": lambda row: row.operation.replace("_", " "), "use": _use},
+    ),
+    TableOfRows(
+        LadderRow,
+        "ladder",
+        "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler, as "
+        "multiples of the step of one {device} in the same job, times t(1,b) of the timing jobs",
+        cells={"adds": lambda row: row.adds or "one alone"},
+    ),
+    TableOfRows(
+        StepsRow,
+        "steps",
+        "Where a step goes, for every {device}, in ms: of several profiled blocks the one with the median step",
+        rows=lambda rows: [row for row in rows if row.profiler == "ok"],
+        units=False,
+    ),
+    TableOfRows(
+        TrainingSummaryRow,
+        "training_summary",
+        f"What every arm comes to after its last epoch; {_SEEDS}",
+        (
+            "arm",
+            "point",
+            "remedies",
+            "lacks",
+            "outcome",
+            "faster_by",
+            "tuned_trials",
+            "tuned_on",
+            "seeds",
+            "epochs",
+            "test_accuracy",
+            "test_accuracy_spread",
+            "compared_with",
+            "test_accuracy_difference",
+            "test_accuracy_gain",
+            "training_accuracy",
+            "training_loss",
+            "test_loss",
+        ),
+    ),
+    TableOfRows(
+        TrainingCurvesRow,
+        "training",
+        "Every arm after every epoch: mean over seeds, brackets hold all seeds",
+        ("arm", "point"),
+        source="training",
+    ),
+    TableOfRows(
+        VariantsRow,
+        "variants",
+        "Every variant beside the study's own settings (base)",
+        ("variant", "point", "state"),
+        {"mfu": mfu, "pays_from_epochs": _pays},
+        marked="speedup",
+    ),
+    TableOfRows(
+        VariantsRow,
+        "variant_limits",
+        "Every variant beside the limit of its {device}, without communication",
+        (
+            "variant",
+            "point",
+            "images_per_s",
+            "matrix_flop_per_s",
+            "copy_bytes_per_s",
+            "limit_images_per_s",
+            "limit_share",
+        ),
+        rows=lambda rows: [row for row in rows if row.limit_images_per_s.is_known],
+        further=True,
+    ),
+    TableOfRows(
+        OneGpuRow,
+        "one_gpu",
+        "The fastest variant on 1 {device} beside every variant on more, at the same batch per {device}",
+        ("variant", "point", "other_variant"),
+    ),
+    TableOfRows(
+        EnvironmentsRow,
+        "environments",
+        "Environments: a letter is a combination of hardware, software and images",
+        ("environment", "device_model", "cpu_model", "links"),
+        {"dataset_sha256": lambda row: text(row.dataset_sha256)[:12]},
+    ),
+    # How many records there are of a kind, by what measured them; each of them is in the table on disk.
+    TableOfRows(
+        OriginsRow,
+        "records",
+        "Records used, by what measured them",
+        ("kind", "where"),
+        {
+            "git_commit": lambda row: f"{text(row.git_commit)[:12]}{' (dirty)' if row.git_dirty else ''}",
+            "jobs": lambda row: text(listed(row.jobs.split("; "), 3)),
+        },
+        source="records",
+    ),
+    TableOfRows(RejectedRow, "rejected", "Records found and not used", ()),
+)
+
+SHOWN: Mapping[str, TableOfRows[Any]] = {table.name: table for table in _TABLES}
+
+
+def views(tables: Tables, terms: Terms) -> dict[str, ShownTable]:
+    """Every table of the page, by its name."""
+    return {name: table.of(tables, terms) for name, table in SHOWN.items()}

@@ -1,0 +1,197 @@
+"""The record of a script that was run as it is: what its processes saw from inside (`dpscale.measure.attach`), and what
+was seen from outside. Times are in seconds, sizes in bytes.
+
+A process leaves out what it did not look for, and None is what it could not find out. Both are the field's default.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class _ScriptPart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Has no other keys."""
+
+
+class Optimiser(_ScriptPart, frozen=True, rename={"name": "class"}):
+    """The first optimiser of a process, and how many it has."""
+
+    name: str = ""
+    count: int = 1
+
+
+class Loader(_ScriptPart, frozen=True):
+    """The DataLoader that most steps took a batch of."""
+
+    workers: int = 0
+    batches: int | None = None  # Of an epoch.
+    samples: int | None = None
+    iterable: bool = False
+    threads_in_worker: int | None = None
+    hashes: list[str] = []  # The smallest of those of samples in the first epoch.
+
+
+class ProbeBlock(_ScriptPart, frozen=True):
+    """A block of steps with one intervention (`dpscale.vocabulary.causes.PROBES`)."""
+
+    round: Count
+    probe: str
+    steps: Annotated[int, Meta(ge=1)]  # Those that count: at which no epoch, evaluation or checkpoint began.
+    seconds: float  # Of those steps.
+    loading_s: float  # Of these, waiting for the loader.
+    step_s: list[float]  # Of every one of the steps.
+
+
+class Line(_ScriptPart, frozen=True, kw_only=True):
+    """A line of the script. A call from elsewhere has none."""
+
+    file: str = ""
+    line: int = 0
+    code: str = ""
+
+
+class LineTime(Line, frozen=True, kw_only=True):
+    """Calls from a line of the script over the counted steps, or its share of samples of the main thread."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    share: float = 0.0
+
+
+class Pause(Line, frozen=True, kw_only=True, rename={"event": "what"}):
+    """A pause, with the line of the script that was most often seen in it."""
+
+    seconds: float
+    after_step: int
+    event: Literal["gc", "loader start", "checkpoint", "compile", "script"]  # It took at least half of the pause.
+    border: Literal["epoch", "evaluation", "checkpoint"] | None = None
+    inside: str = ""  # The innermost function.
+
+
+class Event(_ScriptPart, frozen=True):
+    """All events of a kind since the warm-up."""
+
+    count: int = 0
+    seconds: float = 0.0
+    longest_s: float | None = None
+
+
+class ProcessEvents(_ScriptPart, frozen=True):
+    """Events since the warm-up, by their kind."""
+
+    gc: Event = Event()
+    compile: Event = Event()
+    worker_start: Event = Event()
+    cudnn_search: Event = Event()
+
+
+class Switches(_ScriptPart, frozen=True):
+    """Switches of torch and of Python as they were at the end, or were seen to be on."""
+
+    autocast: bool = False
+    cudnn_benchmark: bool = False
+    debugger: bool = False
+    search_s: float = 0.0  # For unused parameters, over the counted steps.
+    tf32: bool | None = None
+
+
+class Machine(_ScriptPart, frozen=True):
+    """The cores of the machine, and their use."""
+
+    cores: int | None = None
+    cores_usable: int | None = None
+    numbers_of_cores: list[int] = []  # Those that the process may use.
+    busy_share: float | None = None  # Of these.
+    same_command: int = 0  # Other processes of the same command.
+
+
+class KernelProfile(_ScriptPart, frozen=True):
+    """Kernels of a few steps on the GPU."""
+
+    busy_share: float
+    kernels_per_step: float
+
+
+class Process(_ScriptPart, frozen=True):
+    """A process of the script that made an optimiser step."""
+
+    host: str
+    pid: int
+    rank: Count
+    world_size: Annotated[int, Meta(ge=1)]
+    status: Literal["measured", "observed", "few steps"]  # With interventions; without; or too short for either.
+    steps: Count
+    counted_steps: Count  # Steps without an intervention, over which calls are counted.
+    blocks: list[ProbeBlock]
+    wall_s: NotNegative  # From its first step.
+    ended_by: Literal["time", "script"]  # When enough was measured, or by itself.
+    device: Literal["cuda", "cpu"]
+    backend: str | None = None
+    python: str = ""
+    torch: str = ""
+    environment: dict[str, str] = {}  # Variables that change an exchange or launches.
+    device_model: str | None = None
+    device_bytes: int | None = None  # Of its memory.
+    devices: int = 0  # GPUs that the process sees.
+    strategy: Literal["ddp", "dp", "fsdp", "deepspeed", "other", "single"] | None = None
+    optimiser: Optimiser | None = None
+    parameter_bytes: float = 0
+    gradient_bytes: float = 0
+    dtypes: dict[str, float] = {}  # Elements of parameters by type.
+    why: str | None = None  # It is only observed.
+    warm_up_s: float | None = None  # Of `wall_s`.
+    warm_up_steps: int = 0  # Of `steps`.
+    micro_batches_per_step: int | None = None
+    exchanges_per_step: int | None = None  # Micro-batches whose gradients are exchanged.
+    batch: int | None = None
+    loader: Loader | None = None
+    collectives: list[LineTime] = []
+    waits: list[LineTime] = []
+    emptyings: list[LineTime] = []
+    lines: list[LineTime] = []
+    gaps: list[Pause] = []
+    events: ProcessEvents = ProcessEvents()
+    switches: Switches = Switches()
+    machine: Machine = Machine()
+    flops_per_step: float | None = None
+    profile: KernelProfile | None = None
+
+
+class ScriptRun(_ScriptPart, frozen=True, rename={"purpose": "what"}):
+    """A run of the script."""
+
+    # With interventions; with a clock of steps alone; or on one device.
+    purpose: Literal["diagnosed", "paced", "one"]
+    code: int | None  # Of the command; None where it was ended from outside.
+    to_first_step_s: NotNegative
+    wall_s: NotNegative
+    other_cores: float  # Cores that were busy with other processes, on average.
+    others_on_gpu: list[int] | None  # Other processes on the GPUs that it used.
+    processes: list[Process]
+
+
+class ScriptRecord(_ScriptPart, frozen=True):
+    """A script that was run as it is."""
+
+    kind: Literal["script"]
+    measurement_version: int  # Version of the measuring code.
+    command: Annotated[list[str], Meta(min_length=1)]
+    minutes: Annotated[float, Meta(gt=0)]  # Asked for, of all runs together, from each run's first step.
+    started_at: str  # UTC, ISO 8601, as `finished_at`.
+    finished_at: str
+    dpscale_version: str
+    one_unknown: str | None  # Why the script was not run on one device beside; None where it was, or has one.
+    runs: Annotated[list[ScriptRun], Meta(min_length=1)]  # In their order.
+
+    @property
+    def diagnosed(self) -> ScriptRun:
+        """The run with interventions."""
+        return next(run for run in self.runs if run.purpose == "diagnosed")
+
+    def ranks(self, purpose: str) -> list[Process]:
+        """Return the processes that trained in runs of a purpose, without those that made few steps beside others."""
+        processes = [process for run in self.runs if run.purpose == purpose for process in run.processes]
+        return [process for process in processes if process.status != "few steps"] or processes
