@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from dpscale.errors import WorkloadError
 from dpscale.measure.workload.from_file import fault_of, load_workload
@@ -116,25 +115,8 @@ def test_errors_elsewhere_are_no_faults_of_the_file(tmp_path: Path) -> None:
     [
         ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use", "uses CUDA in a process of the"),
         ("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned", "tensors that are not dense CPU"),
-        ("Can't pickle local object 'dataset.<locals>.Vectors'", "define its classes and functions at the top level"),
         ("stack expects each tensor to be equal size, but got [1]", "differ in size"),
     ],
 )
 def test_errors_of_torch_say_what_to_change(tmp_path: Path, message: str, line: str) -> None:
     assert line in str(fault_of(RuntimeError(message), tmp_path / "mine.py"))
-
-
-@pytest.mark.parametrize(
-    ("listed", "names"),
-    [
-        ("\nParameter indices which did not receive grad for rank 1: 0 1 2 3 ...", "(0.weight, 0.bias, 1.weight, ...)"),
-        ("", "some parameters of network() take no part"),
-    ],
-)
-def test_unused_parameters_are_named(tmp_path: Path, listed: str, names: str) -> None:
-    """`listed` as torch does."""
-    error = RuntimeError(
-        f"Expected to have finished reduction in the prior iteration before starting a new one.{listed}"
-    )
-    fault = fault_of(error, tmp_path / "mine.py", lambda: nn.Sequential(*(nn.Linear(2, 2) for _ in range(3))))
-    assert names in str(fault)
