@@ -60,13 +60,17 @@ def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Records:
     """
     folder = tmp_path_factory.mktemp("records")
     kinds = {"single": SINGLE, "ddp": f"{DDP} --baseline-at-global-batch", "without": WITHOUT_BASELINE}
-    words = {name: arguments(dataset, folder / f"{name}.json", cell) for name, cell in kinds.items()}
+
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        words = arguments(dataset, folder / f"{name}.json", kinds[name])
+        if name != "single":
+            return warm.dpscale(words, folder, os.environ)
+        command = [sys.executable, "-m", "dpscale", *words]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
     with ThreadPoolExecutor() as threads:
-        warmed = [threads.submit(warm.dpscale, words[name], folder, os.environ) for name in ("ddp", "without")]
-        cold = [sys.executable, "-m", "dpscale", *words["single"]]
-        single = subprocess.run(cold, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for done in (single, *(future.result() for future in warmed)):
-        assert done.returncode == 0, done.stdout
+        for done in threads.map(run, kinds):
+            assert done.returncode == 0, done.stdout
     return {name: read_json("timing", folder / f"{name}.json") for name in kinds}
 
 

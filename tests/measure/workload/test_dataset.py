@@ -43,11 +43,7 @@ def image_folder(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-def test_a_dataset_has_the_shapes_of_cifar10_and_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
-    shapes = {name: np.load(synthetic / name, mmap_mode="r").shape for name in ARRAYS}
-    assert shapes["train_images.npy"] == (101, 32, 32, 3)
-    assert shapes["epoch_images.npy"] == (101, 3, 32, 32)
-    assert shapes["test_images.npy"] == (20, 32, 32, 3)
+def test_a_dataset_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
     assert make_dataset("synthetic", tmp_path, False, 101, tmp_path).files == read_manifest(synthetic).files
 
 
