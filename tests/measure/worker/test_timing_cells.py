@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import msgspec
-import numpy as np
 import pytest
 import torch
 
@@ -98,15 +97,14 @@ def test_a_record_holds_every_epoch_and_step(
 
 def test_the_median_and_the_quartiles_of_steps_are_those_of_the_slowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rank with the longest median in each epoch, however its steps scatter."""
-    even, scattered = [2.0, 2.0, 2.0, 2.0, 2.0], [1.0, 1.0, 1.5, 9.0, 9.0]
+    scattered = [1.0, 1.0, 1.5, 9.0, 9.0]
 
-    def beside(steps_s: Sequence[float]) -> Any:
-        lower, middle, upper = np.quantile(steps_s, (0.25, 0.5, 0.75)).tolist()
-        return lambda values, workers: [list(values), [middle, lower, upper]]
+    def beside(median: float, *quartiles: float) -> None:
+        monkeypatch.setattr(timing, "gather_lists", lambda values, _: [list(values), [median, *quartiles]])
 
-    monkeypatch.setattr(timing, "gather_lists", beside(even))
+    beside(2.0, 2.0, 2.0)
     assert timing.full_steps([scattered], 2) == ([2.0], [[2.0, 2.0]])
-    monkeypatch.setattr(timing, "gather_lists", beside(scattered))
+    beside(1.5, 1.0, 9.0)
     assert timing.full_steps([[1.0, 1.1, 1.2], [2.0, 2.0, 2.0]], 2) == ([1.5, 2.0], [[1.0, 9.0], [2.0, 2.0]])
 
 
