@@ -5,13 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dpscale.errors import StudyError
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import TrainingSettings
 
 ARM = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
 COPIES = {"reducer": "copies", "broadcast_buffers": False}
@@ -132,21 +129,3 @@ def test_a_variant_has_its_own_settings_and_otherwise_the_studys() -> None:
     study = Study({"study": "s", "variants": {"half": changes}})
     settings, varied = study.settings, study.variants["half"].settings
     assert varied.to_json() == {**settings.to_json(), **changes}
-
-
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "epochs": st.integers(2, 9),
-            "warmup_epochs": st.floats(0, 2),
-            "optimiser": st.sampled_from(["sgd", "nesterov", "lars", "lamb"]),
-            "batch_growth_epochs": st.just([1]),
-            "set_epoch": st.booleans(),
-        },
-    )
-)
-def test_settings_survive_json_and_the_record_names_every_key(changes: dict[str, Any]) -> None:
-    settings = Study({"study": "s", "training": {"arms": {"a": {**ARM, **changes}}}}).arms["a"]
-    assert TrainingSettings.from_json(settings.to_json()) == settings
-    assert settings.to_json().items() >= changes.items()
