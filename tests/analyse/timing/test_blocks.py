@@ -121,8 +121,8 @@ def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
     row = speedup(tables)
     assert (row.status, row.blocks, row.drifted) == ("ok", 3, 3)
     assert "one device alone drifted in run 1 by +5.0 %, run 2 by +5.0 %, run 3 by +5.0 %" in row.reason
-    drifted = one(tables.counts, what="a baseline drifted")
-    assert (drifted.number, drifted.of) == (3, 3)
+    drifted = one(tables.counts, claim="a baseline drifted")
+    assert (drifted.number, drifted.asked) == (3, 3)
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -223,4 +223,4 @@ def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     assert bandwidth.status == ("ok" if kind == "interval" else "not resolvable")
     assert reason in bandwidth.reason
     assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing, nor do two"
-    assert one(tables.counts, what="communication takes time").of == (kind == "interval")
+    assert one(tables.counts, claim="communication takes time").asked == (kind == "interval")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.present.charts import communication, timing, training
@@ -17,6 +16,7 @@ from dpscale.present.shown_tables import views
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, in_order, listed, ok, plural, state
+from dpscale.schemas.settings import JsonValues
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import PERCENT
 from dpscale.tables.row import grouped, in_groups
@@ -27,7 +27,7 @@ from dpscale.vocabulary.states import STATES
 
 
 def render(
-    study: Mapping[str, Any],
+    study: JsonValues,
     tables: Tables,
     audit_page: str = "",
     charts: Mapping[str, Chart] | None = None,
@@ -70,7 +70,7 @@ def render(
     )
 
 
-def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[str, Chart]:
+def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Chart]:
     """Return the charts of the page, by their names in its template. Each is given its rows, in the order in which
     people read them."""
     baseline, target = study["training"]["baseline"], study["training"]["target_accuracy"]

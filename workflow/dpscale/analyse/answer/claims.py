@@ -105,8 +105,8 @@ def counts_rows(tables: Tables) -> Iterator[CountsRow]:
         outcome = claim.of(getattr(tables, names[claim.rows]))
         if not claim.is_other_unit:
             used |= {id(figure) for case in outcome.asked for figure in claim.intervals(case)}
-        yield CountsRow(what=sentence, number=outcome.number, of=outcome.of)
-    yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
+        yield CountsRow(claim=sentence, number=outcome.number, asked=outcome.of)
+    yield CountsRow(claim=INTERVALS_USED, number=len(used), asked=len(used))
 
 
 def _claims_of(
