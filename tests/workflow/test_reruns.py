@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpscale.records.versions import VERSIONS
+from dpscale.records import VERSIONS
 from dpscale.tables.tables import TABLES
 from processes import running_in
 from project import STUDY, Project, wait_for
