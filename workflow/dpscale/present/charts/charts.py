@@ -6,8 +6,8 @@ A heading names figures and where they were measured. Whether a difference is mo
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
+from dpscale.analyse.answer import COMPUTE, configuration_of, of_configuration
 from dpscale.analyse.answer.answer import nearest, with_speedup
-from dpscale.analyse.answer.series import COMPUTE, configuration_of, of_configuration
 from dpscale.analyse.communication.bandwidth import WHOLE_GRADIENT
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
