@@ -7,7 +7,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from dpscale.measure.parent import OUTCOME, write_outcome
+from dpscale.measure import OUTCOME, write_outcome
 
 
 class WorkerInTurn:

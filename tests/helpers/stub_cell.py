@@ -16,6 +16,7 @@ from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
+from dpscale.records.kinds import Images
 from signals import signals_as_they_were
 
 HELPERS = str(Path(__file__).parent)
@@ -23,7 +24,7 @@ CELL = TimingCell(Configuration("ddp", 2, 32), 1)
 SETTINGS = Study(
     {"study": "s", "device": "cpu", "dataset": {"source": "synthetic", "images": 64}, "scopes": ["compute"]}
 ).settings
-IMAGES = {"source": "synthetic", "synthetic": True, "images": 64, "sha256": "0" * 64}
+IMAGES = Images("synthetic", True, 64, "0" * 64)
 
 
 def measure_stub(

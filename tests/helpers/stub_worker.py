@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpscale.measure.parent import write_outcome
+from dpscale.measure import write_outcome
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
 from dpscale.schemas.settings import TimingSettings, TrainingSettings
 from record_factory import collectives_record, communication_record, timing_record, training_record

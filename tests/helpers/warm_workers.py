@@ -1,7 +1,7 @@
 """Workers of a cell that need not load torch: each is a process of its own with the job, rank, environment and session
 that the launcher gives it, and ends as `python -m dpscale.measure.worker` would.
 
-That command itself, and that workers end with their launcher: launch/test_workers.py, worker/test_timing_cells.py.
+That command itself: worker/test_timing_cells.py; that workers end with their launcher: launch/test_workers.py.
 """
 
 import importlib

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from dpscale.errors import MeasurementError
+from dpscale.measure import OUTCOME
 from dpscale.measure.launch import cells as launcher
 from dpscale.measure.launch.nodes import NodeTeam
 from dpscale.measure.launch.workers import Workers
-from dpscale.measure.parent import OUTCOME
 
 
 class WorkerHere:

@@ -15,13 +15,13 @@ from dpscale.present import page as page_module
 FOLDER = Path(page_module.__file__).parent
 # Where things are drawn or written, and how many of them: pixels, ticks, decimals.
 LAYOUT = {
+    "bars.py": "pixels of bars and labels",
     "lines.py": "how far axes reach, their ticks, and markers and labels in pixels",
     "commands.py": "paths of files",
     "html.py": "paths of files",
     "numbers.py": "decimals of a number",
     "table.py": "dashes at the end of a row",
     "picture.py": "lines of text above a chart",
-    "waterfall.py": "pixels of bars and labels",
     "words.py": "decimals of a number, and how many items of a list are left out",
 }
 ARITHMETIC = (ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)

@@ -32,14 +32,6 @@ def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any)
 BASE = variant_row("base", 3.0)
 FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
 SLOW = variant_row("bf16", 4.0, faster=0.75)
-PREPARED: dict[str, Any] = {
-    "preparation_s": 30.0,
-    "faster": 3.0,
-    "pays_from_epochs_low": 14,
-    "pays_from_epochs_high": 16,
-}
-PAYS = variant_row("graph", 1.0, **PREPARED, saved_s=2.0, pays_from_epochs=15, pays="yes")
-NEVER = variant_row("compiled", 4.0, **{**PREPARED, "faster": 0.75}, saved_s=-1.0, pays="never")
 
 
 def of_variants(*rows: dict[str, Any]) -> Tables:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from dpscale.schemas.settings import (
     BUILT_IN,
     NO_CHECKSUM,
     OF_FILE,
+    JsonValues,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -46,7 +47,7 @@ class Study:
     Raises StudyError when `values` violates the schema or contradicts itself; `source` names the file in it.
     """
 
-    def __init__(self, values: Mapping[str, Any], source: str = "study"):
+    def __init__(self, values: JsonValues, source: str = "study"):
         problems = violations("study", values)
         if problems:
             raise StudyError(f"{source}: " + "; ".join(problems) + ". See config/README.md for every key.")
@@ -114,7 +115,7 @@ class Study:
         """Every variant by name as a study of its own: timing cells alone, under its settings."""
         return {name: self._variant(name, changes) for name, changes in self.values["variants"].items()}
 
-    def _variant(self, name: str, changes: Mapping[str, Any]) -> "Study":
+    def _variant(self, name: str, changes: JsonValues) -> "Study":
         """Return a variant as a study. Raises StudyError where its settings make no sense together."""
         values: dict[str, Any] = json.loads(json.dumps(self.values))
         values |= {"strong_scaling_global_batch": [], "variants": {}, "published": []}
@@ -150,7 +151,7 @@ class Study:
         return json.dumps(self.values, sort_keys=True)
 
 
-def _setting_of_ddp(name: str, changes: Mapping[str, Any]) -> str | None:
+def _setting_of_ddp(name: str, changes: JsonValues) -> str | None:
     """Return a setting that a variant changes and that the strategy `name` lacks, if there is one."""
     return next((key for key in changes if key.startswith("ddp_")), None) if strategy(name).is_sharded else None
 
@@ -221,7 +222,7 @@ def of_its_file(settings: Settings) -> Settings:
     return replace(settings, dataset_source=OF_FILE) if isinstance(settings, StepSettings) else settings
 
 
-def study_of_its_file(values: Mapping[str, Any]) -> dict[str, Any]:
+def study_of_its_file(values: JsonValues) -> dict[str, Any]:
     """Return the values of a study with what follows from the workload's file, where it names one.
 
     A checksum that stands there already is kept: tables and page need no file. Raises WorkloadError where the file

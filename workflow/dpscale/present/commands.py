@@ -26,8 +26,9 @@ def report(
     Where the study names figures that others published, their page stands beside it, as <page>-audit.html.
     """
     from dpscale.audit.page import render_studies
+    from dpscale.present.charts.charts import charts_of
     from dpscale.present.charts.picture import write_charts
-    from dpscale.present.page import charts_of, render
+    from dpscale.present.page import render
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
 
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.present.charts import communication, timing, training
+from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
@@ -15,9 +15,10 @@ from dpscale.present.handin_assignment import sheets
 from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.shown_tables import views
 from dpscale.present.text.html import fill
-from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, in_order, listed, ok, plural, state
-from dpscale.strategies.known import BASELINE
+from dpscale.present.text.numbers import measured, whole
+from dpscale.present.text.table import ROWS_SHOWN, ShownColumn, ShownTable
+from dpscale.present.text.words import Terms, left_out, listed, plural, state
+from dpscale.schemas.settings import JsonValues
 from dpscale.tables.column import PERCENT
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.study import AbsencesRow, MissingRow
@@ -27,7 +28,7 @@ from dpscale.vocabulary.states import STATES
 
 
 def render(
-    study: Mapping[str, Any],
+    study: JsonValues,
     tables: Tables,
     audit_page: str = "",
     charts: Mapping[str, Chart] | None = None,
@@ -70,33 +71,9 @@ def render(
     )
 
 
-def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[str, Chart]:
-    """Return the charts of the page, by their names in its template. Each is given its rows, in the order in which
-    people read them."""
-    baseline, target = study["training"]["baseline"], study["training"]["target_accuracy"]
-    gains = in_order(row for row in ok(tables.speedup) if row.scaling == "weak")
-    on_one = in_order(row for row in ok(tables.variants) if row.strategy == BASELINE)
-    return {
-        "speedup": timing.speedup(tables.answer, gains, tables.blocks, terms),
-        "efficiency": timing.efficiency(tables.answer, gains, tables.blocks, study["answer"]["worth_from"], terms),
-        "ladders": communication.ladders(in_order(tables.ladder), terms),
-        "bus_bandwidth": communication.bus_bandwidth(tables.collectives, terms),
-        "variants_on_one": timing.variants_on_one(on_one, terms),
-        "test_accuracy": training.test_accuracy(tables.training_curves, baseline, target, terms),
-    }
-
-
 _CELLS_NAMED = 2
-
-
-@dataclass(frozen=True)
-class Absence:
-    """A reason why configurations have no number, how many it holds for, and which."""
-
-    state: str
-    reason: str
-    number: int
-    points: str
+_CAPTION = "Configurations without a number, and why. Strategy × {devices} at batch per {device}, in {samples}"
+_ABSENCES = ("State", "Reason", "Configurations", "Which")
 
 
 @dataclass(frozen=True)
@@ -111,19 +88,27 @@ class MissingCells:
     names: str
 
 
-def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> list[Absence]:
-    """Return every state but `ok` with its reason and its configurations, the most frequent first, as they were
-    `counted`. `times` are in the order in which people read them."""
+def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> ShownTable:
+    """Return the table of every state but `ok` with its reason and its configurations, the most frequent first, as they
+    were `counted`. `times` are in the order in which people read them."""
 
     def point(row: TimesRow) -> str:
         return f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"
 
     rows_by_reason = grouped((row for row in times if row.status != "ok"), _why)
     numbers = {_why(row): row.configurations or 0 for row in counted}
-    reasons = [
-        Absence(*why, numbers[why], listed([*dict.fromkeys(map(point, rows))])) for why, rows in rows_by_reason.items()
-    ]
-    return sorted(reasons, key=lambda absence: absence.number, reverse=True)
+    reasons = sorted(rows_by_reason, key=lambda why: numbers[why], reverse=True)
+    return ShownTable(
+        "absences",
+        terms.filled(_CAPTION),
+        [ShownColumn(heading, is_number=heading == "Configurations") for heading in _ABSENCES],
+        [
+            [*why, whole(numbers[why]), listed([*dict.fromkeys(map(point, rows_by_reason[why]))])]
+            for why in reasons[:ROWS_SHOWN]
+        ],
+        source="times",
+        rows_left_out=left_out(reasons, ROWS_SHOWN),
+    )
 
 
 def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
@@ -132,15 +117,15 @@ def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
 
 def missing_cells(missing: Iterable[MissingRow], terms: Terms) -> list[MissingCells]:
     """Return the planned cells without a record, those that failed first."""
-
-    def why(row: MissingRow) -> tuple[str, str, str]:
-        return row.status, row.reason, row.log
-
     return [
         MissingCells(
-            plural(len(rows), "cell"), *why(rows[0]), listed([_job(row, terms) for row in rows], _CELLS_NAMED, "; ")
+            number=plural(len(rows), "cell"),
+            state=rows[0].status,
+            reason=rows[0].reason,
+            log=rows[0].log,
+            names=listed([_job(row, terms) for row in rows], _CELLS_NAMED, "; "),
         )
-        for rows in in_groups(missing, why)
+        for rows in in_groups(missing, attrgetter("status", "reason", "log"))
     ]
 
 

@@ -3,7 +3,7 @@
 A table is added to the page here, by its name, and where the template shows it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpscale.present.findings.findings import by_batch
@@ -11,7 +11,7 @@ from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
-from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT, Column
+from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
@@ -24,11 +24,6 @@ from dpscale.vocabulary.states import NEVER, UNDECIDED
 def mfu(row: TimesRow | VariantsRow) -> str:
     """Return MFU; `unknown` where the GPU's peak is not in the table, which is not the same as work not counted."""
     return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
-
-
-def _plain(columns: Iterable[Column], digits: int) -> dict[str, Callable[[Any], str]]:
-    """Write columns without the intervals."""
-    return {column.name: written(column, digits) for column in columns}
 
 
 def _is_estimated(row: CommunicationRow) -> bool:
@@ -56,7 +51,6 @@ def _use(row: CollectivesRow) -> str:
     return text(row.use) if row.source is None else f"from {row.source} to {row.target}"
 
 
-_SEEDS = "brackets are 95 % t intervals over seeds"
 _TABLES: Sequence[TableOfRows[Any]] = (
     TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
     TableOfRows(
@@ -99,7 +93,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "estimates",
         "Communication of one step, in ms, as it was estimated",
         ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "profiled_step_s", "profiler"),
-        _plain(map(CommunicationRow.column, ("training_step_s", "profiled_step_s")), digits=4),
+        {name: written(CommunicationRow.column(name), digits=4) for name in ("training_step_s", "profiled_step_s")},
         lambda rows: list(filter(_is_estimated, rows)),
         units=False,
         further=True,
@@ -135,7 +129,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
     TableOfRows(
         TrainingSummaryRow,
         "training_summary",
-        f"What every arm comes to after its last epoch; {_SEEDS}",
+        "What every arm comes to after its last epoch; brackets are 95 % t intervals over seeds",
         (
             "arm",
             "point",

@@ -116,6 +116,6 @@ class AnswerRow(Place):
 class CountsRow(Row):
     """For every claim of the page: in how many rows it holds, and how many rows were asked."""
 
-    what: str = column("What", "The claim.")
+    claim: str = column("Claim", "The predicate, in words.")
     number: int | None = column("Number", "Rows for which it holds.")
-    of: int | None = column("Of", "Rows that were asked.")
+    asked: int | None = column("Asked", "Rows, or pairs of rows, that were asked.")

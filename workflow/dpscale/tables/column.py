@@ -13,7 +13,7 @@ class Unit:
     shown: str
     scale: float = 1.0
     decimals: int | None = None
-    """Where all figures have as many; otherwise each has those that make sense."""
+    """Of figures without ends, where all have as many; otherwise each has those that make sense."""
     singular: str = ""
     """How one of it is written, where that is not `shown`."""
 

@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
-from dpscale.analyse.answer.series import COMPUTE, configuration_of, series_of
+from dpscale.analyse.answer import COMPUTE, configuration_of, series_of
 from dpscale.formulas.figure import INTERVAL, Figure
 from dpscale.formulas.scaling import AS_FAST
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
@@ -105,8 +105,8 @@ def counts_rows(tables: Tables) -> Iterator[CountsRow]:
         outcome = claim.of(getattr(tables, names[claim.rows]))
         if not claim.is_other_unit:
             used |= {id(figure) for case in outcome.asked for figure in claim.intervals(case)}
-        yield CountsRow(what=sentence, number=outcome.number, of=outcome.of)
-    yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
+        yield CountsRow(claim=sentence, number=outcome.number, asked=outcome.of)
+    yield CountsRow(claim=INTERVALS_USED, number=len(used), asked=len(used))
 
 
 def _claims_of(

@@ -1,18 +1,28 @@
 """Panels of lines: the figures that are drawn, the axes that panels share, and the drawing."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import altair as alt
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts.picture import COLOUR, HEIGHT, LABEL, QUIET, RIGHT, WIDTH, Chart, Plot, over, svg_of
+from dpscale.present.charts.picture import (
+    COLOUR,
+    HEIGHT,
+    INK,
+    LABEL,
+    QUIET,
+    RIGHT,
+    WIDTH,
+    Chart,
+    Plot,
+    over,
+    svg_of,
+)
 from dpscale.present.text.numbers import plain
-from dpscale.tables.column import PLAIN, Unit
+from dpscale.tables.column import PLAIN, Column, Unit
 
-PANELS_DRAWN = 8
 # An interval that reaches over a larger factor is not drawn where the runs can be: one doubling of devices is a step of
 # the axis, so such a bar does not even tell N devices from 2N.
 WIDEST_BAR = 2.0
@@ -20,7 +30,7 @@ WIDEST_BAR = 2.0
 
 @dataclass(frozen=True)
 class Marker:
-    """A figure at an x, in the unit that people read, and the `runs` that it is the mean of, where they are known."""
+    """A figure at an x, and the `runs` that it is the mean of, where they are known."""
 
     x: float
     figure: Figure
@@ -34,32 +44,26 @@ class Marker:
     def has_bar(self) -> bool:
         """Whether its interval is drawn: it has one, and that says more than its runs."""
         is_wide = self.figure.high > WIDEST_BAR * self.figure.low
-        return self.figure.has_interval and not (is_wide and self.dots_without_bar)
+        return self.figure.has_interval and not (is_wide and len(self.runs) > 1)
 
     @property
     def dots(self) -> Sequence[float]:
-        """The runs that are drawn in place of a bar."""
-        return () if self.has_bar else self.dots_without_bar
-
-    @property
-    def dots_without_bar(self) -> Sequence[float]:
-        """The runs, of several; the figure's ends, of two machines or runs whose values they are."""
+        """Several runs, or the values of two machines or runs that are its ends: they are drawn in place of a bar."""
+        if self.has_bar:
+            return ()
         if len(self.runs) > 1:
             return self.runs
         return self.figure.interval if self.figure.is_of_two else ()
 
 
-# An x, the figure there, and its runs where they are drawn.
-Measured = tuple[float, Figure] | tuple[float, Figure, Sequence[float]]
-
-
-def markers(measured: Iterable[Measured], unit: Unit = PLAIN) -> list[Marker]:
-    """Return a marker for every figure that is known, by x, each with its runs if they are, as `unit` shows them."""
-    in_unit = (
-        Marker(x, figure.map(unit.of), [unit.of(run) for runs in runs_if_known for run in runs])
-        for x, figure, *runs_if_known in measured
-    )
-    return sorted((marker for marker in in_unit if marker.figure.is_known), key=lambda marker: marker.x)
+def markers(stored: Iterable[Marker], unit: Unit = PLAIN) -> list[Marker]:
+    """Return the markers whose figures are known, by x, in the unit that people read."""
+    in_unit = [
+        replace(marker, figure=marker.figure.map(unit.of), runs=[unit.of(run) for run in marker.runs])
+        for marker in stored
+        if marker.figure.is_known
+    ]
+    return sorted(in_unit, key=lambda marker: marker.x)
 
 
 @dataclass(frozen=True)
@@ -81,29 +85,21 @@ class DrawnSeries:
 
 @dataclass(frozen=True)
 class Guide:
-    """A straight line to compare with, between two places (x, y)."""
+    """A line to compare with, straight on the panel's axes."""
 
     label: str
-    start: tuple[float, float]
-    end: tuple[float, float]
-
-
-def level(label: str, y: float, along: Iterable[float]) -> Guide:
-    """Return a guide at one y, over all of the x."""
-    xs = list(along)
-    return Guide(label, (min(xs), y), (max(xs), y))
+    y_at: Callable[[float], float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel(Plot):
-    """Lines over axes that are logarithmic unless said to be linear; `unit` is that of y.
+    """Lines of a quantity `y`, over axes that are logarithmic unless said to be linear.
 
     Intervals are bars, and bands where both axes are linear; dots are the runs of a figure without a bar. Ticks of x
-    are at the markers. From zero up to `shaded_below` the plot is grey.
+    are at the markers. Below `shaded_below` the plot is grey, and its axis begins at zero.
     """
 
-    y_title: str
-    unit: str
+    y: Column
     series: Sequence[DrawnSeries]
     guides: Sequence[Guide] = ()
     linear_x: bool = False
@@ -111,189 +107,158 @@ class Panel(Plot):
     shaded_below: float | None = None
 
     @property
+    def marked(self) -> list[tuple[DrawnSeries, Marker]]:
+        """Every marker, with its line."""
+        return [(line, marker) for line in self.series for marker in line.markers]
+
+    @property
     def subtitle(self) -> str:
-        has_dots = any(marker.dots for line in self.series for marker in line.markers)
+        has_dots = any(marker.dots for _, marker in self.marked)
         return f"{super().subtitle}{'; small circles are runs' if has_dots else ''}"
 
     @property
     def description(self) -> str:
-        return " ".join(line.described(self.unit) for line in self.series)
+        return " ".join(line.described(self.y.unit.shown) for line in self.series)
 
 
-# Ends of intervals count where they lie at most so many times as far beyond the values as these are apart; on a
-# logarithmic axis within a power of ten of the values.
-_REACH = 1.5
 _MARGIN = 0.06
-_POWERS_OF_TEN_FROM = 32
+# Of the distance between values: so far beyond them an axis follows the ends of intervals.
+_REACH = 0.5
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis from `low` at pixel 0 to `high` at pixel `length`, logarithmic unless it is linear. Vega chooses the
-    ticks where there are none."""
+    """An axis from `low` to `high`, which are logarithms unless it is linear."""
 
     low: float
     high: float
-    length: float
     linear: bool
-    ticks: Sequence[float] = ()
 
-    def pixel(self, value: float) -> float:
-        low, high, at = (_straight(number, self.linear) for number in (self.low, self.high, value))
-        return self.length * (at - low) / (high - low)
+    @classmethod
+    def around(cls, values: Iterable[float], linear: bool, ends: Iterable[float] = ()) -> "Axis":
+        """Return an axis with room for all values, and for the ends of intervals that do not go far beyond them."""
+        to_place = float if linear else math.log
+        places = [to_place(value) for value in values]
+        low, high = min(places), max(places)
+        reach = _REACH * (high - low)
+        for end in (to_place(end) for end in ends if linear or end > 0):
+            places.append(min(max(end, low - reach), high + reach))
+        low, high = min(places), max(places)
+        margin = _MARGIN * (high - low) or 0.5  # an axis of one value has room too
+        return cls(low - margin, high + margin, linear)
 
-    def value(self, pixel: float) -> float:
-        share = pixel / self.length
+    def place(self, value: float) -> float:
+        return value if self.linear else math.log(value)
+
+    def value(self, place: float) -> float:
+        return place if self.linear else math.exp(place)
+
+    @property
+    def scale(self) -> alt.Scale:
+        """The axis as Vega-Lite has it. What reaches beyond ends at its edge."""
+        domain = [self.value(self.low), self.value(self.high)]
         if self.linear:
-            return self.low + (self.high - self.low) * share
-        return float(self.low * (self.high / self.low) ** share)
+            return alt.Scale(type="linear", domain=domain, nice=False, zero=False, clamp=True)
+        return alt.Scale(type="log", base=2, domain=domain, nice=False, clamp=True)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The axes that all panels of a chart share, to be comparable."""
+    """The axes that panels of one kind share, to be comparable, and the ticks of x."""
 
     x: Axis
     y: Axis
+    ticks: Sequence[float]
 
     @classmethod
     def around(cls, panels: Sequence[Panel]) -> "Frame":
-        """Return axes with room for every line, interval, run and guide of the panels, which have axes of one kind."""
-        linear_x, linear_y = any(panel.linear_x for panel in panels), any(panel.linear_y for panel in panels)
-        guides = [guide for panel in panels for guide in panel.guides]
-        drawn = [marker for panel in panels for line in panel.series for marker in line.markers]
-        ticks = sorted({marker.x for marker in drawn})
-        xs = [*ticks, *(guide.start[0] for guide in guides)]
-        ys = [marker.y for marker in drawn] + [y for guide in guides for _, y in (guide.start, guide.end)]
-        ys += [end for panel in panels if panel.shaded_below for end in (0.0, panel.shaded_below)]
-        ys += [run for marker in drawn for run in marker.dots]
-        ends = [end for marker in drawn if marker.has_bar for end in marker.figure.interval]
-        low, high = reach(ys, ends, linear_y)
-        return cls(
-            Axis(*reach(xs, (), linear_x), WIDTH, linear_x, ticks),
-            Axis(low, high, HEIGHT, linear_y, () if linear_y else _powers(low, high)),
-        )
-
-
-def _straight(value: float, linear: bool) -> float:
-    return value if linear else math.log(value)
-
-
-def reach(values: Iterable[float], ends: Iterable[float], linear: bool) -> tuple[float, float]:
-    """From the least to the most of the values with a margin, and of the ends of intervals that lie within reach."""
-    on_axis = [_straight(value, linear) for value in values if linear or value > 0]
-    low, high = min(on_axis, default=0.0), max(on_axis, default=0.0)
-    room = _REACH * (high - low) if linear else math.log(10)
-    for end in (_straight(end, linear) for end in ends if linear or end > 0):
-        if low - room <= end <= high + room:
-            on_axis.append(end)
-    low, high = min([low, *on_axis]), max([high, *on_axis])
-    # An axis of one value has to have room as well.
-    least = (0.2 * abs(high) or 2.0) if linear and low == high else 0.0 if linear else math.log(2)
-    margin = max(_MARGIN * (high - low), (least - (high - low)) / 2)
-    ends_of_axis = low - margin, high + margin
-    return ends_of_axis if linear else (math.exp(ends_of_axis[0]), math.exp(ends_of_axis[1]))
-
-
-def _powers(low: float, high: float) -> list[float]:
-    """Powers of two, as devices double, or where these are many, of ten."""
-    base = 10.0 if high / low > _POWERS_OF_TEN_FROM else 2.0
-    return [base**power for power in range(math.ceil(math.log(low, base)), math.floor(math.log(high, base)) + 1)]
+        like = panels[0]
+        markers = [marker for panel in panels for _, marker in panel.marked]
+        ticks = sorted({marker.x for marker in markers})
+        ys = [y for marker in markers for y in (marker.y, *marker.dots)]
+        ys += [guide.y_at(x) for panel in panels for guide in panel.guides for x in (ticks[0], ticks[-1])]
+        if like.shaded_below is not None:
+            ys += [0.0, like.shaded_below]
+        ends = [end for marker in markers if marker.has_bar for end in marker.figure.interval]
+        return cls(Axis.around(ticks, like.linear_x), Axis.around(ys, like.linear_y, ends), ticks)
 
 
 # Pixels.
 LABEL_X = WIDTH + 14
 LABEL_GAP = 14
 
-_SHAPES = (
-    "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left",
-    "M-1,-1L1,-1L-1,1L1,1Z", "M-1,-1L-1,1L1,-1L1,1Z",
+_STYLES = (
+    ("circle", (1, 0)), ("square", (7, 3)), ("triangle-up", (2, 2)), ("diamond", (9, 3, 2, 3)),
+    ("triangle-down", (4, 4)), ("cross", (12, 3)), ("triangle-right", (1, 3)), ("triangle-left", (6, 2, 2, 2)),
 )  # fmt: skip
-_DASHES = (
-    (1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (12, 3), (1, 3), (6, 2, 2, 2), (9, 6), (3, 1),
-)  # fmt: skip
-_LINE = alt.Detail("line:N")
+_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", INK)
 
-Entry = dict[str, Any]
+Entry = dict[str, object]
 
 
-def draw(panel: Panel, frame: Frame) -> str:
-    """Draw the panel as SVG."""
-    x = _axis(alt.X("x:Q"), panel.x_title, frame.x)
-    y = _axis(alt.Y("y:Q"), panel.y_title, frame.y)
-    marked = [entry for line in panel.series for entry in _entries(line)]
-    labels = _labels(panel, frame)
-    intervals = [entry for line in panel.series for entry in _intervals(line, frame.y)]
-    ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
-    bars = over(intervals).mark_rule(strokeWidth=1.5).encode(x, COLOUR, **ends)
-    runs = [
-        {"x": marker.x, "y": y, "colour": line.colour}
-        for line in panel.series for marker in line.markers for y in marker.dots if frame.y.low <= y <= frame.y.high
+def colour_of_style(style: int) -> str:
+    """Return the colour of a line that is not of a strategy."""
+    return _COLOURS[style % len(_COLOURS)]
+
+
+def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:
+    """Draw the panels on axes that they share. One without a line is left out."""
+    with_lines = [panel for panel in panels if panel.series]
+    return Chart.of(name, with_lines, lambda panel: _draw(panel, Frame.around(with_lines)))
+
+
+def _draw(panel: Panel, frame: Frame) -> str:
+    x = alt.X("x:Q").title(panel.x_title).scale(frame.x.scale).axis(values=frame.ticks)
+    y = alt.Y("y:Q").title(panel.y.heading).scale(frame.y.scale).axis(tickCount=5)
+    # Other layers are drawn on the same axes.
+    low, high, at_label, by_line = alt.Y("low:Q"), alt.Y2("high:Q"), alt.Y("label_y:Q"), alt.Detail("line:N")
+    shades = [] if panel.shaded_below is None else [{"low": frame.y.value(frame.y.low), "high": panel.shaded_below}]
+    guides = [
+        {"line": guide.label, "x": x, "y": guide.y_at(x)}
+        for guide in panel.guides for x in (frame.ticks[0], frame.ticks[-1])
     ]  # fmt: skip
-    bands = over(intervals).mark_area(opacity=0.15, strokeWidth=0)
-    shade = [{"y": frame.y.low, "end": panel.shaded_below}] if panel.shaded_below else []
-    guides = [{"line": guide.label, "x": x, "y": y} for guide in panel.guides for x, y in (guide.start, guide.end)]
-    layers = [
-        over(shade)
-        .mark_rect(color=QUIET, opacity=0.15)
-        .encode(y, y2=alt.Y2("end:Q"), x=alt.XValue(0), x2=alt.X2Value(WIDTH)),
-        over(guides).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
-        over(labels)
-        .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
-        .encode(x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")),
-        bands.encode(x, **ends, fill=alt.Fill("colour:N", scale=None), detail=_LINE)
+    dots = [{"x": marker.x, "y": y, "colour": line.colour} for line, marker in panel.marked for y in marker.dots]
+    marked = over([_entry(line, marker) for line, marker in panel.marked])
+    labels = over(_labels(panel, frame))
+    intervals = (
+        marked.mark_area(opacity=0.15).encode(alt.Fill("colour:N", scale=None), by_line, x, low, high)
         if panel.linear_x and panel.linear_y
-        else bars,
-        over(marked)
-        .mark_line(strokeWidth=1.8)
-        .encode(x, y, COLOUR, detail=_LINE, strokeDash=alt.StrokeDash("dash:N", scale=None)),
-        over(marked)
-        .mark_point(filled=True, size=42, opacity=1)
-        .encode(x, y, COLOUR, shape=alt.Shape("shape:N", scale=None)),
-        over(runs).mark_point(filled=False, size=30, strokeWidth=1.2, opacity=1).encode(x, y, COLOUR),
-        # A name that is too long for its room ends in an ellipsis; the description has all of it.
-        over(labels)
-        .mark_text(limit=WIDTH + RIGHT - LABEL_X)
-        .encode(alt.Y("label_y:Q"), LABEL, COLOUR, x=alt.XValue(LABEL_X)),
-    ]
-    return svg_of(layers)
-
-
-def _axis(channel: Any, title: str, axis: Axis) -> Any:
-    scaled = channel.title(title).scale(
-        type="linear" if axis.linear else "log", domain=[axis.low, axis.high], nice=False
+        else marked.mark_rule(strokeWidth=1.5).encode(COLOUR, x, low, high)
     )
-    ticks = {"values": axis.ticks, "format": ",~r"} if axis.ticks else {"tickCount": 5}
-    return scaled.axis(labelOverlap=True, **ticks)
+    return svg_of([
+        over(shades).mark_rect(color=QUIET, opacity=0.15).encode(low, high),
+        over(guides).mark_line(color=QUIET, strokeWidth=1).encode(x, y, by_line),
+        labels.mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2]).encode(
+            x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")
+        ),
+        intervals,
+        marked.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, by_line, alt.StrokeDash("dash:N", scale=None)),
+        marked.mark_point(filled=True, size=42, opacity=1).encode(x, y, COLOUR, alt.Shape("shape:N", scale=None)),
+        over(dots).mark_point(size=30, strokeWidth=1.2, opacity=1).encode(x, y, COLOUR),
+        # A name that is too long for its room ends in an ellipsis; the description has all of it.
+        labels.mark_text(limit=WIDTH + RIGHT - LABEL_X).encode(at_label, LABEL, COLOUR, x=alt.XValue(LABEL_X)),
+    ])  # fmt: skip
 
 
-def _entries(line: DrawnSeries) -> list[Entry]:
-    style = line.style % len(_SHAPES)
-    look = {"line": line.label, "colour": line.colour, "shape": _SHAPES[style], "dash": _DASHES[style]}
-    return [{"x": marker.x, "y": marker.y, **look} for marker in line.markers]
-
-
-def _intervals(line: DrawnSeries, axis: Axis) -> list[Entry]:
-    """From the axis' edge to its edge at most."""
-    return [
-        {
-            "line": line.label, "colour": line.colour, "x": marker.x,
-            "low": max(marker.figure.low, axis.low), "high": min(marker.figure.high, axis.high),
-        }
-        for marker in line.markers
-        if marker.has_bar and marker.figure.high > axis.low
-    ]  # fmt: skip
+def _entry(line: DrawnSeries, marker: Marker) -> Entry:
+    shape, dash = _STYLES[line.style % len(_STYLES)]
+    low, high = marker.figure.interval if marker.has_bar else (None, None)
+    return {
+        "line": line.label, "colour": line.colour, "shape": shape, "dash": dash,
+        "x": marker.x, "y": marker.y, "low": low, "high": high,
+    }  # fmt: skip
 
 
 def _labels(panel: Panel, frame: Frame) -> list[Entry]:
-    """The labels right of the plot: of lines and guides, apart so that none hides another."""
-    ends = [(line.label, line.colour, line.markers[-1].x, line.markers[-1].y) for line in panel.series]
-    ends += [(guide.label, QUIET, *guide.end) for guide in panel.guides]
-    half = LABEL_GAP / 2
-    pixels = apart([frame.y.pixel(y) for *_, y in ends], LABEL_GAP, half, HEIGHT - half)
+    """Return the labels right of the plot: of lines and guides, apart so that none hides another."""
+    lasts = [(line.label, line.colour, line.markers[-1].x, line.markers[-1].y) for line in panel.series]
+    lasts += [(guide.label, QUIET, frame.ticks[-1], guide.y_at(frame.ticks[-1])) for guide in panel.guides]
+    axis = frame.y
+    gap = LABEL_GAP / HEIGHT * (axis.high - axis.low)
+    places = apart([axis.place(y) for *_, y in lasts], gap, axis.low + gap / 2, axis.high - gap / 2)
     return [
-        {"label": label, "colour": colour, "x": x, "y": y, "label_y": frame.y.value(pixel)}
-        for (label, colour, x, y), pixel in zip(ends, pixels, strict=True)
+        {"label": label, "colour": colour, "x": x, "y": y, "label_y": axis.value(place)}
+        for (label, colour, x, y), place in zip(lasts, places, strict=True)
     ]
 
 
@@ -308,10 +273,3 @@ def apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[
         places[place] = high = min(high, places[place])
         high -= gap
     return places
-
-
-def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:
-    """Draw the panels on axes that they share."""
-    drawn = panels[:PANELS_DRAWN]
-    frame = Frame.around(drawn)
-    return Chart.of(name, panels, [draw(panel, frame) for panel in drawn])

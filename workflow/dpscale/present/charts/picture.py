@@ -1,4 +1,4 @@
-"""Pictures of the page: Vega-Lite as all of them use it, an SVG with a name and a description, and files of their own.
+"""Pictures of the page: how Vega-Lite draws all of them, each as an SVG with a name and a description, and their files.
 
 Colours are CSS variables of the page, so that dark mode and print follow. A file has no page: it gets the colours of
 the light scheme and its heading inside.
@@ -7,10 +7,10 @@ the light scheme and its heading inside.
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
@@ -21,58 +21,50 @@ from dpscale.present.text.html import style_of_pages
 from dpscale.present.text.words import listed
 from dpscale.records.files import write_text
 
-# Pixels. The space around a plot is fixed, so that all pictures of a page have one size: that of a phone, where text is
-# not made smaller.
-WIDTH, HEIGHT = 198, 240
-RIGHT = 104
+# Pixels. The space around a plot is fixed, so that plots of one size make pictures of one size: as wide as a phone,
+# where text is not made smaller.
+WIDTH, HEIGHT, RIGHT = 198, 240, 104
 _AROUND = {"left": 56, "right": RIGHT, "top": 8, "bottom": 42}
 _TEXT_PX, _LINE_PX, _CHARACTER_PX = 11, 15, 7
 # Vega-Lite measures text with the first font; page.css sets the same for all text in pictures.
 _FONT = "DejaVu Sans"
-INK, QUIET, _GRID = "currentColor", "var(--quiet)", "var(--grid)"
+INK, QUIET = "currentColor", "var(--quiet)"
+PICTURES_DRAWN = 12
 
-CONFIG: dict[str, Any] = {
-    "autosize": "none",
-    "padding": _AROUND,
-    "background": "transparent",
-    "font": _FONT,
-    "aria": False,  # the picture has a name and a description of its own
-    "view": alt.ViewConfig(stroke=None),
-    "text": alt.MarkConfig(align="left", baseline="middle", fontSize=_TEXT_PX, color=INK),
-    "axis": alt.AxisConfig(
+_CONFIG = alt.Config(
+    autosize="none",
+    padding=_AROUND,
+    background="transparent",
+    font=_FONT,
+    aria=False,  # the picture has a name and a description of its own
+    view=alt.ViewConfig(stroke=None),
+    text=alt.MarkConfig(align="left", fontSize=_TEXT_PX, color=INK),
+    axis=alt.AxisConfig(
         labelColor=INK,
         titleColor=INK,
         titleFontWeight="normal",
         labelFontSize=_TEXT_PX,
         titleFontSize=_TEXT_PX,
-        gridColor=_GRID,
+        gridColor="var(--grid)",
         domainColor=QUIET,
         tickColor=QUIET,
-        labelOverlap=False,
-        labelBound=False,
+        labelSeparation=8,
     ),
-}
-# Colours and labels that the entries themselves say.
-COLOUR = alt.Color("colour:N", scale=None)
-FILL, STROKE = alt.Fill("fill:N", scale=None), alt.Stroke("stroke:N", scale=None)
-LABEL = alt.Text("label:N")
-
-_SVG = "{http://www.w3.org/2000/svg}"
+)
+# The entries themselves say their colours and labels. Channels are objects: for a name as text, Altair looks through
+# all of its classes.
+COLOUR, LABEL = alt.Color("colour:N", scale=None), alt.Text("label:N")
 
 
-def over(entries: Sequence[Mapping[str, Any]]) -> alt.Chart:
+def over(entries: Sequence[Mapping[str, object]]) -> alt.Chart:
     """Return a layer without marks yet, whose data are the entries."""
     return alt.Chart(alt.InlineData(values=list(entries)))
 
 
-def svg_of(layers: Sequence[alt.Chart], width: float = WIDTH, height: float = HEIGHT, **config: Any) -> str:
-    """Return the layers, one over the other, as vl-convert draws them.
-
-    A test has Altair check the specification: that takes longer than the drawing. Channels are objects and not text,
-    because for every text Altair makes a table of all its classes.
-    """
-    chart = alt.LayerChart(layer=layers, width=width, height=height, config=alt.Config(**{**CONFIG, **config}))
-    return str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
+def svg_of(layers: Sequence[alt.Chart], height: float | alt.Step = HEIGHT) -> str:
+    """Return the layers, one over the other, as vl-convert draws them."""
+    chart = alt.LayerChart(layer=layers, width=WIDTH, height=height, config=_CONFIG)
+    return str(vl_convert.vegalite_to_svg(chart.to_dict()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +89,8 @@ class Plot(ABC):
 
 @dataclass(frozen=True)
 class Picture:
-    """One panel of a chart: what to take away from it, what it is, and an SVG with its own title and description.
-
-    `name` is that of its file.
-    """
+    """A plot as it is shown: heading, subtitle, and an SVG with its own title and description. `name` is that of its
+    file."""
 
     name: str
     heading: str
@@ -125,7 +115,7 @@ class Picture:
     def document(self, note: str = "") -> str:
         """Return an SVG that needs no page: on paper, with heading and subtitle above, and a `note` at their end."""
         colours = _light_colours()
-        drawn = self.svg.replace("currentColor", colours["ink"])
+        drawn = self.svg.replace(INK, colours["ink"])
         for variable, colour in colours.items():
             drawn = drawn.replace(f"var(--{variable})", colour)
         size = ElementTree.fromstring(drawn).attrib
@@ -157,22 +147,22 @@ def _light_colours() -> Mapping[str, str]:
     return dict(re.findall(r"--([\w-]+): *(#\w+)", style[style.index(":root") :].split("}", 1)[0]))
 
 
+P = TypeVar("P", bound=Plot)
+
+
 @dataclass(frozen=True)
 class Chart:
-    """Pictures, and a sentence for all that was too much to draw."""
+    """Pictures, and a sentence of what was too much to draw, if anything."""
 
     pictures: Sequence[Picture]
-    not_drawn: Sequence[str]
+    not_drawn: str
 
     @classmethod
-    def of(cls, name: str, plots: Sequence[Plot], drawn: Sequence[str]) -> "Chart":
-        """Make pictures of the first plots, with the SVGs that were drawn of them, and a sentence of the others."""
-        pictures = [
-            Picture.of(f"{name}-{number}", plot, svg)
-            for number, (plot, svg) in enumerate(zip(plots, drawn, strict=False), 1)
-        ]
-        more = [plot.place for plot in plots[len(drawn) :]]
-        return cls(pictures, [f"Not drawn: {listed(more)}."] if more else [])
+    def of(cls, name: str, plots: Sequence[P], draw: Callable[[P], str]) -> "Chart":
+        """Make pictures of the first plots, with the SVGs that `draw` makes of them, and a sentence of the others."""
+        drawn, more = plots[:PICTURES_DRAWN], [plot.place for plot in plots[PICTURES_DRAWN:]]
+        pictures = [Picture.of(f"{name}-{number}", plot, draw(plot)) for number, plot in enumerate(drawn, 1)]
+        return cls(pictures, f"Not drawn: {listed(more)}." if more else "")
 
     def _repr_html_(self) -> str:
         """Show the pictures in a notebook, with their headings and in the colours of the page on paper."""
@@ -192,6 +182,5 @@ def write_charts(charts: Iterable[Chart], note: str, folder: Path) -> None:
 
 def heading_of(file: Path) -> str:
     """Read the heading above the picture in a file of `write_charts`."""
-    lines = ElementTree.parse(file).getroot().findall(f"{_SVG}text")
-    heading = " ".join(line.text or "" for line in lines if line.get("font-weight") == "bold")
-    return heading.replace("\u00a0", " ")
+    lines = ElementTree.parse(file).getroot().iterfind("{http://www.w3.org/2000/svg}text[@font-weight='bold']")
+    return " ".join(line.text or "" for line in lines).replace("\u00a0", " ")

@@ -18,7 +18,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, capitalised, joined, largest, listed, out_of, plural, scope, span
-from dpscale.records.versions import OLDER
+from dpscale.records import OLDER
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
 from dpscale.tables.communication import LadderRow
@@ -61,7 +61,7 @@ def of_records(tables: Tables, terms: Terms) -> list[str]:
 
 def by_chance(counts: Iterable[CountsRow]) -> str:
     """Say how many intervals are looked at, and how many of so many miss; "" where there is none."""
-    looked_at = next((row.number for row in counts if row.what == INTERVALS_USED), None)
+    looked_at = next((row.number for row in counts if row.claim == INTERVALS_USED), None)
     if not looked_at:
         return ""
     return (
