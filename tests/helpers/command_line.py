@@ -1,14 +1,27 @@
 """`dpscale` as it is called, mostly without a process of its own: that takes a second, and proves no more."""
 
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dpscale.cli import main
-from signals import signals_as_they_were
+
+
+@contextmanager
+def signals_as_they_were() -> Iterator[None]:
+    """A cell that is measured in the tests' own process must not decide what ends the tests."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def dpscale(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -27,9 +40,3 @@ def must(*arguments: object, folder: Path | None = None) -> str:
     done = dpscale(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def run_apart(*arguments: object) -> None:
-    """The same in a process of its own, where this one uses the GPUs too. It must succeed."""
-    done = subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
+from command_line import signals_as_they_were
 from dpscale.errors import DpscaleError
 from dpscale.measure.launch.cells import Run, Samples, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
-from signals import signals_as_they_were
 
 HELPERS = str(Path(__file__).parent)
 CELL = TimingCell(Configuration("ddp", 2, 32), 1)

@@ -159,12 +159,10 @@ def _snakemake(place: Path) -> None:
 
 
 def _dpscale(place: Path) -> None:
-    import charts_once
     from dpscale.cli import main
     from warm_workers import warm_workers
 
     sys.executable = str(place / "python")  # of scripts
-    charts_once.install()
     with warm_workers():
         main()
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from command_line import signals_as_they_were
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
 from json_records import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
-from signals import signals_as_they_were
 from stub_cell import SETTINGS, helpers_for_workers, measure_stub, start_stub
 
 pytestmark = pytest.mark.processes
