@@ -11,9 +11,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from clone import Clone
 from process_guard import ProcessGuard
-from project import Project
+from project import Clone, Project
 
 # Tests start hundreds of processes. Where Python keeps no bytecode, each of them compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

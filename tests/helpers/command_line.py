@@ -1,27 +1,14 @@
 """`dpscale` as it is called, mostly without a process of its own: that takes a second, and proves no more."""
 
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dpscale.cli import main
-
-
-@contextmanager
-def signals_as_they_were() -> Iterator[None]:
-    """A cell that is measured in the tests' own process must not decide what ends the tests."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+from processes import signals_as_they_were
 
 
 def dpscale(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:

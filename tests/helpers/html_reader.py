@@ -1,10 +1,14 @@
-"""What a page says to its reader, and whether it is sound HTML."""
+"""The text of pages and of their pictures, and whether a page is sound HTML."""
 
 import re
 from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
+from dpscale.present.charts.picture import Chart
+
+SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "link", "br"}
 # Elements without an end tag that end where another begins, or, the last of them, where their table's body ends.
 ENDED_BY = {"td": ["td"], "tr": ["td", "tr"], "/tbody": ["td", "tr"]}
@@ -61,3 +65,22 @@ def assert_sound(page: str) -> None:
     assert found.open == []
     assert [name for name, times in Counter(found.ids).items() if times > 1] == []
     assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(found.text)) == []
+
+
+def texts(svg: str) -> list[str]:
+    """All that is written in the picture."""
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def description(svg: str) -> str:
+    return next(ElementTree.fromstring(svg).iter(f"{SVG}desc")).text or ""
+
+
+def headings(chart: Chart) -> list[str]:
+    """With plain spaces before units."""
+    return [picture.heading.replace("\u00a0", " ") for picture in chart.pictures]
+
+
+def places(chart: Chart) -> list[str]:
+    """What its pictures are of."""
+    return [picture.subtitle.split(". ")[0] for picture in chart.pictures]

@@ -1,12 +1,14 @@
-"""Rows of tables: read from the entries of files, and picked by their fields."""
+"""Rows of tables: read from the entries of files, and picked by their fields; and the blocks that figures are of."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from dpscale.formulas.on_server import OnServer
 from dpscale.tables.row import Row
 from dpscale.tables.tables import TABLES, Tables
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Row)
 
 
@@ -43,3 +45,13 @@ def changed(rows: Iterable[Any], where: Mapping[str, object], **values: Any) -> 
     chosen = picked(rows, **where)
     assert chosen
     return [replace(row, **values) if row in chosen else row for row in rows]
+
+
+def apart(values: Mapping[Any, T]) -> dict[OnServer, T]:
+    """Every block on another server."""
+    return {OnServer(str(name), number): value for number, (name, value) in enumerate(values.items(), 1)}
+
+
+def together(values: Mapping[Any, T]) -> dict[OnServer, T]:
+    """All blocks on one server."""
+    return {OnServer(str(name), 1): value for name, value in values.items()}

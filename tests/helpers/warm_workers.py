@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from command_line import signals_as_they_were
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells, workers
 from dpscale.measure.launch.nodes import NodeTeam
 from dpscale.measure.parent import OUTCOME
+from processes import signals_as_they_were
 from warm import WARM
 
 # `dpscale` with fewer and shorter blocks, for `python -c`: where it does not matter how long a step takes.

@@ -14,7 +14,7 @@ from dpscale.plan.study import Study
 from dpscale.present.charts.picture import Chart, Picture, heading_of, write_charts
 from dpscale.present.study.page import charts_of, render
 from dpscale.present.text.words import Terms
-from pictures import SVG
+from html_reader import SVG
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow

@@ -33,7 +33,7 @@ from dpscale.present.charts.picture import HEIGHT, Chart
 from dpscale.present.study.page import charts_of
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
-from pictures import SVG, description, headings, places, texts
+from html_reader import SVG, description, headings, places, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow

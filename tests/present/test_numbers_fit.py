@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +21,13 @@ import pytest
 from dpscale.formulas.rounded import Rounded
 from dpscale.vocabulary.states import MARK
 from recorded import RECORDED, recorded_page
-from sentences import sentences_of, words_of
 
 pytestmark = pytest.mark.slow
 
+BLOCK = re.compile(r"<(p|li|dd|caption|figcaption)\b[^>]*>(.*?)</\1>", re.S)
+# What stands in a block but is a block of its own, or a picture.
+INNER = re.compile(r"<(details|svg|pre|h3)\b.*?</\1>", re.S)
+END = re.compile(r"(?<=[.?!])\s+")
 NUMBER = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?(?:e[−-]?\d+)?")
 Line = Mapping[str, str]
 # What is printed, and what follows from the numbers beside it.
@@ -294,6 +298,20 @@ def test_sentences_are_short_and_the_page_is_small(pages: Mapping[str, Page], re
 def test_only_studies_of_images_speak_of_images(pages: Mapping[str, Page], results: str) -> None:
     """A user's file has samples."""
     assert bool(re.search(r"(?i)\bimages?\b", pages[results].text)) == (RECORDED[results] == results)
+
+
+def sentences_of(page: str) -> list[str]:
+    """Each once, in the order of the page."""
+    found: dict[str, None] = {}
+    for _, block in BLOCK.findall(page):
+        text = unescape(re.sub(r"<[^>]+>", "", INNER.sub(" ", block)))
+        found |= dict.fromkeys(filter(None, END.split(" ".join(text.split()))))
+    return list(found)
+
+
+def words_of(sentence: str) -> int:
+    """Numbers and names are words, and so is an interval; signs are none."""
+    return len([word for word in re.sub(r"\[[^]]*\]", "interval", sentence).split() if re.search(r"\w", word)])
 
 
 def test_what_counts_as_a_sentence() -> None:

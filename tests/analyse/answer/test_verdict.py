@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from answered_study import answered_tables
-from blocks import apart, together
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.analyse.answer.verdict import Asked, Units, more_units, verdict
 from dpscale.analyse.tables import complete
@@ -17,6 +16,7 @@ from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
 from dpscale.tables.answer import AnswerRow
 from record_factory import timing_record, typed_records
+from rows import apart, together
 
 
 def machines(*values: float) -> Figure:

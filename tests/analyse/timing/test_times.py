@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocks import apart
 from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.plan.cells import TimingCell
@@ -16,7 +15,7 @@ from dpscale.plan.study import Study
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from record_factory import on_gpus, timing_record
-from rows import one, picked
+from rows import apart, one, picked
 from timed_study import DDP, THREE_RUNS, VALUES, measured, place_of, tables_of
 
 

@@ -29,7 +29,7 @@ from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.ddp import in_torch
 from dpscale.strategies.ddp.in_torch import settled
 from dpscale.strategies.in_torch import StepVariant
-from other_work import QUIET_CORES, OtherWork
+from processes import QUIET_CORES, OtherWork
 from record_factory import communication_record, typed
 from warm_workers import outcome_of
 
