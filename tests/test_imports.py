@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.plan.cells import TimingCell
-from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
+from made_study import records_of, slower
 from project import Project
-from record_factory import timing_record, write
+from record_factory import write
 
 # Runs commands, each a list in JSON, and prints which packages are loaded then.
 PROGRAM = """
@@ -45,12 +44,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     values = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32], "runs": 2, "communication": {"runs": 0}}
     (folder / "study.json").write_text(json.dumps(values))
-    study = Study(values)
-    for cell in expected_cells(study):
-        assert isinstance(cell, TimingCell)
-        write(folder, cell, timing_record(cell, study.settings, [2.0 / cell.configuration.gpus, 2.1]))
-        epochs = [2.2 / cell.configuration.gpus, 2.3]
-        write(folder / "again", cell, timing_record(cell, study.settings, epochs))
+    for results, factor in ((folder, 1.0), (folder / "again", 1.1)):
+        for cell, record in records_of(Study(values), slower(factor)).items():
+            write(results, cell, record)
     return folder
 
 
