@@ -75,8 +75,9 @@ def epochs_of(cell: StepCell) -> list[float] | None:
 
 
 def diverging(cell: AnyCell, _: JsonRecord) -> JsonRecord | None:
-    is_wild = isinstance(cell, TrainingCell) and cell.arm == "wild"
-    return training_record(cell, [0.4, 0.6], diverged=True) if is_wild else None
+    if isinstance(cell, TrainingCell) and cell.arm == "wild":
+        return training_record(cell, [0.4, 0.6], diverged=True)
+    return None
 
 
 def measure(folder: Path) -> Measured:

@@ -12,11 +12,12 @@ from syrupy.assertion import SnapshotAssertion
 from dpscale.analyse.answer import advice as problems
 from dpscale.analyse.answer.answer import Answer, answer_json, answer_of
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import TimingCell
+from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.plan import answer_batch, plan
 from dpscale.plan.study import Study
 from dpscale.present.findings.answer import FirstScreen, first_screen, reason, text
 from dpscale.present.text.words import Terms
+from dpscale.records.files import JsonRecord
 from dpscale.schemas.validation import violations
 from dpscale.tables.answer import AdviceRow, CausesRow
 from dpscale.tables.study import MissingRow, RejectedRow
@@ -99,7 +100,7 @@ CASES: Mapping[str, tuple[Mapping[str, Any], str]] = {
 def answered_tables(gains: Gains, loaded: Gains | None = None, one_server: bool = False, **values: Any) -> Tables:
     """The tables of a study in which one GPU takes `ALONE_S`. Runs are on servers of their own."""
     study = Study({**VALUES, **({"scopes": ["compute", "end_to_end"]} if loaded else {}), **values})
-    records = {}
+    records: dict[AnyCell, JsonRecord] = {}
     for cell in plan(study.on_any_machine()).timing:
         alone = {cell.configuration.batch_per_gpu: ([ALONE_S] * 2, [ALONE_S] * 2)} if cell.gpus > 1 else None
         epochs_s = [epoch_s_of(cell, gains), epoch_s_of(cell, gains if loaded is None else loaded)]

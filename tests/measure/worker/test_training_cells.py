@@ -295,14 +295,15 @@ def test_divergence_is_a_result_and_ends_the_training_early(dataset: Path, tmp_p
 
 def test_two_workers_that_share_statistics_train_as_one_does(dataset: Path, tmp_path: Path) -> None:
     """With one global batch, order and augmentation the losses of the first steps agree to the digits they have."""
-    single, shared, apart = (
-        outcome_of(Float64Worker, float64_job(dataset, tmp_path / name, *cell, epochs=1, **arm), cell[1])["step_loss"]
-        for name, cell, arm in (
-            ("single", ("single", 1, 16), {}),
-            ("shared", ("ddp", 2, 8), {"sync_batch_norm": True}),
-            ("apart", ("ddp", 2, 8), {}),
-        )
-    )
+
+    def losses(name: str, *cell: Any, **arm: Any) -> list[float]:
+        job = float64_job(dataset, tmp_path / name, *cell, epochs=1, **arm)
+        step_loss: list[float] = outcome_of(Float64Worker, job, cell[1])["step_loss"]
+        return step_loss
+
+    single = losses("single", "single", 1, 16)
+    shared = losses("shared", "ddp", 2, 8, sync_batch_norm=True)
+    apart = losses("apart", "ddp", 2, 8)
     steps = 4  # the fifth has one image, and the sampler's padding
     assert shared[:steps] == pytest.approx(single[:steps], rel=LAST_DIGIT)
     assert apart[:steps] != pytest.approx(single[:steps], rel=10 * LAST_DIGIT)
