@@ -147,10 +147,11 @@ $(FRAMEWORKS)/.ready: pyproject.toml
 test-frameworks: $(READY)-dev $(FRAMEWORKS)/.ready  ## Run the tests inside accelerate, Lightning and transformers, which it installs (5 min)
 	FRAMEWORKS=$(abspath $(FRAMEWORKS))/bin/python $(PYTEST) tests/frameworks
 
-lint: $(READY)-dev  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1 min)
+lint: $(READY)-dev  ## Check the code: ruff, mypy, import-linter, snakefmt, snakemake --lint (1 min)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/python workflow/lint.py config/config.yaml config/laptop.yaml
 

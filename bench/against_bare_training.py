@@ -25,7 +25,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-from dpscale.measure.model.networks import CifarResNet18
+from dpscale.measure.workload.networks import CifarResNet18
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dpscale.measure.model.networks import CifarResNet18
+from dpscale.measure.workload.networks import CifarResNet18
 
 LIMIT = 1.03
 EPOCHS = 3

@@ -26,7 +26,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dpscale.formulas.statistics import median_of_blocks
-from dpscale.measure.attach import calls, hooks, loader, network
+from dpscale.measure.attach import calls, hooks, loader
 from dpscale.measure.attach.hooks import NOW
 from dpscale.measure.attach.run import install
 from dpscale.measure.attach.schedule import AttachJob
@@ -116,7 +116,7 @@ def in_rounds(steps: Iterator[None], count: int, seconds: float) -> Iterator[Rou
 
 def hooks_at_their_places() -> set[bool]:
     """Whether a hook is where there can be one."""
-    places = [place for of in (calls, loader, network) for place in of.PLACES]
+    places = [*calls.PLACES, *loader.PLACES]
     there = [getattr(owner, name, None) for owner, names, _ in places for name in names.split()]
     return {hasattr(one, "dpscale_hook") for one in there if one is not None}
 

@@ -89,8 +89,7 @@ def alone_of(record: TimingRecord) -> float | None:
     """The logarithm of one GPU's epoch in a parallel job at its own batch: the mean of those before and after."""
     for baseline in record.alone or ():
         if baseline.batch_per_gpu == record.cell.batch_per_gpu and SCOPE in baseline.scopes:
-            halves = baseline.scopes[SCOPE]
-            return fmean(math.log(median(half.epoch_s)) for half in (halves.before, halves.after))
+            return fmean(math.log(median(half.epoch_s)) for half in baseline.scopes[SCOPE].measured)
     return None
 
 

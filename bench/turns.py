@@ -32,12 +32,12 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from dpscale.measure.model.networks import build_network
 from dpscale.measure.ranks import meet
 from dpscale.measure.worker.communication import steps_of
 from dpscale.measure.worker.epoch_timer import EpochTimer, training_step
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.measure.workload.images import classification_loss
+from dpscale.measure.workload.networks import build_network
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
 

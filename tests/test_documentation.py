@@ -221,7 +221,7 @@ def constant(package: Path, dotted: str) -> Any:
         ("measure.worker.communication.CPU_BLOCK_S", "({} s on a CPU)"),
         ("plan.contradictions.REFERENCE_BATCH", "meant for a global batch of {}"),
         ("audit.search.CHANCE_LIMIT", "At {:.0%} or more"),
-        ("audit.physics.DOUBTFUL_SHARE", "above {:.0%} of it"),
+        ("audit.checks.DOUBTFUL_SHARE", "above {:.0%} of it"),
     ],
 )
 def test_numbers_of_the_method_are_those_of_the_code(root: Path, method: str, name: str, sentence: str) -> None:

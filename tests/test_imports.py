@@ -1,9 +1,11 @@
-"""The floors keep apart: a page needs no torch, and a GPU job starts as fast as torch does."""
+"""The rooms keep apart: a page needs no torch, and a GPU job starts as fast as torch does."""
 
+import ast
 import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,9 @@ def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root: Path) -> Non
     assert "dpscale.records.outdated" in modules
     loaded = modules_after(first=f"import {', '.join(modules)}\n")
     assert not {"torch", "pandas"} & loaded
+
+
+def test_a_class_name_means_one_thing(root: Path) -> None:
+    modules = (ast.parse(path.read_text()) for path in (root / "workflow/dpscale").rglob("*.py"))
+    names = Counter(node.name for module in modules for node in ast.walk(module) if isinstance(node, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []

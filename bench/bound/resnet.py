@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from dpscale.measure.model.networks import build_network
+from dpscale.measure.workload.networks import build_network
 
 SAMPLES = 50_000
 # The loop, autograd's thread, NCCL's two, the one that pins memory, two processes of the loader; and one for the rest.

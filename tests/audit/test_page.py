@@ -2,36 +2,33 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dpscale.audit.audit import audit
 from dpscale.audit.page import help_of, render, render_studies
 from dpscale.audit.reading.own_table import read_table
-from dpscale.audit.tables import rows
 from dpscale.plan.study import Study
 from dpscale.records.audit import AuditRecord
-from dpscale.tables.published import AuditFindingsRow, AuditRow
+from dpscale.tables.published import AuditTables
 from dpscale.tables.tables import Tables
 from published_factory import published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00, 512x1 28.00, 512x2 15.00"
-SPEEDUP = "32x2 1.600, 128x2 1.667, 512x2 1.867"
-
-CELL: dict[str, Any] = {
-    "study": "made-up", "batch_per_gpu": 32, "gpus": 2, "quantity": "speedup", "published": "1.40",
-    "corrected": 0.70024, "corrected_low": 0.70001, "corrected_high": 0.70047,
-}  # fmt: skip
-IN_SHORT = {"study": "made-up", "title": "Made up", "verdict": "in short", "sentence": "It is fine."}
+SPEEDUP = {"speedup": "32x2 1.600, 128x2 1.667, 512x2 1.867"}
 
 
 def text_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.split("</style>")[1]).split())
 
 
+def page_of_studies(records: list[AuditRecord]) -> str:
+    study = Study({"study": "h200", "dataset": {"source": "synthetic"}}).values
+    return render_studies(study, Tables(**AuditTables.of(records)._asdict()), "h200.html")
+
+
 @pytest.mark.parametrize(
-    ("study", "said"),
+    ("study", "text"),
     [
         ("a", "32 2 36.93 look 1.40 → 0.700 wrong"),
         ("a", "An epoch is the same work on any number of GPUs."),
@@ -43,14 +40,14 @@ def text_of(page: str) -> str:
     ],
 )
 def test_a_page_says_what_was_printed_what_it_is_and_what_to_do(
-    audits: dict[str, AuditRecord], study: str, said: str
+    audits: dict[str, AuditRecord], study: str, text: str
 ) -> None:
-    assert said in text_of(render([audits[f"study-{study}"]]))
+    assert text in text_of(render([audits[f"study-{study}"]]))
 
 
 def test_what_cannot_be_computed_is_a_word() -> None:
-    cancelled = "32x1 40.0, 32x2 20.0, 128x2 18.0"
-    text = text_of(render([audit(published(cancelled, {"communication_s": "32x2 0.0, 128x2 1.0"}))]))
+    cancelled = published("32x1 40.0, 32x2 20.0, 128x2 18.0", {"communication_s": "32x2 0.0, 128x2 1.0"})
+    text = text_of(render([audit(cancelled)]))
     assert "not resolvable" in text and "not known" in text
 
 
@@ -63,9 +60,8 @@ def test_what_was_assumed_or_left_out_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_of_several_studies_has_a_block_of_each() -> None:
-    records = [audit(published(EPOCH_S, {"speedup": SPEEDUP}, id=name, title=name)) for name in ("one", "other")]
-    page = render(records)
-    assert page.count("<article") == 2 and '<a href="#audited-other">other</a>' in page
+    page = render([audit(published(EPOCH_S, SPEEDUP, id=name, title=name)) for name in ("first", "second")])
+    assert page.count("<article") == 2 and '<a href="#audited-second">second</a>' in page
 
 
 def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(audits: dict[str, AuditRecord]) -> None:
@@ -74,37 +70,24 @@ def test_a_page_needs_no_other_file_and_no_script_and_every_check_has_its_help(a
         assert "<script" not in page and "javascript:" not in page
         assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
         assert len(page) < 60_000
-        assert all(help_of(warning.check) for warning in rows([record]).audit_warnings)
-
-
-def rendered(data: Tables) -> str:
-    return render_studies(Study({"study": "h200", "dataset": {"source": "synthetic"}}).values, data, "h200.html")
-
-
-def tables(cells: list[dict[str, Any]], **of_study: str) -> Tables:
-    in_short = AuditFindingsRow.read({**IN_SHORT, **of_study})
-    return Tables(audit=[AuditRow.read(cell) for cell in cells], audit_findings=[in_short])
+        assert all(help_of(warning.check) for warning in AuditTables.of([record]).audit_warnings)
 
 
 @pytest.mark.slow
 def test_every_study_is_a_block_with_its_sentences(audits: dict[str, AuditRecord]) -> None:
-    page = rendered(Tables(**rows(audits.values())._asdict()))
+    page = page_of_studies([*audits.values()])
     text = text_of(page)
     assert page.count("<article") == 10
+    assert page.count("All columns are in <code>results/h200/tables/audit.csv</code>") == 1
     assert "Batch 32, 2 GPUs: speedup 1.40; their times give 0.700." in text
     assert "Speedup, explained : The speedup is N * T(1,b) / T(N,b), not as defined here" in text
     assert "27.9 against 26.9 s" in text
     assert "Synthetic" not in text and "worker" not in text and "your" not in text.lower()
-
-
-def test_the_place_of_all_columns_is_named_where_there_is_a_study() -> None:
-    assert rendered(tables([CELL])).count("All columns are in <code>results/h200/tables/audit.csv</code>") == 1
-    assert "No published study was audited." in rendered(Tables())
+    assert "No published study was audited." in page_of_studies([])
 
 
 def test_text_from_files_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
-    page = render([audit(published(EPOCH_S, {"speedup": SPEEDUP}, title=evil, left_out=[evil]))])
-    page += rendered(tables([{**CELL, "corrected": None, "published": evil, "reason": evil}], title=evil))
-    assert "<script" not in page
-    assert page.count("&lt;script") >= 4
+    record = audit(published(EPOCH_S, SPEEDUP, title=evil, left_out=[evil]))
+    for page in (render([record]), page_of_studies([record])):
+        assert "<script" not in page and "&lt;script" in page

@@ -6,6 +6,7 @@ import pytest
 
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.reading.published import UNSTATED, Published, Spot
+from dpscale.audit.search import CHANCE_LIMIT
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, read
 from published_factory import published, with_table
 
@@ -59,6 +60,12 @@ def test_a_bandwidth_over_nothing_cannot_be_checked() -> None:
     """The communication time is 0.0 s to a tenth: any bandwidth would fit it."""
     (verdict,) = read(published("32x1 10.0, 32x2 5.0", {"bandwidth": "32x2 12.0"})).verdicts.values()
     assert (verdict.state, verdict.why) == (UNKNOWN, "its communication time may be zero within rounding")
+
+
+def test_a_fit_on_one_rough_cell_is_not_taken_for_a_convention() -> None:
+    outcome = read(published("32x1 25.86, 32x2 36.93", {"bandwidth": "32x2 0.0018"})).outcomes["bandwidth"]
+    assert (outcome.match, outcome.unsure) == (None, None)
+    assert outcome.chance > CHANCE_LIMIT
 
 
 def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from dpscale.compare.page import ComparedStudies
-from dpscale.compare.page import render as render_comparison
+from dpscale.compare.comparison import ComparedStudies
+from dpscale.compare.comparison import render as render_comparison
 from dpscale.plan.cells import AnyCell
 from made_study import side, slower, with_arms
 from requirements import without
@@ -36,11 +36,6 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module", params=[1200, 390], ids=["wide", "narrow"])
-def width(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
-
-
 @pytest.fixture(scope="session")
 def recorded_file(example: Path) -> Path:
     """The page of the study in results/recorded."""
@@ -62,9 +57,9 @@ def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         record["hardware"]["host"] = "node-" + "x" * 120
         record["provenance"]["git_dirty"] = True
 
-    other = side("a_study_with_a_very_long_name_" * 3, change, with_arms(batch_per_gpu=[32, 128]))
+    compared = side("a_study_with_a_very_long_name_" * 3, change, with_arms(batch_per_gpu=[32, 128]))
     file = tmp_path_factory.mktemp("compared") / "compared.html"
-    file.write_text(render_comparison(ComparedStudies([side("before"), other])))
+    file.write_text(render_comparison(ComparedStudies([side("before"), compared])))
     return file
 
 

@@ -1,8 +1,7 @@
 """Whether everybody can read the page: axe, the keyboard alone, and every chart as a table."""
 
 import re
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,39 +12,18 @@ from playwright.sync_api import Browser, Page
 from offline import Scheme, opened
 
 # Not what passes: that is ten times as long.
-ONLY_VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
-# Contrast takes axe most of its time. What has the same colours and letters in both schemes, its own and those that it
-# stands on, has the same contrast: one element of each look is enough. The width of the window changes none (see the
-# test of that), and a dark scheme changes colours and nothing else.
-CONTRAST = {**ONLY_VIOLATIONS, "runOnly": ["color-contrast"]}
-ALL_BUT_CONTRAST = {**ONLY_VIOLATIONS, "rules": {"color-contrast": {"enabled": False}}}
-ONE_OF_EACH_LOOK = {"include": [["[data-look]"]]}
-SCHEMES: tuple[Scheme, ...] = ("light", "dark")
-# Of every element: what its contrast is worked out from, and whether it is shown.
-# Contrast depends on whether text is large: from 18 px on. Where rows are stacked, cells name themselves.
-LOOKS = """() => [...document.querySelectorAll('body, body *')].map(element => {
-  if (element.closest('.stacked thead')) return 'heading';
-  const style = getComputedStyle(element);
-  return [element.checkVisibility(), style.color, style.backgroundColor, style.backgroundImage, style.fill,
-    style.opacity, style.filter, style.mixBlendMode, style.textShadow, parseFloat(style.fontSize) < 18,
-    style.fontWeight].join(' ');
+ALL_BUT_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
+# Takes axe most of its time, and no width of the window changes a colour.
+CONTRAST = {"resultTypes": ["violations"], "runOnly": ["color-contrast"]}
+# Takes rows out of tables whose elements and classes are those of a row before: axe would look at every cell.
+ONE_ROW_OF_EACH_LOOK = """() => document.querySelectorAll('tbody').forEach(body => {
+  const looks = new Set();
+  for (const row of [...body.rows]) {
+    const look = row.innerHTML.replace(/>[^<]*/g, '>');
+    if (looks.has(look)) row.remove();
+    looks.add(look);
+  }
 })"""
-# Given the looks of all elements: marks one with text of its own for each look that it and all around it have together.
-# Returns how many it marked, and of how many.
-MARK_LOOKS = """looks => {
-  const together = new Map(), numbers = new Map(), marked = new Set();
-  let texts = 0;
-  [...document.querySelectorAll('body, body *')].forEach((element, place) => {
-    const look = looks[place] + ' in ' + together.get(element.parentElement);
-    if (!numbers.has(look)) numbers.set(look, numbers.size);
-    together.set(element, numbers.get(look));
-    if (![...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim())) return;
-    texts += 1;
-    if (!marked.has(look)) element.dataset.look = '';
-    marked.add(look);
-  });
-  return [marked.size, texts];
-}"""
 # What must be reached with the Tab key, marked so that it can be told.
 MARK_STOPS = """() => {
   const stops = [...document.querySelectorAll('a[href], summary, button, [tabindex="0"]')]
@@ -83,58 +61,28 @@ def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     page.close()
 
 
-def resize(page: Page, width: int, scheme: Scheme) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme=scheme)
-
-
-@pytest.mark.parametrize("window", [1200, 390])
-def test_axe_finds_nothing_but_perhaps_faint_colours(resized: Page, window: int) -> None:
-    resize(resized, window, "light")
-    assert violations(resized, ALL_BUT_CONTRAST) == []
-
-
-@pytest.mark.usefixtures("looks")
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_no_colour_is_too_faint(resized: Page, scheme: Scheme) -> None:
-    resize(resized, 1200, scheme)
-    assert violations(resized, CONTRAST, ONE_OF_EACH_LOOK) == []
-
-
-def violations(
-    page: Page, options: dict[str, Any], context: dict[str, Any] | None = None
-) -> list[tuple[str, str, list[str]]]:
-    found = Axe().run(page, context=context, options=options).response["violations"]
-    return [(rule["id"], rule["help"], [node["html"] for node in rule["nodes"]][:5]) for rule in found]
-
-
-@pytest.fixture(scope="module")
-def looks(resized: Page) -> dict[tuple[int, Scheme], list[str]]:
-    """By width and scheme. The elements of the page are marked, one of each look in both schemes."""
-    found = {}
-    for at in product((390, 1200), SCHEMES):
-        resize(resized, *at)
-        found[at] = resized.evaluate(LOOKS)
-    of_both = zip(*(found[1200, scheme] for scheme in SCHEMES), strict=True)
-    marked, texts = resized.evaluate(MARK_LOOKS, list(map(" ".join, of_both)))
-    assert 10 < marked < texts / 5
-    return found
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_no_width_changes_a_colour_or_hides_anything(
-    looks: dict[tuple[int, Scheme], list[str]], scheme: Scheme
-) -> None:
-    """So that contrast on a wide page is contrast on a narrow one."""
-    assert looks[390, scheme] == looks[1200, scheme]
-    other: Scheme = "dark" if scheme == "light" else "light"
-    assert looks[390, other] != looks[1200, scheme], "another scheme has other colours"
+@pytest.mark.parametrize(
+    ("width", "scheme", "options"),
+    [
+        (1280, "light", ALL_BUT_CONTRAST),
+        (390, "light", ALL_BUT_CONTRAST),
+        (1280, "light", CONTRAST),
+        (1280, "dark", CONTRAST),
+    ],
+)
+def test_axe_finds_nothing(resized: Page, width: int, scheme: Scheme, options: Mapping[str, Any]) -> None:
+    resized.set_viewport_size({"width": width, "height": 900})
+    resized.emulate_media(color_scheme=scheme)
+    if options is CONTRAST:
+        resized.evaluate(ONE_ROW_OF_EACH_LOOK)
+    violations = Axe().run(resized, options=dict(options)).response["violations"]
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]][:5]) for rule in violations] == []
 
 
 def test_axe_would_find_something(browser: Browser) -> None:
     page = browser.new_page()
-    page.set_content("<img src='data:,'>")
-    assert "image-alt" in [rule["id"] for rule in Axe().run(page).response["violations"]]
+    page.set_content("<img src='data:,'><p style='color: #777; background: #999'>faint</p>")
+    assert {"image-alt", "color-contrast"} <= {rule["id"] for rule in Axe().run(page).response["violations"]}
     page.close()
 
 
@@ -160,10 +108,8 @@ def test_the_keyboard_reaches_everything_and_is_seen_there(page: Page) -> None:
 
 
 def test_the_first_stop_leads_past_the_contents(page: Page) -> None:
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
+    for key in ("Tab", "Enter", "Tab"):
+        page.keyboard.press(key)
     assert page.evaluate("document.activeElement.closest('nav')") is None
     assert page.evaluate("document.activeElement.closest('#content') !== null")
 
@@ -178,15 +124,14 @@ def test_every_chart_is_a_table_too(page: Page) -> None:
     figures = page.evaluate(FIGURES)
     assert len(figures) > 7
     for name, description, cells in figures:
-        assert cells, f"{name}: no table in its section"
         if name.startswith("test-accuracy"):
             arms = {line.split(":")[0].strip() for line in re.findall(r"(?:^|\. )([^:.]+):", description)}
             assert arms <= set(cells), name
             continue
-        shown = [number_of(found[0]) for cell in cells if (found := NUMBER.match(cell))]
+        shown = [number_of(number[0]) for cell in cells if (number := NUMBER.match(cell))]
         for value in DESCRIBED.findall(description):
             wanted, digit = number_of(value)
-            assert any(abs(wanted - there) <= (digit + unit) / 2 * 1.001 for there, unit in shown), f"{name}: {value}"
+            assert any(abs(wanted - number) <= (digit + unit) / 2 * 1.001 for number, unit in shown), f"{name}: {value}"
 
 
 def number_of(text: str) -> tuple[float, float]:

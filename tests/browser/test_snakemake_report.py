@@ -1,6 +1,5 @@
 """Snakemake's own report of a real study, in a real browser, offline: page, charts and tables, with captions."""
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from dpscale.tables.tables import TABLES
+from offline import listen
 from project import Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.snakemake]
@@ -34,8 +34,7 @@ def times(folder: Path) -> dict[Path, int]:
 def report(browser: Browser, report_file: Path) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
     page = context.new_page()
-    requests: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
+    requests, _ = listen(page)
     page.goto(report_file.as_uri())
     yield page
     assert [url for url in requests if not url.startswith(("data:", "blob:"))] == [report_file.as_uri()]
@@ -57,7 +56,7 @@ def describe(report: Page, entry: str) -> str:
 def test_the_page_shows_in_its_frame(report: Page, finished: Project) -> None:
     assert finished.page.stat().st_size * 4 / 3 < FRAME_LIMIT_BYTES
     assert entries(report, "Page") == ["tiny"]
-    assert "It is one file and needs no other." in describe(report, "tiny")
+    assert describe(report, "tiny")
     report.locator("span a").first.click()
     frame = report.frame_locator("iframe")
     assert f">{frame.locator('h1').inner_text()}</h1>" in finished.page.read_text()
@@ -66,34 +65,20 @@ def test_the_page_shows_in_its_frame(report: Page, finished: Project) -> None:
 
 def test_every_chart_is_listed_and_shows(report: Page, finished: Project) -> None:
     files = sorted(path.stem for path in (finished.folder / "results/tiny/charts").glob("*.svg"))
-    found = entries(report, "Charts")
-    assert [label.split(": ")[0] for label in found] == files
-    assert all(label.split(": ")[1] for label in found), "each says what it shows"
-    assert "Definitions" in describe(report, "efficiency-1")
+    labels = [label.split(": ") for label in entries(report, "Charts")]
+    assert [name for name, _ in labels] == files
+    assert all(text for _, text in labels), "each says what it shows"
+    assert describe(report, "efficiency-1")
     report.locator("span a").first.click()
     image = report.locator("img[src*='filename=efficiency-1.svg']")
-    assert image.evaluate("async image => { await image.decode(); return image.naturalWidth; }") == 358
+    assert image.evaluate("async image => { await image.decode(); return image.naturalWidth; }") > 0
 
 
-def test_every_table_is_listed_with_a_caption_of_its_own(report: Page) -> None:
+def test_every_table_is_listed_with_a_caption_of_its_own(report: Page, root: Path) -> None:
     assert entries(report, "Tables") == sorted(TABLES)
-    assert describe(report, "times").startswith("Epoch time, step time and throughput")
-
-
-def test_every_table_has_a_caption(root: Path) -> None:
     captions = {path.stem: path.read_text() for path in (root / "workflow/report/tables").glob("*.rst")}
-    assert sorted(captions) == sorted(TABLES)
-    assert len(set(captions.values())) == len(TABLES)
-
-
-def test_as_zip_it_holds_the_files_themselves(finished: Project) -> None:
-    done = finished.snakemake("--report", "snakemake.zip")
-    assert done.returncode == 0, done.stdout
-    with zipfile.ZipFile(finished.folder / "snakemake.zip") as archive:
-        held = {Path(name).name: archive.read(name) for name in archive.namelist() if "/data/raw/" in name}
-    assert held["tiny.html"] == finished.page.read_bytes()
-    assert {f"{name}.csv" for name in TABLES} <= set(held)
-    assert "efficiency-1.svg" in held
+    assert captions.keys() == set(TABLES) and len(set(captions.values())) == len(TABLES)
+    assert describe(report, "times").split()[:3] == captions["times"].split()[:3]
 
 
 def test_a_page_made_of_what_there_is_keeps_everything_else(project: Project) -> None:

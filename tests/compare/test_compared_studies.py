@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.tables import build_tables
-from dpscale.compare.page import ComparedStudies, render
-from dpscale.compare.studies import ComparedStudy, studies_of
+from dpscale.compare.comparison import ComparedStudies, ComparedStudy, render, studies_of
 from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
@@ -24,21 +23,23 @@ def small(**changes: Any) -> Study:
     return study(**{"communication": {"runs": 0}, "batch_per_gpu": [128, 512], **changes})
 
 
-def test_settings_and_environment_that_differ_are_named_for_the_study_that_has_them() -> None:
-    def change(cell: AnyCell, record: dict[str, Any]) -> None:
-        record["software"]["nccl"] = "2.30.0"
+def other_nccl(cell: AnyCell, record: dict[str, Any]) -> None:
+    record["software"]["nccl"] = "2.30.0"
 
-    other = side("other", change, small(precision="bfloat16"))
-    described = ComparedStudies([side("first", None, small()), other]).descriptions()
+
+def test_settings_and_environment_that_differ_are_named_for_the_study_that_has_them() -> None:
+    second = side("second", other_nccl, small(precision="bfloat16", memory_format="channels_last"))
+    described = ComparedStudies([side("first", None, small()), second]).descriptions()
     assert "unlike" not in described["first"]
-    assert "Settings unlike first: precision bfloat16 (not float32)." in described["other"]
-    assert "NCCL 2.30.0 (not 2.28.9)" in described["other"]
+    settings = "precision bfloat16 (not float32), memory_format channels_last (not contiguous)"
+    assert f"Settings unlike first: {settings}." in described["second"]
+    assert "NCCL 2.30.0 (not 2.28.9)" in described["second"]
 
 
 def test_several_environments_are_never_pooled() -> None:
     def change(cell: AnyCell, record: dict[str, Any]) -> None:
         if cell.coordinates.get("run") == 2:
-            record["software"]["nccl"] = "2.30.0"
+            other_nccl(cell, record)
 
     with pytest.raises(ComparisonError, match=r"after: its records are of 2 environments.*differ in nccl\."):
         compared(change)
@@ -81,7 +82,7 @@ def test_of_three_studies_each_is_compared_with_the_first_as_two_are() -> None:
 
 
 def test_configurations_of_one_study_alone_are_no_rows() -> None:
-    both = ComparedStudies([side(str(batch), None, small(batch_per_gpu=[batch])) for batch in (128, 512)])
-    assert both.rows == []
-    assert list(both.verdicts()) == ["512 against 128: no configuration is in both."]
-    assert_sound(render(both))
+    comparison = ComparedStudies([side(str(batch), None, small(batch_per_gpu=[batch])) for batch in (128, 512)])
+    assert comparison.rows == []
+    assert list(comparison.verdicts()) == ["512 against 128: no configuration is in both."]
+    assert_sound(render(comparison))

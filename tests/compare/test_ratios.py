@@ -46,13 +46,13 @@ def test_a_run_is_one_figure_over_its_batches() -> None:
 
 def test_batches_alone_have_intervals_that_hold_for_all_of_them_at_once() -> None:
     first, second = {512: PLAIN[512]}, {512: [2.06, 2.12, 2.08]}
-    (alone,) = ratios_of_group(epochs(first), epochs(second)).values()
-    plain = ratio_of_blocks([2.06, 2.12, 2.08], [2.0, 2.02, 1.99])
-    assert (alone.value, *alone.interval) == pytest.approx((plain.value, *plain.interval))
-    others: Runs = {batch: [1.0, 1.3, 0.8] for batch in (32, 128, 2048)}
-    among = ratios_of_group(epochs({**first, **others}), epochs({**second, **others}))
-    assert alone.is_above(1) and among[512].holds(1)
-    assert among[512].value == alone.value
+    (ratio,) = ratios_of_group(epochs(first), epochs(second)).values()
+    welch = ratio_of_blocks([2.06, 2.12, 2.08], [2.0, 2.02, 1.99])
+    assert (ratio.value, *ratio.interval) == pytest.approx((welch.value, *welch.interval))
+    more: Runs = {batch: [1.0, 1.3, 0.8] for batch in (32, 128, 2048)}
+    of_four = ratios_of_group(epochs({**first, **more}), epochs({**second, **more}))[512]
+    assert ratio.is_above(1) and of_four.holds(1)
+    assert of_four.value == ratio.value
 
 
 def test_one_run_has_no_interval() -> None:

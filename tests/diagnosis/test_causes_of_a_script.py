@@ -39,25 +39,24 @@ def late(*times_ms: float) -> dict[str, Any]:
     return {name: list(times_ms) for name in NO_EXCHANGE}
 
 
+# Causes that a probe switches off, and with them 4 ms of a step.
+SWITCHED_OFF = [
+    ("buffers", "no_buffers"), ("anomaly", "anomaly_off"), ("deterministic", "deterministic_off"),
+    ("no_tf32", "precision"), ("many_small_tensors", "fused_optimiser"), ("allocator_emptied", "no_emptying"),
+    ("hidden_synchronisation", "no_waiting"), ("garbage_collection", "gc_off"),
+]  # fmt: skip
 # What is found of the two ranks, and its cost in ms.
 CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
-    ("buffers", probes(no_buffers=6.4), 4.0),
+    *((name, probes(**{probe: 6.4}), 4.0) for name, probe in SWITCHED_OFF),
     ("micro_batches", both(steps_ms={**SLOW_EXCHANGE, "accumulated": 12.4}), 8.0),
     ("unused_search", both(switches={"search_s": 2.0}), 5.0),
-    ("anomaly", probes(anomaly_off=6.4), 4.0),
-    ("deterministic", probes(deterministic_off=6.4), 4.0),
-    ("no_tf32", probes(precision=6.4), 4.0),
-    ("many_small_tensors", probes(fused_optimiser=6.4), 4.0),
     ("threads", both(loading_ms=10.0, steps_ms={**HEALTHY, "as_it_is": 20.3, "no_allreduce": 20.2, "gc_off": 20.3},
                      loader={**LOADER, "hashes": [], "threads_in_worker": 8}), 10.0),
     ("data_parallel", both(strategy="dp", devices=2), float("nan")),
-    ("garbage_collection", probes(gc_off=6.4), 4.0),
     ("garbage_collection", both(events={"gc": {"count": 27, "seconds": 20.0, "longest_s": 1.0}}), 10.0),
     ("compile_per_length", both(events={"compile": {"count": 30, "seconds": 30.0}}), 15.0),
     ("cudnn_search", both(events={"cudnn_search": {"count": 33, "seconds": 20.0}},
                           switches={"cudnn_benchmark": True}, **ON_GPU), 10.0),
-    ("allocator_emptied", probes(no_emptying=6.4), 4.0),
-    ("hidden_synchronisation", probes(no_waiting=6.4), 4.0),
     ("slow_loader", both(loading_ms=10.0, steps_ms={**HEALTHY, "as_it_is": 20.3, "no_allreduce": 20.2}), 10.0),
     ("loading_disturbs", probes(as_it_is=20.3, no_allreduce=20.2), 10.0),
     ("heavy_gradients", both(steps_ms=SLOW_EXCHANGE), 10.2),
@@ -111,13 +110,13 @@ def test_a_healthy_script_has_no_reason() -> None:
     assert healthy.reasons == []
     assert healthy.is_efficient
     assert healthy.speedup.value == pytest.approx(2 * 10 / 10.4, rel=1e-3)
-    assert sum(part.seconds.value for part in healthy.parts) == pytest.approx(healthy.whole_s.value, rel=1e-3)
+    assert sum(row.seconds.value for row in healthy.parts) == pytest.approx(healthy.whole_s.value, rel=1e-3)
     assert healthy.cautions == []
 
 
 def test_every_cause_has_a_case() -> None:
-    others = {"debugger", "batch_not_scaled", "fixed_steps", "other_work"}
-    assert {case[0] for case in CASES} | others == set(CAUSES)
+    with_cases_below = {"debugger", "batch_not_scaled", "fixed_steps", "other_work"}
+    assert {case[0] for case in CASES} | with_cases_below == set(CAUSES)
 
 
 @pytest.mark.parametrize(
@@ -147,19 +146,19 @@ def test_the_cause_that_is_named_first(
     changes: dict[str, Any], one: dict[str, Any] | None, other_cores: float, first: str
 ) -> None:
     diagnosis = answer(changes, one=one, other_cores=other_cores)
-    assert diagnosis.first.name == first, [(one.cause.name, one.share.value) for one in diagnosis.reasons]
+    assert diagnosis.first.name == first, [(cause.cause.name, cause.share.value) for cause in diagnosis.reasons]
 
 
 def test_other_work_has_no_cost_and_what_was_measured_keeps_its_own() -> None:
-    """That all of a step waits for cores was never measured."""
+    """Nobody measured whether all of a step waits for cores."""
     diagnosis = answer({"steps_ms": {**HEALTHY, "anomaly_off": 4.4}}, other_cores=15.0)
-    other, anomaly = found(diagnosis, "other_work"), found(diagnosis, "anomaly")
-    assert not (other.cost_s.is_known or other.share.is_known or other.remedies)
+    other_work, anomaly = found(diagnosis, "other_work"), found(diagnosis, "anomaly")
+    assert not (other_work.cost_s.is_known or other_work.share.is_known or other_work.remedies)
     assert anomaly.is_reason and anomaly.cost_s.value * 1e3 == pytest.approx(6.0, rel=0.03)
 
 
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:
-    (finding,) = [one for one in (*diagnosis.reasons, *diagnosis.smaller) if one.cause.name == name]
+    (finding,) = [cause for cause in (*diagnosis.reasons, *diagnosis.smaller) if cause.cause.name == name]
     return finding
 
 
@@ -210,7 +209,7 @@ def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "sentence"),
     [
         ({"world_size": 8}, "Of 8 ranks 2 are on this machine"),
         ({"optimiser": {"class": "Adam", "count": 2}}, "It has 2 optimisers"),
@@ -219,5 +218,5 @@ def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
         ({"ended_by": "script"}, "ended by itself after 2000 steps"),
     ],
 )
-def test_what_a_reader_has_to_know_is_said(changes: dict[str, Any], said: str) -> None:
-    assert any(said in caution for caution in answer(changes).cautions)
+def test_what_a_reader_has_to_know_is_said(changes: dict[str, Any], sentence: str) -> None:
+    assert any(sentence in caution for caution in answer(changes).cautions)

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from dpscale.measure.model.networks import CifarResNet18
+from dpscale.measure.workload.networks import CifarResNet18
 
 
 def main(strategy: str, batch: int, folder: Path, epochs: int) -> None:

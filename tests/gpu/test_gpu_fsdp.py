@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpscale.measure.launch.workers import Workers
-from dpscale.measure.model.networks import build_network
+from dpscale.measure.workload.networks import build_network
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.analyse.tables import build_tables
-from dpscale.compare.page import ComparedStudies
-from dpscale.compare.studies import ComparedStudy
+from dpscale.compare.comparison import ComparedStudies, ComparedStudy
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import expected_cells, plan
 from dpscale.plan.study import Study

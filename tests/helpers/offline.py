@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 Scheme = Literal["light", "dark"]
 # Width, scheme and whether scripts run: every two of them together, which is half of all combinations.
 IN_PAIRS: tuple[tuple[int, Scheme, bool], ...] = (
-    (1200, "light", True), (1200, "dark", False), (390, "light", False), (390, "dark", True),
+    (1280, "light", True), (1280, "dark", False), (390, "light", False), (390, "dark", True),
 )  # fmt: skip
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 TEXT_OUTSIDE_ITS_CHART = """
@@ -42,6 +42,23 @@ REACHING_BEYOND = """
   .filter(element => element.getClientRects().length && element.getBoundingClientRect().right > width)
   .map(element => element.outerHTML.slice(0, 80))
 """
+CUT = """
+() => [...document.querySelectorAll('main *')].filter(element => {
+  const look = getComputedStyle(element);
+  const shown = element.checkVisibility() && !element.closest('svg') && look.clipPath === 'none';
+  return shown && look.overflowX !== 'visible' && element.scrollWidth > element.clientWidth
+    || shown && look.overflowY !== 'visible' && element.scrollHeight > element.clientHeight + 1;
+}).map(element => element.getAttribute('aria-label') || element.outerHTML.slice(0, 80))
+"""
+# Ids that two elements have, and references to an id that none has.
+WRONG_IDS = """
+() => {
+  const ids = [...document.querySelectorAll('[id]')].map(element => element.id);
+  const references = [...document.querySelectorAll('a[href^="#"], [aria-labelledby]')]
+    .map(element => element.getAttribute('aria-labelledby') ?? element.hash.slice(1));
+  return [...ids.filter((id, at) => ids.indexOf(id) !== at), ...references.filter(id => !ids.includes(id))];
+}
+"""
 
 
 def listen(page: Page) -> tuple[list[str], list[str]]:
@@ -54,7 +71,7 @@ def listen(page: Page) -> tuple[list[str], list[str]]:
     return requests, complaints
 
 
-def opened(browser: Browser, file: Path, width: int = 1200, scheme: Scheme = "light") -> Page:
+def opened(browser: Browser, file: Path, width: int = 1280, scheme: Scheme = "light") -> Page:
     """The page with everything folded out. Who opens it closes it."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(file.as_uri())
@@ -76,9 +93,3 @@ def loaded_offline(browser: Browser, file: Path, width: int, scheme: Scheme, scr
     assert complaints == []
     yield page
     context.close()
-
-
-def wider_than(page: Page, width: int, elements: str) -> list[str]:
-    """The `elements` that are drawn and reach beyond `width`."""
-    found: list[str] = page.evaluate(REACHING_BEYOND, [width, elements])
-    return found

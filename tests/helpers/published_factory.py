@@ -31,11 +31,6 @@ def written(path: Path, **changes: Any) -> Path:
     return path
 
 
-def significant(value: float, digits: int) -> Decimal:
-    """A number as printed with so many significant digits."""
-    return Decimal(f"{value:.{digits - 1}e}")
-
-
 def published(
     epoch_s: ByPlace,
     quantities: Mapping[str, ByPlace],

@@ -188,12 +188,10 @@ def _python(place: Path) -> None:
 
 
 def _customize() -> None:
-    """As Python does when it starts. What waits there for torch is told that it is loaded."""
+    """As Python does when it starts."""
     spec = PathFinder.find_spec("sitecustomize", os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if spec and spec.loader:
         spec.loader.exec_module(module_from_spec(spec))
-    if waiting := sys.modules.get("dpscale_attach.start"):
-        waiting._hook_in(sys.modules["torch"])
 
 
 PROGRAMS: Mapping[str, Callable[[Path], None]] = {"snakemake": _snakemake, "dpscale": _dpscale, "python": _python}

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.analyse.tables import complete
-from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
 from dpscale.audit.reading.published import read_all
 from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
+from dpscale.tables.published import AuditTables
 from dpscale.tables.tables import Tables
 from recorded import recorded_page, recorded_tables
 from rows import read_tables
@@ -211,7 +211,7 @@ def audited(root: Path, data: Tables) -> Tables:
 def _audits(root: Path) -> Tables:
     """They are the same in every test."""
     records = [audit(published) for published in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
-    return Tables(**audits.rows(records)._asdict())
+    return Tables(**AuditTables.of(records)._asdict())
 
 
 def collective_row(operation: str, gpus: int, message_bytes: int, bus_gb_s: float, **more: Any) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from dpscale.audit.audit import audit
 from dpscale.audit.page import render as render_audit
 from dpscale.audit.page import render_studies
 from dpscale.audit.reading.published import Published
-from dpscale.compare.page import ComparedStudies
-from dpscale.compare.page import render as render_comparison
+from dpscale.compare.comparison import ComparedStudies
+from dpscale.compare.comparison import render as render_comparison
 from dpscale.present.study.page import render
 from made_study import side, slower
 from requirements import without

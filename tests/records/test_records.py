@@ -90,6 +90,16 @@ def test_records_of_another_study_are_named_and_not_used(
     assert difference in collected.rejected[CELL]
 
 
+def test_older_records_may_hold_one_half_of_a_baseline_whose_memory_ran_out(tmp_path: Path) -> None:
+    half = timing_record(CELL, STUDY.settings, [1.0], alone={32: ([1.0], [1.0])})["alone"][0]
+    half["status"] = "oom"
+    del half["scopes"]["compute"]["after"]
+    write(tmp_path, CELL, {**timing_record(CELL, STUDY.settings, None), "alone": [half]})
+    collected = collect(tmp_path, [CELL], STUDY.settings)
+    assert [record.status for record in collected.records.values()] == ["oom"]
+    assert build_tables(STUDY, collected).records[0].status == "oom"
+
+
 def test_setting_aside_never_overwrites(tmp_path: Path) -> None:
     names = []
     for content in "abc":

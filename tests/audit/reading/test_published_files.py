@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import to_builtins
 
-from dpscale.audit.reading.published import Published, Spot, read_all
-from dpscale.errors import PublishedError
+from dpscale.audit.audit import audit
+from dpscale.audit.reading.published import AUDIT_PATH, Published, Spot, collect_audits, read_all
+from dpscale.errors import PublishedError, RecordError
+from dpscale.records.files import write_record
 from published_factory import as_printed, written
 
 
@@ -60,3 +63,15 @@ def test_two_files_of_one_study_are_refused(tmp_path: Path) -> None:
     first, second = (written(tmp_path / f"{name}.yaml") for name in ("one", "other"))
     with pytest.raises(PublishedError, match=r"other\.yaml: id: made-up"):
         read_all([first, second])
+
+
+def test_an_audit_of_another_version_of_its_file_is_not_used(tmp_path: Path) -> None:
+    path = written(tmp_path / "s.yaml")
+    with pytest.raises(RecordError, match=r"audit/made-up\.json: cannot be read"):
+        collect_audits(tmp_path, [str(path)])
+    record = audit(Published.read(path))
+    write_record("audit", tmp_path / AUDIT_PATH.format(id="made-up"), to_builtins(record))
+    assert collect_audits(tmp_path, [str(path)]) == [record]
+    written(path, title="Another")
+    with pytest.raises(RecordError, match="another version of its published file"):
+        collect_audits(tmp_path, [str(path)])

@@ -17,31 +17,19 @@ WITH_DDP = {*ALONE, "no_allreduce", "batch_kept_no_allreduce"}
 
 
 @pytest.mark.parametrize(
-    ("command", "python", "ranks", "probes", "expected"),
+    ("command", "probes", "expected"),
     [
-        (torchrun("plain_ddp.py"), sys.executable, 2, {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "batch": 32}),
-        (
-            torchrun("accumulation.py"),
-            None,
-            2,
-            {*WITH_DDP, "accumulated"},
-            {"micro_batches_per_step": 4, "batch": 16},
-        ),
-        (
-            ["trainer.py", "--processes", "2"],
-            None,
-            2,
-            {*WITH_DDP, "no_buffers"},
-            {"strategy": "ddp", "backend": "gloo"},
-        ),
-        (["data_parallel.py"], None, 1, ALONE, {"strategy": "single", "batch": 64, "world_size": 1}),
+        (torchrun("plain_ddp.py"), {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "batch": 32}),
+        (torchrun("accumulation.py"), {*WITH_DDP, "accumulated"}, {"micro_batches_per_step": 4, "batch": 16}),
+        (["trainer.py", "--processes", "2"], {*WITH_DDP, "no_buffers"}, {"strategy": "ddp", "backend": "gloo"}),
+        (["data_parallel.py"], ALONE, {"strategy": "single", "batch": 64, "world_size": 1}),
     ],
     ids=["plain DDP", "accumulation", "Trainer class, spawned ranks", "DataParallel"],
 )
-def test_unchanged(
-    command: list[str], python: str | None, ranks: int, probes: set[str], expected: dict[str, Any], tmp_path: Path
-) -> None:
+def test_unchanged(command: list[str], probes: set[str], expected: dict[str, Any], tmp_path: Path) -> None:
     """The first one in processes that load torch themselves."""
+    python = sys.executable if "plain_ddp.py" in command else None
+    ranks = 1 if probes == ALONE else 2
     command = [str(SCRIPTS / word) if word.endswith(".py") else word for word in command]
     # Workers of a DataLoader would be processes of their own.
     run = run_attached(tmp_path, command, python=python, environment={"WORKERS": "1"})
@@ -93,8 +81,8 @@ def test_what_cannot_be_undone_is_only_watched(shard: bool, why: str, strategy: 
     launcher = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, *{torchrun('script.py')}]))"
     run = run_attached(tmp_path, ["-c", launcher])
     assert run.code == 0, run.output
-    told = [(process["status"], process["why"], process["strategy"]) for process in run.processes]
-    assert told == [("observed", why, strategy)] * 2
+    outcomes = [(process["status"], process["why"], process["strategy"]) for process in run.processes]
+    assert outcomes == [("observed", why, strategy)] * 2
     assert set(run.probes()) == AS_IT_IS
     assert bool(run.processes[0]["collectives"]) == shard
 
@@ -174,9 +162,9 @@ def test_a_gap_between_steps_has_the_line_that_ran(straggling: Attached) -> None
 def test_switches_are_read_flipped_and_put_back(straggling: Attached) -> None:
     assert straggling.processes[0]["switches"]["search_s"] > 0
     assert "anomaly_off" in straggling.probes(0)
-    said = straggling.output.split("\n")
+    lines = straggling.output.split("\n")
     # What the script reads of DDP never changes; anomaly mode does, in its blocks alone, and comes back.
-    assert {line.split()[0] for line in said if "e " in line[:6]} == {"True"}
-    modes = [line.split()[1] for line in said if line.startswith("True ")]
+    assert {line.split()[0] for line in lines if "e " in line[:6]} == {"True"}
+    modes = [line.split()[1] for line in lines if line.startswith("True ")]
     assert 0 < modes.count("False") < 0.4 * len(modes)
     assert modes[-1] == "True"

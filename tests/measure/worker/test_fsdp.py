@@ -10,7 +10,7 @@ import warm
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import Run, time_cell
-from dpscale.measure.model.networks import Autocast, build_network
+from dpscale.measure.workload.networks import Autocast, build_network
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings, TimingSettings

@@ -29,13 +29,13 @@ from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import curve_rows, summary_rows, training_rows
 from dpscale.analyse.variants.measured import Variant, beside_base, variants_of, with_further_scopes
 from dpscale.analyse.variants.variants import one_gpu_rows, variant_rows
-from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
 from dpscale.records.audit import AuditRecord
 from dpscale.records.collect import Collected
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
+from dpscale.tables.published import AuditTables
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import RunsRow
@@ -87,7 +87,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         collectives=collectives,
         communication=communication,
         bandwidth=bandwidth,
-        **published_audits.rows(audits)._asdict(),
+        **AuditTables.of(audits)._asdict(),
     )
     return complete(tables, Asked.of(study, collected.records))
 

@@ -1,40 +1,47 @@
-"""Do the published figures agree with each other? Every check returns what it found in which cell."""
+"""Do the published figures agree with each other, with GPUs and links, and with other studies? Every check yields what
+it found in which cell."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from dpscale.audit import corrected
 from dpscale.audit.conventions import (
     COLUMN_TOTAL,
     ELEMENTS,
     REBUILT_TOTAL,
     RING_TOTAL,
     TABLE_TOTAL,
-    UNITS,
     WHOLE,
     Choice,
     clocks,
 )
 from dpscale.audit.conventions import WRONG as WRONG_KIND
-from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, unlike
-from dpscale.audit.reading.published import Printed, Spot
-from dpscale.audit.search import ColumnSearch, several
-from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
+from dpscale.audit.reading.published import QUANTITIES, UNITS, Published, Spot
+from dpscale.audit.search import ColumnSearch
+from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading, clock_of, defined
+from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.chips import chips
+from dpscale.vocabulary.chips import TERA, Peak, chips, links
+from dpscale.vocabulary.networks import network_of
 
 # What a doubt means: worth a look; no convention gives it; not what it is called or not what the times give; or no
 # machine can do that.
 LOOK, NOT_EXPLAINED, WRONG, IMPOSSIBLE = "look", "not explained", "wrong", "impossible"
 SEVERITIES = (IMPOSSIBLE, WRONG, NOT_EXPLAINED, LOOK)  # the worst first
+COPIED = "times of another study"
 
 # These may have been measured. Others follow from times and the number of images alone, and are wrong where these do
 # not give them.
 _MAY_BE_MEASURED = ("compute_s", "communication_s")
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
+# What of a peak real networks hardly reach.
+DOUBTFUL_SHARE = 0.7
+# What of a link a measured bandwidth is at least.
+_MEASURED = 0.1
+# Bandwidths of links that differ by less are one.
+_SAME_LINK = 0.01
 
 
 @dataclass(frozen=True)
@@ -48,17 +55,10 @@ class Doubt:
     severity: str = WRONG
 
 
-def doubts(reading: Reading) -> list[Doubt]:
-    """Everything that the checks find."""
-    return [doubt for check in CHECKS for doubt in check(reading)]
-
-
-def _choices(reading: Reading, quantity: str) -> tuple[Choice, ...]:
-    return reading.outcomes[quantity].choices if quantity in reading.outcomes else ()
-
-
-def _table(reading: Reading, quantity: str) -> Printed:
-    return reading.published.quantities.get(quantity, {})
+def doubts(reading: Reading, studies: Sequence[Published] = ()) -> list[Doubt]:
+    """Return everything that the checks find; `studies` are what others published."""
+    found_here = (doubt for check in CHECKS for doubt in check(reading))
+    return [*found_here, *same_times(reading.published, studies)]
 
 
 def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
@@ -66,53 +66,59 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
     for (quantity, place), verdict in reading.verdicts.items():
         if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
             continue
-        printed, factor = reading.published.quantities[quantity][place], reading.outcomes[quantity].factor
-        given = f"; the times give {given_like(printed, verdict.given)}" if verdict.given else ""
-        detail = f"{NAMES[quantity]} {printed}{given}{f': {verdict.why}' if verdict.why else ''}"
+        printed, outcome = reading.published.quantities[quantity][place], reading.outcomes[quantity]
+        detail = f"{QUANTITIES[quantity]} {printed}"
+        if verdict.given:
+            # In the unit of the printed number, with the digits that tell the two apart.
+            value, unit = printed.like(verdict.given.value)
+            detail += f"; the times give {unlike(printed.like(float(printed))[0], value)[1]}{unit}"
+        detail += f": {verdict.why}" if verdict.why else ""
         if verdict.state == ANOTHER_RUN:
             yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
-        else:
-            detail += f"; all cells are {number(factor.value)} times what the times give" if factor else ""
-            is_wrong = quantity not in _MAY_BE_MEASURED or reading.outcomes[quantity].best
-            yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
+            continue
+        if outcome.factor:
+            detail += f"; all cells are {number(outcome.factor.value)} times what the times give"
+        is_wrong = quantity not in _MAY_BE_MEASURED or outcome.best
+        yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
 
 
 def below_zero(reading: Reading) -> Iterator[Doubt]:
     """Seconds and bytes are never less than nothing. A communication time may be, where N GPUs are more than N times as
     fast."""
     for quantity in ("images_per_s", "compute_s", "communication_s", "bandwidth"):
-        for place, printed in _table(reading, quantity).items():
+        for place, printed in reading.published.figures(quantity).items():
             if printed.interval.high < 0:
                 as_defined = quantity == "communication_s" and place in reading.outcomes[quantity].method.agreeing
-                detail = f"{NAMES[quantity]} of {printed}"
+                detail = f"{QUANTITIES[quantity]} of {printed}"
                 yield Doubt("less than nothing", quantity, place, detail, LOOK if as_defined else WRONG)
 
 
 def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
-    """Yield the doubts that no definition would call right in the convention that a column follows."""
+    """Choices of the convention that a column follows which no definition would call right."""
     for quantity, outcome in reading.outcomes.items():
         wrong = [choice for choice in outcome.choices if choice.kind == WRONG_KIND]
-        is_another = f"{NAMES[quantity]} is not what it is called"
+        is_another = f"{QUANTITIES[quantity]} is not what it is called"
         for check, choices in grouped(wrong, lambda choice: choice.check or is_another).items():  # noqa: B023
-            for place, verdict in reading.of(quantity).items():
-                is_given = place.gpus > 1 and verdict.state != UNEXPLAINED
-                if is_given and (detail := _what_it_is(reading, outcome, place, check, choices)):
+            for place, printed in reading.published.several_gpus(quantity):
+                is_given = reading.verdicts[quantity, place].state != UNEXPLAINED
+                if is_given and (detail := _mistake(reading, outcome, place, printed, check, choices)):
                     yield Doubt(check, quantity, place, detail)
 
 
-def _what_it_is(reading: Reading, outcome: ColumnSearch, place: Spot, check: str, wrong: Sequence[Choice]) -> str:
-    """The numbers of a mistake; nothing where the figure is right by accident."""
-    published, words = reading.published, "; ".join(choice.words for choice in wrong)
-    printed = published.quantities[outcome.quantity][place]
+def _mistake(
+    reading: Reading, outcome: ColumnSearch, place: Spot, printed: Number, check: str, wrong: Sequence[Choice]
+) -> str:
+    """Return the numbers of a mistake; nothing where the figure is right by accident."""
+    published = reading.published
     if check.startswith("unit"):
         counted = "elements" if ELEMENTS in wrong else "bytes"
         (unit,) = [choice.formula for choice in outcome.choices if choice.formula.startswith(" / ")]
         return f"labelled {published.bandwidth_unit}, is {unit.removeprefix(' / ')} {counted} a second"
-    true = corrected.figure("speedup", published, corrected.clock_of(published, outcome), place)
-    if "speedup" not in outcome.quantity or isinstance(true, str):
-        return words
-    slower = ", slower than one GPU" if true.high < 1 < float(printed) else ""
-    return "" if true.meets(printed.interval) else f"{printed} is {number(true.value)}{slower}"
+    speedup = defined("speedup", published, clock_of(published, outcome), place)
+    if "speedup" not in outcome.quantity or isinstance(speedup, str):
+        return "; ".join(choice.words for choice in wrong)
+    slower = ", slower than one GPU" if speedup.high < 1 < float(printed) else ""
+    return "" if speedup.meets(printed.interval) else f"{printed} is {number(speedup.value)}{slower}"
 
 
 def batches_that_are_steps(reading: Reading) -> Iterator[Doubt]:
@@ -131,46 +137,45 @@ def parts_against_total(reading: Reading) -> Iterator[Doubt]:
     times give a communication time, it was held against that already."""
     published = reading.published
     for place, communication in published.several_gpus("communication_s"):
-        compute, printed = _table(reading, "compute_s").get(place), TABLE_TOTAL.at(published, place)
-        total = printed or REBUILT_TOTAL.at(published, place)
-        verdict = reading.verdicts["communication_s", place]
+        compute, printed = published.figures("compute_s").get(place), TABLE_TOTAL.at(published, place)
+        total, verdict = printed or REBUILT_TOTAL.at(published, place), reading.verdicts["communication_s", place]
         if verdict.given or not compute or not total:
             continue
         parts = compute.interval + communication.interval
         if not parts.meets(total):
             check = f"{'T(N,b)' if printed else 'T(1,b)/speedup'} is not compute plus communication"
-            severity = LOOK if verdict.state == ANOTHER_RUN or _of_compute(reading) else WRONG
-            yield Doubt(
-                check, "communication_s", place, "{} against {} s".format(*unlike(total.value, parts.value)), severity
-            )
+            detail = "{} against {} s".format(*unlike(total.value, parts.value))
+            is_look = verdict.state == ANOTHER_RUN or _compute_as_total(reading)
+            yield Doubt(check, "communication_s", place, detail, LOOK if is_look else WRONG)
 
 
 def compute_is_the_total(reading: Reading) -> Iterator[Doubt]:
     """The printed compute column, where it is that of the totals, or where communication is that minus a share of one
     GPU's time."""
-    if detail := _of_compute(reading):
+    if detail := _compute_as_total(reading):
         for place, _ in reading.published.several_gpus("compute_s"):
             yield Doubt("the compute column is the total", "compute_s", place, detail)
 
 
-def _of_compute(reading: Reading) -> str:
-    """Why the compute column is taken for the total; nothing where it is not."""
+def _compute_as_total(reading: Reading) -> str:
+    """Return why the compute column is taken for the total; nothing where it is not."""
     communication = reading.outcomes.get("communication_s")
-    if COLUMN_TOTAL.choices[0] in _choices(reading, "communication_s") and communication and communication.match:
+    if communication and communication.match and COLUMN_TOTAL.choices[0] in communication.choices:
         return f"the printed communication is {communication.match.convention.formula}, with C(N,b) the printed compute"
-    if {TABLE_TOTAL.choices[0], WHOLE} <= {*_choices(reading, "compute_s")}:
+    if {TABLE_TOTAL.choices[0], WHOLE} <= {*reading.choices("compute_s")}:
         return "the printed compute is T(N,b), communication included"
     return ""
 
 
 def clocks_apart(reading: Reading) -> Iterator[Doubt]:
     """Figures that follow several clocks: they cannot be set against each other."""
-    followed: dict[str, list[str]] = {}
-    for quantity, outcome in reading.outcomes.items():
-        if outcome.match:
-            followed.setdefault(corrected.clock_of(reading.published, outcome).name, []).append(quantity)
+    followed = grouped(
+        [quantity for quantity, outcome in reading.outcomes.items() if outcome.match],
+        lambda quantity: clock_of(reading.published, reading.outcomes[quantity]).name,
+    )
     words = "; ".join(
-        f"{listed([NAMES[name] for name in names], len(NAMES))}: the clock {clock}" for clock, names in followed.items()
+        f"{listed([QUANTITIES[name] for name in names], len(QUANTITIES))}: the clock {clock}"
+        for clock, names in followed.items()
     )
     for quantity in chain(*[*followed.values()][1:]):
         for place, _ in reading.published.several_gpus(quantity):
@@ -194,14 +199,8 @@ def larger_than_the_dataset(reading: Reading) -> Iterator[Doubt]:
     for quantity, place, _ in published.times:
         images = published.global_batch(place)
         if images > published.dataset_images:
-            detail = f"{images:,} images per step, the dataset has {published.dataset_images:,}"
-            severity = LOOK if assumed else WRONG
-            yield Doubt("batch larger than the dataset", quantity, place, with_assumed(detail, assumed), severity)
-
-
-def with_assumed(detail: str, assumed: str) -> str:
-    """With what it rests on that was not given."""
-    return f"{detail}, assuming {assumed}" if assumed else detail
+            detail = f"{images:,} images per step, the dataset has {published.dataset_images:,}{assumed}"
+            yield Doubt("batch larger than the dataset", quantity, place, detail, LOOK if assumed else WRONG)
 
 
 def above_links(reading: Reading) -> Iterator[Doubt]:
@@ -213,19 +212,18 @@ def above_links(reading: Reading) -> Iterator[Doubt]:
     of_chips = [published.chip] if published.chip else chips()
     limit, chip = max((chip.links[0].gb_s, chip.name) for chip in of_chips)
     name = f"the fastest link of the {chip}{'' if published.chip else ', the fastest known here,'}"
-    together, assumed = RING_TOTAL in _choices(reading, "bandwidth"), published.assuming("bandwidth")
+    together, assumed = RING_TOTAL in reading.choices("bandwidth"), published.assuming("bandwidth")
     for place, printed in published.several_gpus("bandwidth"):
         of_each = printed.interval * (UNITS[unit] / UNITS["GB/s"] / (place.gpus if together else 1))
         if of_each.low > limit:
             of_each_gpu = f", {number(of_each.value)} GB/s of each GPU" if together else ""
-            detail = f"printed {printed} {unit}{of_each_gpu}; {name} carries {limit:g} GB/s"
-            severity = LOOK if assumed else IMPOSSIBLE
-            yield Doubt("bandwidth above any link", "bandwidth", place, with_assumed(detail, assumed), severity)
+            detail = f"printed {printed} {unit}{of_each_gpu}; {name} carries {limit:g} GB/s{assumed}"
+            yield Doubt("bandwidth above any link", "bandwidth", place, detail, LOOK if assumed else IMPOSSIBLE)
 
 
 def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
     """One GPU has nobody to communicate with."""
-    for place, printed in _table(reading, "communication_s").items():
+    for place, printed in reading.published.figures("communication_s").items():
         if place.gpus == 1 and not printed.interval.contains(0):
             detail = f"printed {printed} s; what this clock holds is not communication between GPUs"
             yield Doubt("communication on one GPU", "communication_s", place, detail)
@@ -233,14 +231,76 @@ def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
 
 def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
     """N GPUs more than N times as fast as one: something else must have changed too."""
-    for place in several(reading.published.places):
-        if reading.published.is_of_other_runs(place):
+    published = reading.published
+    for place in published.places:
+        if place.gpus == 1 or published.is_of_other_runs(place):
             continue
-        efficiency = corrected.figure("efficiency", reading.published, clocks(reading.published)[0], place)
+        efficiency = defined("efficiency", published, clocks(published)[0], place)
         if not isinstance(efficiency, str) and efficiency.low > 1:
-            share = f"{efficiency.value * 100:.1f} % of {gpus_words(place.gpus)}"
+            share = f"{efficiency.value * 100:.1f} % of {place.devices}"
             cause = "that needs a cause, such as a slow T(1,b)"
             yield Doubt("efficiency above 100 %", "epoch_s", place, f"{share}: {cause}", LOOK)
+
+
+def above_the_peak(reading: Reading) -> Iterator[Doubt]:
+    """Images per second times FLOP per image, forward and backward, against the peak of the GPUs in use. What rests on
+    assumptions is no more than worth a look."""
+    published = reading.published
+    network, chip = network_of(published.parameters_trained), published.chip
+    flop = float(published.flop_per_image or (network and network.flop_per_image) or 0)
+    precision = published.precision or "float32"
+    peak = chip.most(precision) if chip else None
+    if published.peak_tflop_s:
+        peak = Peak(precision, published.peak_tflop_s)
+    if not flop or not peak:
+        return
+    assumed = published.assuming("network", "precision", "images")
+    for quantity, place, printed in published.times:
+        rate = published.dataset_images / printed.interval
+        tflop_s, of_gpus = rate * (flop / TERA), place.gpus * peak.tflop_s
+        share = tflop_s / of_gpus
+        if share.low <= DOUBTFUL_SHARE:
+            continue
+        detail = (
+            f"{printed} s is {rate.value:,.0f} images/s and {number(tflop_s.value)} TFLOP/s; the {peak.unit} peak of "
+            f"{place.devices} ({published.gpu}) is {number(of_gpus)}{assumed}"
+        )
+        check, severity = "time that the GPU cannot reach", IMPOSSIBLE
+        if share.low <= 1:
+            check, severity = "time close to the GPU's peak", LOOK
+            detail += f", {share.value * 100:.0f} % of it"
+        elif assumed:
+            check, severity = "time above the peak of what was assumed", LOOK
+        yield Doubt(check, quantity, place, detail, severity)
+
+
+def link_of_utilisation(reading: Reading) -> Iterator[Doubt]:
+    """Utilisation over bandwidth is the bandwidth of one link in all cells, where no link has that."""
+    published, outcome = reading.published, reading.outcomes.get("utilisation_percent")
+    if not outcome or not outcome.factor or published.bus_gb_s:
+        return
+    link_gb_s = 100 / outcome.factor * (UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"])
+    chip = published.chip
+    candidates, whose = (chip.links, f"of the {chip.name}") if chip else (links(), "in the table")
+    if any(link_gb_s.low * (1 - _SAME_LINK) <= link.gb_s <= link_gb_s.high * (1 + _SAME_LINK) for link in candidates):
+        return
+    names = listed([f"{link.name}: {link.gb_s:g}" for link in candidates], 4)
+    # Somewhat less than a link carries is what was measured of it, perhaps.
+    fastest = max(link.gb_s for link in candidates)
+    severity = LOOK if _MEASURED * fastest < link_gb_s.value < fastest else WRONG
+    for place in outcome.checkable:
+        detail = f"taken against {number(link_gb_s.value)} GB/s; no link {whose} carries that ({names} GB/s)"
+        yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail, severity)
+
+
+def same_times(published: Published, studies: Sequence[Published]) -> Iterator[Doubt]:
+    """Times that another study has printed digit for digit: two measurements do not agree like that."""
+    times = published.epoch_s
+    for study in studies:
+        if study.id != published.id and all(str(study.epoch_s.get(at)) == str(time) for at, time in times.items()):
+            detail = f"{len(times)} times are those of {study.id}, digit for digit"
+            for place in times:
+                yield Doubt(COPIED, "epoch_s", place, detail, LOOK)
 
 
 CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
@@ -256,4 +316,27 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     one_gpu_times_apart,
     communication_of_one_gpu,
     efficiency_above_one,
+    above_the_peak,
+    link_of_utilisation,
 )
+
+
+def listed(items: Sequence[str], shown: int = 3) -> str:
+    """Return `a, b and c`, or `a, b, c and 5 more`."""
+    more = [f"{len(items) - shown:,} more"] if len(items) > shown else []
+    *first, last = [*items[:shown], *more]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits, and at least those before the point."""
+    return f"{value:#.{digits}g}".rstrip(".") if abs(value) < 10**digits else f"{value:.0f}"
+
+
+def unlike(first: float, second: float) -> tuple[str, str]:
+    """Return two numbers with as many digits as it takes to see that they differ, and three at least."""
+    for digits in range(3, 12):
+        shown = number(first, digits), number(second, digits)
+        if shown[0] != shown[1]:
+            break
+    return shown

@@ -38,7 +38,7 @@ def audit(
     2 where a file could not be read; the others are audited all the same. config/README.md explains all. Needs no GPU
     and no torch.
     """
-    from dpscale.audit.files import audit_files
+    from dpscale.audit.audit import audit_files
 
     given = {name: str(value) for name, value in assumed.items() if value}
     if status := audit_files(published, out, pages, summary, given):

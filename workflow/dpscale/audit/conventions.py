@@ -7,12 +7,14 @@ time, communication time, speedup and bandwidth as they were printed. T of anoth
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
-from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published, Spot
+from dpscale.audit.reading.published import GLOBAL, POWERS_OF_UNITS, UNITS, UNSTATED, Published, Spot
 from dpscale.formulas.rounded import Rounded
 from dpscale.vocabulary.networks import networks
 
@@ -195,18 +197,21 @@ _SIZES = (
     # What (N-1)/N gives in place of 2(N-1)/N too: no printed figure can tell the two apart.
     Choice("2 bytes", "half of the bytes: half precision, or a factor 2 left out", 2, OTHER, 2),
 )
-# By the number of steps with their fraction.
-_STEPS: Mapping[Choice, Callable[[float], float]] = {
-    Choice("ceil(D/(N*b))", "all ceil(D/(N*b)) steps"): math.ceil,
-    Choice("1", "the bytes of one step over the time of an epoch", 1, WRONG): lambda steps: 1,
-    Choice("D/(N*b)", "D/(N*b) steps with their fraction", 1, OTHER): float,
-    Choice("floor(D/(N*b))", "full steps only", 2, OTHER): math.floor,
+_Steps = Callable[[Published, Spot], float]
+_STEPS: Mapping[Choice, _Steps] = {
+    Choice("ceil(D/(N*b))", "all ceil(D/(N*b)) steps"): lambda study, at: math.ceil(study.steps(at)),
+    Choice("1", "the bytes of one step over the time of an epoch", 1, WRONG): lambda study, at: 1,
+    Choice("D/(N*b)", "D/(N*b) steps with their fraction", 1, OTHER): lambda study, at: study.steps(at),
+    Choice("floor(D/(N*b))", "full steps only", 2, OTHER): lambda study, at: math.floor(study.steps(at)),
 }
 # With the batch of one GPU these are N times too many. Where nobody says what the batch is, they say that it is global.
-_STEPS_OF_ONE_GPU = Choice("ceil(D/b)", "ceil(D/b) steps", 1, WRONG)
-GLOBAL_STEPS: Mapping[Choice, Callable[[float], float]] = {
-    Choice("ceil(D/b)", "ceil(D/b) steps, the batch being that of all GPUs", 1): math.ceil,
-    Choice("D/b", "D/b steps with their fraction, the batch being that of all GPUs", 2): float,
+_STEPS_OF_ONE_GPU: Mapping[Choice, _Steps] = {
+    Choice("ceil(D/b)", "ceil(D/b) steps", 1, WRONG): lambda study, at: math.ceil(study.steps(at.alone)),
+}
+_OF_ALL_GPUS = "the batch being that of all GPUs"
+GLOBAL_STEPS: Mapping[Choice, _Steps] = {
+    Choice("ceil(D/b)", f"ceil(D/b) steps, {_OF_ALL_GPUS}", 1): lambda study, at: math.ceil(study.steps(at.alone)),
+    Choice("D/b", f"D/b steps with their fraction, {_OF_ALL_GPUS}", 2): lambda study, at: study.steps(at.alone),
 }
 RING_TOTAL = Choice("2(N-1)", "what all GPUs of a ring send together", 1, OTHER)
 _VOLUMES: Mapping[Choice, Callable[[int], float]] = {
@@ -215,8 +220,6 @@ _VOLUMES: Mapping[Choice, Callable[[int], float]] = {
     Choice("1", "the gradients once", 1, OTHER): lambda gpus: 1,
     Choice("N/2", "a factor of N/2, not 2(N-1)/N", 2, OTHER): lambda gpus: gpus / 2,
 }
-_POWERS = {"GB/s": (10, 9), "MB/s": (10, 6), "GiB/s": (2, 30), "MiB/s": (2, 20)}
-UNITS = {unit: float(base**power) for unit, (base, power) in _POWERS.items()}
 
 
 def _fewest_gpus(published: Published) -> Form:
@@ -232,8 +235,7 @@ def _fewest_gpus(published: Published) -> Form:
     return _time(f"T({gpus},b)", f"{check}, not over one", value, 1, WRONG, check)
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(NamedTuple):
     """A set of epoch times: its name, those on one GPU and in total."""
 
     name: str
@@ -247,12 +249,12 @@ def clocks(published: Published) -> list[Clock]:
 
 
 def _clock(name: str) -> Clock:
-    def seconds(published: Published, place: Spot) -> Rounded:
-        return published.other_clocks[name][place].interval
-
     words = f"the clock {name}"
-    one_gpu = _time(f"T{name}(1,b)", f"T(1,b) of {words}", lambda study, at: seconds(study, at.alone))
-    return Clock(name, one_gpu, _time(f"T{name}(N,b)", words, seconds, 1))
+    return Clock(
+        name,
+        _time(f"T{name}(1,b)", f"T(1,b) of {words}", lambda study, at: study.other_clocks[name][at.alone].interval),
+        _time(f"T{name}(N,b)", words, lambda study, at: study.other_clocks[name][at].interval, 1),
+    )
 
 
 def space(quantity: str, published: Published) -> tuple[list[Form], list[Constant]]:
@@ -267,8 +269,8 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
     if quantity == "images_per_s":
         images = published.dataset_images
         return [
-            _of(choice.formula, (choice,), lambda at, total, share=share: images * share(at.gpus) / total, clock.total)
-            for clock, (choice, share) in product(clocks(published), _THROUGHPUTS.items())
+            _of(choice.formula, (choice,), lambda at, total, times=times: images * times(at.gpus) / total, clock.total)
+            for clock, (choice, times) in product(clocks(published), _THROUGHPUTS.items())
         ], [Constant()]
     if quantity == "utilisation_percent":
         over_bus = _of("100 * {0} / {1}", (), lambda at, rate, bus: 100 * (rate / bus), _BANDWIDTH_COLUMN, _BUS)
@@ -325,21 +327,15 @@ def _bandwidths(published: Published) -> Iterator[Form]:
         *(form for form in _communications(published) if _SWAPPED_COLUMNS not in form.choices),
         *(_COMMUNICATION_COLUMN, COLUMN_TOTAL, *(clock.total for clock in clocks(published))),
     ]
-    of_all_gpus = {GLOBAL: {}, UNSTATED: GLOBAL_STEPS}.get(published.batch, {_STEPS_OF_ONE_GPU: math.ceil})
-    for (volume, bytes_of), step, time in product(_VOLUMES.items(), {**_STEPS, **of_all_gpus}, times):
-
-        def value(
-            at: Spot, seconds: Rounded, bytes_of: Callable[[int], float] = bytes_of, step: Choice = step
-        ) -> Rounded:
-            if step in of_all_gpus:
-                steps = of_all_gpus[step](published.dataset_images / at.batch_per_gpu)
-            else:
-                steps = _STEPS[step](published.steps(at))
-            return bytes_of(at.gpus) * steps / seconds
-
+    more_steps = {GLOBAL: {}, UNSTATED: GLOBAL_STEPS}.get(published.batch, _STEPS_OF_ONE_GPU)
+    for (volume, bytes_of), (step, steps), time in product(_VOLUMES.items(), {**_STEPS, **more_steps}.items(), times):
         over = "({0})" if " - " in time.formula else "{0}"
-        factors = _product(volume.formula, "{{}}", step.formula)
-        yield _of(f"{factors} / {over}", (volume, step), value, time)
+        yield _of(
+            f"{_product(volume.formula, '{{}}', step.formula)} / {over}",
+            (volume, step),
+            lambda at, seconds, bytes_of=bytes_of, steps=steps: bytes_of(at.gpus) * steps(published, at) / seconds,
+            time,
+        )
 
 
 def _product(*factors: str) -> str:
@@ -354,7 +350,7 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
             f" / {base}^{power}", f"a unit of {base}^{power}", unit != label, WRONG if unit != label else METHOD,
             1 / UNITS[unit], _OTHER_UNIT,
         )
-        for unit, (base, power) in _POWERS.items()
+        for unit, (base, power) in POWERS_OF_UNITS.items()
     ]  # fmt: skip
     constants: dict[str, Constant] = {}
     chosen = (
@@ -368,15 +364,15 @@ def _bandwidth_constants(published: Published) -> list[Constant]:
 
 def _parameters(published: Published) -> Iterator[Choice]:
     """Every number of parameters once, with the names of all networks that have it: equal ones are one convention."""
-    trained, names = published.parameters_trained, dict[int, list[str]]()
+    trained, names = published.parameters_trained, defaultdict[int, list[str]](list)
     if trained:
-        names[trained] = ["trained"]
+        names[trained].append("trained")
     for network in networks():
-        names.setdefault(network.parameters, []).append(network.name)
+        names[network.parameters].append(network.name)
     for network in networks():
-        names.setdefault(network.parameters - network.first, []).append(f"{network.name} without its first layer")
+        names[network.parameters - network.first].append(f"{network.name} without its first layer")
     kind_of_others = WRONG if trained is not None and "network" not in published.assumed else OTHER
     for number, called in names.items():
         steps = 0 if number == trained else 2 if "without" in called[0] else 1
-        words = f"{number:,} parameters, {', '.join(called)}"
-        yield Choice(f"{number}", words, steps, METHOD if number == trained else kind_of_others, number)
+        kind = METHOD if number == trained else kind_of_others
+        yield Choice(f"{number}", f"{number:,} parameters, {', '.join(called)}", steps, kind, number)

@@ -1,6 +1,6 @@
 """The page of audits: of one record, for whoever printed the figures; or of all studies that a study's file names.
 
-Both show the rows of `audit.tables` in the same way: what was found, what does not agree, and every cell as printed and
+Both show the rows of audits in the same way: what was found, what does not agree, and every cell as printed and
 as defined.
 """
 
@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
-from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
 from dpscale.present.text.table import Flagged, ShownColumn, ShownTable
 from dpscale.records.audit import AuditRecord
-from dpscale.tables.published import AuditRow
+from dpscale.tables.published import AuditRow, AuditTables
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.own_yaml import own_yaml
@@ -37,8 +36,6 @@ _CAPTION = (
     "number. The word behind it says what is below about it"
 )
 
-Place = tuple[int, int]
-
 
 class AuditedStudy(NamedTuple):
     """An audited study: its sentence, its table, what does not agree, how it was computed, and notes."""
@@ -56,7 +53,7 @@ def render(records: Sequence[AuditRecord]) -> str:
     """The page of one table's audits, as HTML that needs no other file: one block, or one per strategy or run. Pure,
     but for reading its own template."""
     batches = {record.id: "Global batch" if record.batch == "global" else "Batch" for record in records}
-    return _filled(records[0].title, studies(rows(records), "your", batches), study=None)
+    return _filled(records[0].title, studies(AuditTables.of(records), "your", batches), study=None)
 
 
 def render_studies(study: Mapping[str, object], tables: Tables, page: str) -> str:
@@ -99,8 +96,20 @@ def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]
 def _table(
     study: str, title: str, batch: str, cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
 ) -> ShownTable:
-    """Return every cell as it was printed and as it is defined here, with the `worst` that is said about it."""
-    columns = dict(_columns(cells, worst))
+    """Return every cell as it was printed and as it is defined here, with the `worst` that is said about it: times,
+    then every printed quantity, and what was computed here alone."""
+    columns: dict[str, dict[tuple[int, int], str]] = {}
+    by_quantity = grouped(cells, lambda row: row.quantity)
+    for name in _ORDER:
+        rows = by_quantity.get(name, [])
+        printed = [row.published_unit for row in rows if row.published]
+        computed = [row.unit for row in rows if row.corrected.is_known or row.reason]
+        if not printed and not (computed and name in _ALWAYS_COMPUTED):
+            continue
+        shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
+        columns[", ".join(filter(None, [name_of(name).capitalize(), *words]))] = {
+            (row.batch_per_gpu, row.gpus): Flagged.of(shown(row), worst.get(cell_of(row), "")) for row in rows
+        }
     places = sorted({place for entries in columns.values() for place in entries})
     return ShownTable(
         name=f"figures-{study}",
@@ -111,25 +120,6 @@ def _table(
             for place in places
         ],
     )
-
-
-def _columns(
-    cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
-) -> Iterator[tuple[str, dict[Place, str]]]:
-    """Times, then every printed quantity, and what was computed here alone."""
-    of_quantities = grouped(cells, lambda row: row.quantity)
-    for name in _ORDER:
-        rows = of_quantities.get(name, [])
-        printed = [row.published_unit for row in rows if row.published]
-        computed = [row.unit for row in rows if row.corrected.is_known or row.reason]
-        if not printed and not (computed and name in _ALWAYS_COMPUTED):
-            continue
-        shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
-        heading = ", ".join(filter(None, [name_of(name).capitalize(), *words]))
-        yield (
-            heading,
-            {(row.batch_per_gpu, row.gpus): Flagged.of(shown(row), worst.get(cell_of(row), "")) for row in rows},
-        )
 
 
 def _published(row: AuditRow) -> str:

@@ -8,12 +8,13 @@ docs/method.md takes some off. Where one that nobody could object to gives as ma
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 
 from dpscale.audit.conventions import METHOD, OTHER, WRONG, Choice, Constant, Convention, Form, space, steps_of
-from dpscale.audit.reading.published import Printed, Published, Spot
+from dpscale.audit.reading.published import Published, Spot
 from dpscale.formulas.rounded import Rounded
 
 # Where unrelated numbers would fit as well with at least this probability, a convention is not called found.
@@ -33,6 +34,7 @@ _FARTHEST_OF_ANOTHER_RUN = 3
 # One cell sets a common factor; fewer than two others do not test it.
 _FEWEST_OF_A_FACTOR = 3
 _SLACK = 1e-9
+_VALUE = attrgetter("value")
 
 Values = Mapping[Spot, Rounded]
 
@@ -157,57 +159,43 @@ def _searched(published: Published, quantity: str, prefers_method: bool = False)
         if (by_place := {place: value for place in table if (value := form.at(published, place))})
     }
     checkable = sorted({place for by_place in values.values() for place in by_place})
-    method = _times(Convention(forms[0], constants[0]), _read(table), values.get(forms[0], {}))
+    rounded = {place: number.interval for place, number in table.items()}
+    cut = {place: number.if_cut for place, number in table.items()}
+    method = _match(forms[0], constants[0], rounded, values.get(forms[0], {}))
     outcome = ColumnSearch(quantity, method, checkable, len(values) * len(constants))
-    ascending = sorted(constants, key=_value_of)
+    ascending = sorted(constants, key=_VALUE)
     matches = [
-        match
-        for is_cut in (False, True)
+        _match(form, constant, printed, of_form, printed is cut)
+        for printed in (rounded, cut)
         for form, of_form in values.items()
-        for match in _matches(form, of_form, ascending, _read(table, is_cut), is_cut)
+        for constant in {
+            fit for place in several(of_form) for fit in _suiting(ascending, of_form[place], printed[place])
+        }
     ]
     if not matches or not several(checkable):
         return outcome
     best = method if prefers_method and method.is_most(checkable) else _best(matches)
-    steps = best.convention.steps
     of_forms, of_constants = ([steps_of(term.choices) for term in terms] for terms in (values, constants))
     as_simple = sum(of_form + of_constant <= best.steps for of_form in of_forms for of_constant in of_constants)
     chance = best.by_chance(as_simple)
-    if best.is_most(checkable) and (chance < CHANCE_LIMIT or not steps):
+    if best.is_most(checkable) and (chance < CHANCE_LIMIT or not best.convention.steps):
         return replace(outcome, best=best, chance=chance)
     unsure = best if best.is_most(checkable) and not best.convention.words(WRONG) else None
     return replace(outcome, unsure=unsure, chance=chance)
 
 
-def _read(table: Printed, is_cut: bool = False) -> Values:
-    return {place: number.if_cut if is_cut else number.interval for place, number in table.items()}
+def _match(form: Form, constant: Constant, printed: Values, values: Values, is_cut: bool = False) -> Match:
+    """Return the values of a form times a constant beside the printed ones."""
+    times_constant = {place: value * constant.value for place, value in values.items()}
+    return Match(Convention(form, constant), printed, times_constant, is_cut)
 
 
-def _times(convention: Convention, printed: Values, values: Values, is_cut: bool = False) -> Match:
-    """The values of a form times the constant of a convention."""
-    factor = convention.constant.value
-    return Match(convention, printed, {place: value * factor for place, value in values.items()}, is_cut)
-
-
-def _matches(
-    form: Form, values: Values, constants: Sequence[Constant], printed: Values, is_cut: bool
-) -> Iterator[Match]:
-    """Every constant, they are sorted, with which a form gives a cell with several GPUs."""
-    for constant in {fit for place in several(values) for fit in _suiting(constants, values[place], printed[place])}:
-        yield _times(Convention(form, constant), printed, values, is_cut)
-
-
-def _suiting(constants: Sequence[Constant], value: Rounded, printed: Rounded) -> Sequence[Constant]:
-    """The constants, sorted, with which a value gives a printed figure."""
+def _suiting(ascending: Sequence[Constant], value: Rounded, printed: Rounded) -> Sequence[Constant]:
+    """Return the constants with which a value gives a printed figure."""
     if value.low <= 0 or printed.low <= 0:
-        return [constant for constant in constants if (value * constant.value).meets(printed)]
+        return [constant for constant in ascending if (value * constant.value).meets(printed)]
     low, high = printed.low / value.high * (1 - _SLACK), printed.high / value.low * (1 + _SLACK)
-    first, last = bisect_left(constants, low, key=_value_of), bisect_right(constants, high, key=_value_of)
-    return constants[first:last]
-
-
-def _value_of(constant: Constant) -> float:
-    return constant.value
+    return ascending[bisect_left(ascending, low, key=_VALUE) : bisect_right(ascending, high, key=_VALUE)]
 
 
 def _best(matches: Sequence[Match]) -> Match:

@@ -3,16 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
-from dpscale.audit.checks import LOOK, SEVERITIES
+from dpscale.audit.checks import LOOK, SEVERITIES, listed, number
 from dpscale.audit.conventions import OTHER, WRONG
-from dpscale.audit.corrected import clock_of
-from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words
-from dpscale.audit.reading.published import Spot
+from dpscale.audit.reading.published import QUANTITIES, Spot
 from dpscale.audit.search import several
-from dpscale.audit.tables import AuditTables, rows
-from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
+from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, clock_of
 from dpscale.records.audit import AuditRecord
-from dpscale.tables.published import AuditRow, AuditWarningsRow
+from dpscale.tables.published import AuditRow, AuditTables, AuditWarningsRow
 from dpscale.tables.row import grouped
 
 EXPLAINED_EXCEPT = "explained except"
@@ -21,6 +18,8 @@ _WIDTH = 120
 # So many cells of a warning are told; the others are in the table.
 _CELLS_SHOWN = 6
 
+# Quantity, batch and GPUs.
+_Cell = tuple[str, int, int]
 ByCheck = Mapping[tuple[str, str], tuple[int, Sequence[str]]]
 
 
@@ -37,7 +36,7 @@ def verdict_of(reading: Reading, quantity: str) -> str:
 def sentence(reading: Reading, quantity: str) -> str:
     """Return the outcome for a quantity in words: its convention, and what supports it. Warnings say which cells it
     does not give."""
-    outcome, name = reading.outcomes[quantity], NAMES[quantity]
+    outcome, name = reading.outcomes[quantity], QUANTITIES[quantity]
     cells = len(several(outcome.checkable))
     if verdict_of(reading, quantity) == UNKNOWN and not outcome.match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
@@ -79,38 +78,36 @@ def answer(tables: AuditTables) -> str:
     """Say what is wrong, in one sentence with the column, the cell and the numbers; how many more are; and how many
     were checked."""
     worst = worst_by_cell(tables.audit_warnings)
-    faults = [row for row in tables.audit_warnings if row.severity != LOOK]
-    looks = sum(severity == LOOK for severity in worst.values())
+    faulty = [cell for cell, severity in worst.items() if severity != LOOK]
+    looks = [cell for cell, severity in worst.items() if severity == LOOK]
     sentences = []
-    if faults:
-        first = min(faults, key=lambda row: SEVERITIES.index(row.severity))
+    if faulty:
+        first = min(tables.audit_warnings, key=_rank)
         sentences.append(f"{_with_numbers(tables, first)}.")
-        further = [cell for cell, severity in worst.items() if severity != LOOK and cell != cell_of(first)]
-        names = dict.fromkeys(name_of(name) for name, *_ in further)
-        if further:
+        if further := [cell for cell in faulty if cell != cell_of(first)]:
             figures = f"{len(further)} more figure{'s are' if len(further) > 1 else ' is'}"
+            names = dict.fromkeys(name_of(quantity) for quantity, *_ in further)
             sentences.append(f"{figures} in question: {listed([*names], 4)}.")
     if looks:
-        of_look = next(row for row in tables.audit_warnings if worst[cell_of(row)] == LOOK)
-        first_look = "" if faults else f": {_with_numbers(tables, of_look)}"
-        sentences.append(f"{looks} {'are' if looks > 1 else 'is'} worth a look{first_look}.")
-    return " ".join([*sentences, _checked(tables, bool(sentences))])
+        first = next(row for row in tables.audit_warnings if cell_of(row) in looks)
+        numbers = "" if faulty else f": {_with_numbers(tables, first)}"
+        sentences.append(f"{len(looks)} {'are' if len(looks) > 1 else 'is'} worth a look{numbers}.")
+    start = "" if sentences else "Nothing calls for a second look: "
+    return " ".join([*sentences, _checked(tables, faulty, start)])
 
 
-def _checked(tables: AuditTables, is_more: bool) -> str:
+def _checked(tables: AuditTables, faulty: Sequence[_Cell], start: str) -> str:
     """Say how many figures with several GPUs are explained, how many of these by other definitions than those here, and
     how many could not be checked."""
     figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
+    if not figures:
+        return "There was no figure to check."
     explained = [row for row in figures if row.verdict == EXPLAINED]
-    faulty = {cell_of(row) for row in tables.audit_warnings if row.severity != LOOK}
-    otherwise = sum(cell_of(row) in faulty for row in explained)
     unknown = [row.why for row in figures if row.verdict == UNKNOWN]
-    checked = f"{len(explained)} of {len(figures)} figures are explained" if figures else "There was no figure to check"
-    if otherwise:
-        as_here = len(explained) - otherwise
-        checked += f": {as_here} are as defined here, {otherwise} are something else"
-    start = "" if is_more or not figures else "Nothing calls for a second look: "
-    return f"{start}{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
+    checked = f"{start}{len(explained)} of {len(figures)} figures are explained"
+    if otherwise := sum(cell_of(row) in faulty for row in explained):
+        checked += f": {len(explained) - otherwise} are as defined here, {otherwise} are something else"
+    return f"{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
 
 
 def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
@@ -120,35 +117,37 @@ def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
     for check, group in grouped(warnings, lambda row: (row.severity, row.check)).items():
         lines = []
         for detail, alike in grouped(group, lambda row: row.detail).items():
-            place = place_words(Spot(alike[0].batch_per_gpu, alike[0].gpus))
+            place = Spot(alike[0].batch_per_gpu, alike[0].gpus)
             lines.append(f"{detail} ({len(alike)} cells)" if len(alike) > 1 else f"{place}: {detail}")
         more = [f"and {len(lines) - _CELLS_SHOWN} more cells"] if len(lines) > _CELLS_SHOWN else []
         details[check] = len(group), [*lines[:_CELLS_SHOWN], *more]
     return dict(sorted(details.items(), key=lambda entry: SEVERITIES.index(entry[0][0])))
 
 
-def cell_of(row: AuditRow | AuditWarningsRow) -> tuple[str, int, int]:
+def _rank(warning: AuditWarningsRow) -> int:
+    """Return the place of a warning among all, the worst first."""
+    return SEVERITIES.index(warning.severity)
+
+
+def cell_of(row: AuditRow | AuditWarningsRow) -> _Cell:
     """Return the quantity, batch and GPUs of a row."""
     return row.quantity, row.batch_per_gpu, row.gpus
 
 
 def name_of(quantity: str) -> str:
     """Return the name of a column, of times too."""
-    return NAMES.get(quantity, "epoch time")
+    return QUANTITIES.get(quantity, "epoch time")
 
 
-def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, int], str]:
+def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[_Cell, str]:
     """Return the worst severity of what is said about a cell."""
-    return {
-        cell: min((row.severity for row in group), key=SEVERITIES.index)
-        for cell, group in grouped(warnings, cell_of).items()
-    }
+    return {cell: min(group, key=_rank).severity for cell, group in grouped(warnings, cell_of).items()}
 
 
 def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     """`Batch 32, 2 GPUs: speedup 3.20; your times give 1.60`; without such numbers, what the check says."""
     quantity, batch, gpus = cell_of(warning)
-    where = f"Batch {batch:,}, {gpus_words(gpus)}"
+    where = f"Batch {batch:,}, {Spot(batch, gpus).devices}"
     row = next((row for row in tables.audit if cell_of(row) == cell_of(warning)), None)
     if row is None or not row.published:
         return f"{where}: {warning.detail}"
@@ -156,7 +155,7 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     shown = f"{where}: {name_of(quantity)} {row.published}{unit}"
     given = row.recomputed if row.verdict in (UNEXPLAINED, ANOTHER_RUN) else row.corrected
     is_right = row.verdict == EXPLAINED and warning.severity == LOOK
-    if not given.is_known or is_right or warning.severity == "impossible" or quantity not in NAMES:
+    if not given.is_known or is_right or warning.severity == "impossible" or quantity not in QUANTITIES:
         return f"{shown}: {warning.check} ({warning.detail})"
     value, unit = given.value, f" {row.unit}" if row.unit else ""
     if row.published.endswith("%") and not row.unit:
@@ -166,13 +165,13 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
 
 def summary(record: AuditRecord) -> str:
     """Return a record of an audit in a few lines for the terminal."""
-    lines, tables = [f"{record.id}: {record.title}", f"  {record.answer}"], rows([record])
+    lines, tables = [f"{record.id}: {record.title}", f"  {record.answer}"], AuditTables.of([record])
     for row in tables.audit_findings:
         if row.conventions_tried is not None:
             # What is 4 bytes stands in the record; a line has to fit a terminal.
             formula = row.convention.replace(" bytes", "") or "-"
             cells = f"{row.supporting_cells} of {row.independent_cells} cells"
-            lines.append(f"  {NAMES[row.quantity]:19}  {row.verdict:18} {cells:>13}  {formula}")
+            lines.append(f"  {QUANTITIES[row.quantity]:19}  {row.verdict:18} {cells:>13}  {formula}")
     for (severity, check), (count, of_check) in by_check(tables.audit_warnings).items():
         lines.append(f"  {severity}: {check} ({count})")
         lines += [f"    {detail}" for detail in of_check if severity != LOOK]

@@ -1,12 +1,15 @@
-"""The verdict of every printed figure: explained, of another run, not explained, or not checkable."""
+"""The verdict of every printed figure: explained, of another run, not explained, or not checkable; and what the
+definitions of docs/method.md give in its place."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from dpscale.audit.conventions import Convention
-from dpscale.audit.reading.in_words import NAMES
+from dpscale.audit.conventions import Choice, Clock, Convention, clocks
 from dpscale.audit.reading.published import QUANTITIES, Published, Spot, changed
-from dpscale.audit.search import OF_ANOTHER_RUN, ColumnSearch, common_factor, search
+from dpscale.audit.search import OF_ANOTHER_RUN, ColumnSearch, common_factor, search, several
+from dpscale.formulas import scaling
+from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.rounded import Number, Rounded
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
@@ -39,8 +42,12 @@ class Reading:
     def explained(self) -> int:
         return sum(verdict.state == EXPLAINED for verdict in self.verdicts.values())
 
+    def choices(self, quantity: str) -> tuple[Choice, ...]:
+        """Return the choices of the convention that a column follows; none where there is no such column."""
+        return self.outcomes[quantity].choices if quantity in self.outcomes else ()
+
     def of(self, quantity: str) -> dict[Spot, FigureVerdict]:
-        """The verdicts of a column."""
+        """Return the verdicts of a column."""
         return {place: verdict for (name, place), verdict in self.verdicts.items() if name == quantity}
 
 
@@ -118,7 +125,7 @@ def _through(convention: Convention, place: Spot, verdicts: Mapping[Cell, Figure
         if verdict and verdict.state != EXPLAINED:
             state = ANOTHER_RUN if verdict.state == ANOTHER_RUN else UNKNOWN
             return FigureVerdict(
-                state, None, f"it follows from the {NAMES[name]} printed there, which is {verdict.state}"
+                state, None, f"it follows from the {QUANTITIES[name]} printed there, which is {verdict.state}"
             )
     return None
 
@@ -134,3 +141,59 @@ def _of_a_link(outcome: ColumnSearch, place: Spot) -> FigureVerdict:
     if not factor:
         return FigureVerdict(UNEXPLAINED, None, "no bandwidth of a link gives all of the column")
     return FigureVerdict(EXPLAINED, values[place] * factor.value, "the bandwidth over that of a link")
+
+
+def clock_of(published: Published, outcome: ColumnSearch | None) -> Clock:
+    """Return the set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
+    of_table, *further = clocks(published)
+    return next((clock for clock in further if outcome and clock.total.choices[0] in outcome.choices), of_table)
+
+
+def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
+    """Return every figure of every cell with several GPUs; or why it cannot be recomputed.
+
+    Speedups follow from other times than communication where authors have several clocks.
+    """
+    published, figures = reading.published, dict[Cell, Rounded | str]()
+    for quantity in _DEFINITIONS:
+        of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
+        times = clock_of(published, reading.outcomes.get("speedup" if of_speedup else "communication_s"))
+        for place in several(published.places):
+            is_of_its_runs = quantity == "images_per_s" or not published.is_of_other_runs(place)
+            figures[quantity, place] = defined(quantity, published, times, place) if is_of_its_runs else OF_OTHER_RUNS
+    return figures
+
+
+def defined(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded | str:
+    """Return a figure under the definitions; or what is missing from what was printed."""
+    needs = {"images_per_s": [times.total], "compute_s": [times.one_gpu]}.get(quantity, [times.one_gpu, times.total])
+    if published.global_batch(place) > published.dataset_images:
+        return f"capped: N*b > {published.dataset_images} images, no full step"
+    seconds = {time: time.at(published, place) for time in needs}
+    missing = [time.formula for time, printed in seconds.items() if printed is None]
+    return f"{missing[0]} was not printed" if missing else _DEFINITIONS[quantity](published, place, *seconds.values())
+
+
+def _bandwidth_gb_s(published: Published, place: Spot, one_gpu_s: Rounded, total_s: Rounded) -> Rounded | str:
+    """Return the bytes of all steps of an epoch over the communication time, in GB/s; or why they have no quotient."""
+    if published.parameters_trained is None:
+        return "the number of parameters trained is not given"
+    communication_s = scaling.communication_s(one_gpu_s, total_s, place.gpus)
+    if communication_s.low <= 0:
+        return (
+            f"not resolvable: a communication time of {communication_s.low:.3g} to {communication_s.high:.3g} s is not "
+            "above zero for certain"
+        )
+    volume = ring_allreduce_bytes(place.gpus, 4 * published.parameters_trained)
+    return scaling.bandwidth_gb_s(volume, math.ceil(published.steps(place)), communication_s)
+
+
+# In the order in which a reader wants them.
+_DEFINITIONS: Mapping[str, Callable[..., Rounded | str]] = {
+    "speedup": lambda study, at, one_gpu, total: scaling.speedup(one_gpu, total),
+    "efficiency": lambda study, at, one_gpu, total: scaling.efficiency(scaling.speedup(one_gpu, total), at.gpus),
+    "images_per_s": lambda study, at, total: study.dataset_images / total,
+    "compute_s": lambda study, at, one_gpu: scaling.compute_s(one_gpu, at.gpus),
+    "communication_s": lambda study, at, one_gpu, total: scaling.communication_s(one_gpu, total, at.gpus),
+    "bandwidth": _bandwidth_gb_s,
+}

@@ -59,8 +59,7 @@ def compare(
     With --fail-slower, a ratio whose interval holds the limit, or that has no interval, is undecided: that is printed,
     and is no failure.
     """
-    from dpscale.compare.page import ComparedStudies, render
-    from dpscale.compare.studies import studies_of
+    from dpscale.compare.comparison import ComparedStudies, render, studies_of
     from dpscale.records.files import write_text
 
     if len(study_files) == 1:
@@ -72,11 +71,7 @@ def compare(
     records = [read_records(study, folder) for study, folder in zip(studies.values(), folders, strict=True)]
     comparison = ComparedStudies(studies_of(studies, records))
     write_text(out, render(comparison, limit))
-    for line in comparison.lines():
-        click.echo(line)
-    for sentence in comparison.guard(limit) if limit is not None else ():
-        click.echo(sentence)
-    click.echo(f"page: {out}")
+    click.echo("\n".join([*comparison.lines(limit), f"page: {out}"]))
     if limit is not None and comparison.slower_than(limit):
         context.exit(1)
 

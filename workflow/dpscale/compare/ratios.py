@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpscale.compare.studies import ComparedStudy
 from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, units_of
 from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import best_of, ratio_of_blocks
 from dpscale.present.text.words import mark, rank
+from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 
 SLOWER, FASTER, NO_DIFFERENCE, NO_INTERVAL = "slower", "faster", "no difference shown", "no interval"
@@ -59,20 +59,22 @@ class Measurement:
         return FASTER if self.ratio.is_below(1 - _LAST_DIGITS) else NO_DIFFERENCE
 
 
-def measurements(studies: Sequence[ComparedStudy]) -> Iterator[Measurement]:
-    """Yield all that two studies or more have a time of, group by group as people read them."""
-    epochs = {study.name: epochs_by_group(study.tables.times) for study in studies}
+def measurements(studies: Mapping[str, Tables]) -> Iterator[Measurement]:
+    """Yield all that two studies or more have a time of, group by group as people read them. `studies` are the tables
+    by the name of their study, those of the first study first."""
+    name_of_first = next(iter(studies))
+    epochs = {name: epochs_by_group(tables.times) for name, tables in studies.items()}
     speedups = {
-        (study.name, row.scope, row.strategy, row.gpus, row.batch_per_gpu): row
-        for study in studies
-        for row in study.tables.speedup
+        (name, row.scope, row.strategy, row.gpus, row.batch_per_gpu): row
+        for name, tables in studies.items()
+        for row in tables.speedup
         if row.scaling == "weak"
     }
     groups = {group for of_study in epochs.values() for group in of_study}
     for group in sorted(groups, key=lambda group: (group.scope, rank(group.strategy), group.gpus)):
         of_studies = {name: of_study[group] for name, of_study in epochs.items() if group in of_study}
-        first = of_studies.get(studies[0].name, {})
-        ratios = {name: ratios_of_group(first, times) for name, times in of_studies.items() if name != studies[0].name}
+        first = of_studies.get(name_of_first, {})
+        ratios = {name: ratios_of_group(first, times) for name, times in of_studies.items() if name != name_of_first}
         for batch in sorted({batch for times in of_studies.values() for batch in times}):
             with_time = [name for name, times in of_studies.items() if batch in times]
             for name in with_time if len(with_time) > 1 else ():
@@ -121,13 +123,12 @@ def ratio_over_batches(first: Epochs, second: Epochs) -> Figure:
     """
     common = first.keys() & second.keys()
     repeated = {batch for batch in common if min(len(first[batch].blocks), len(second[batch].blocks)) > 1}
-    figures = [_figures_of_runs([epochs[batch] for batch in repeated or common]) for epochs in (second, first)]
+    figures = [_figures_of_runs([epochs[batch].blocks for batch in repeated or common]) for epochs in (second, first)]
     return ratio_of(*map(estimate_of_blocks, figures)) if all(figures) else UNKNOWN
 
 
-def _figures_of_runs(epochs: Sequence[Figure]) -> dict[OnServer, float]:
-    """Return the geometric mean over batches of every run that has all of them."""
-    if not epochs:
-        return {}
-    whole_runs = [run for run in epochs[0].blocks if all(run in epoch.blocks for epoch in epochs)]
-    return {run: float(np.exp(np.log([epoch.blocks[run] for epoch in epochs]).mean())) for run in whole_runs}
+def _figures_of_runs(epoch_s: Sequence[Mapping[OnServer, float]]) -> dict[OnServer, float]:
+    """Return the geometric mean over batches of every run that has all of them; `epoch_s` are the times of each batch
+    by run."""
+    whole_runs = [run for run in (epoch_s[0] if epoch_s else ()) if all(run in of_batch for of_batch in epoch_s)]
+    return {run: float(np.exp(np.log([of_batch[run] for of_batch in epoch_s]).mean())) for run in whole_runs}

@@ -107,7 +107,7 @@ def diagnose(
 @click.argument("asked")
 @click.option("--num-processes", type=int, required=True)
 def loop(asked: str, num_processes: int) -> None:
-    """What `dpscale diagnose --workload` runs as a script: `asked` is JSON."""
+    """Train as `dpscale diagnose --workload` runs it as a script: `asked` is JSON."""
     from dpscale.diagnosis.loop import train_in_loop
 
     train_in_loop(json.loads(asked), num_processes)

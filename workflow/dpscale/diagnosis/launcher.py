@@ -39,7 +39,7 @@ _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "pac
 # It is not run on one device again where starts would take more than so many times the time that was asked for.
 LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
-_PROCESSES = re.compile(r"(--nproc[-_]per[-_]node|--num[-_]processes)(?:=(.*))?")
+_PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -66,17 +66,17 @@ def diagnose_script(
     started_at = _now()
     for ending in _ENDINGS:
         signal.signal(ending, _stop)
-    alone, unknown = _on_one(command)
+    on_one_device, unknown = _on_one(command)
     with tempfile.TemporaryDirectory(prefix="dpscale-") as name:
-        runs = _Runs(Path(name), minutes, 3 if alone else 1, first_step_s, say)
-        times = "four times, two of them on one device" if alone else "twice"
+        runs = _Runs(Path(name), minutes, 3 if on_one_device else 1, first_step_s, say)
+        times = "four times, two of them on one device" if on_one_device else "twice"
         say(f"takes about {minutes:g} min and the script's starts: it runs {times}. What it writes is its own")
-        if alone:
-            unknown = runs.try_on_one(alone)
+        if on_one_device:
+            unknown = runs.try_on_one(on_one_device)
         runs.run("diagnosed", command)
         runs.run("paced", command)
-        if alone and not unknown:
-            unknown = runs.try_on_one(alone)
+        if on_one_device and not unknown:
+            unknown = runs.try_on_one(on_one_device)
     record = {
         "kind": "script",
         "measurement_version": VERSIONS["script"].current,
@@ -96,15 +96,14 @@ def diagnose_script(
 
 
 def _on_one(command: Sequence[str]) -> tuple[list[str] | None, str | None]:
-    """The same command with one process, or why there is none; neither where it starts one anyway."""
+    """Return the same command with one process, or why there is none; neither where it starts one anyway."""
     for place, word in enumerate(command):
-        if found := _PROCESSES.fullmatch(word):
-            at = place if found[2] is not None else place + 1
-            value = found[2] if found[2] is not None else "".join(command[at : at + 1])
-            if value == "1":
+        option, joined, value = word.partition("=")
+        if _PROCESSES.fullmatch(option):
+            end = place + (1 if joined else 2)
+            if (value or "".join(command[place + 1 : end])) == "1":
                 return None, None
-            one = f"{found[1]}=1" if at == place else "1"
-            return [*command[:at], one, *command[at + 1 :]], None
+            return [*command[:place], f"{option}=1", *command[end:]], None
     return None, "the command has no --nproc-per-node or --num_processes, so it was not run on one device beside"
 
 
@@ -131,10 +130,10 @@ class _Runs:
         self.folder, self.minutes, self.beside, self.first_step_s, self.say = folder, minutes, beside, first_step_s, say
         self.done: list[JsonRecord] = []
 
-    def try_on_one(self, alone: Sequence[str]) -> str | None:
-        """Why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
+    def try_on_one(self, command: Sequence[str]) -> str | None:
+        """Return why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
         try:
-            self.run("one", alone)
+            self.run("one", command)
         except NoTrainingError:
             raise
         except MeasurementError as error:
@@ -143,7 +142,7 @@ class _Runs:
         return f"its starts take too long ({starts_s:.0f} s)" if starts_s > LONG_STARTS * 60 * self.minutes else None
 
     def run(self, what: str, command: Sequence[str]) -> None:
-        """What it writes is shown of the run with interventions; of others where they fail."""
+        """Run the script. Its output is shown in the run with interventions; in other runs where they fail."""
         self.say(_SAID[what])
         folder = self.folder / str(len(list(self.folder.iterdir())))
         folder.mkdir()
@@ -157,10 +156,10 @@ class _Runs:
         (folder / "job.json").write_text(json.dumps(job))
         with (folder / "output").open("wb") as output:
             shown = None if what == "diagnosed" else output
-            process = _started(command, folder, shown, {"OMP_NUM_THREADS": "1"} if what == "one" else {})
+            script = _started(command, folder, shown, {"OMP_NUM_THREADS": "1"} if what == "one" else {})
             watched = _Watched(folder, 60 * minutes, self.first_step_s, self.say)
             try:
-                watched.watch(process)
+                watched.watch(script)
             except MeasurementError as error:
                 if shown:
                     os.write(2, (folder / "output").read_bytes())
@@ -168,11 +167,10 @@ class _Runs:
                     error.args = (f"{error}. Its hooks did not work: {problem.why}",)
                 raise
             finally:
-                _end(process, folder)
-        found = [
-            {**json.loads(path.read_text()), "ended_by": watched.ended_by} for path in folder.glob("process-*.json")
-        ]
-        self._require(what, found)
+                _end(script, folder)
+        paths = folder.glob("process-*.json")
+        processes = [{**json.loads(path.read_text()), "ended_by": watched.ended_by} for path in paths]
+        self._require(what, processes)
         self.done.append({
             "what": what,
             "code": watched.code,
@@ -180,7 +178,7 @@ class _Runs:
             "wall_s": time.monotonic() - watched.start,
             "other_cores": watched.other_cores(),
             "others_on_gpu": watched.others_on_gpu,
-            "processes": sorted(found, key=lambda one: (one.get("rank", 0), one.get("pid", 0))),
+            "processes": sorted(processes, key=lambda process: (process.get("rank", 0), process.get("pid", 0))),
         })  # fmt: skip
 
     def _require(self, what: str, found: Sequence[JsonRecord]) -> None:
@@ -310,9 +308,9 @@ def _others_on_gpu(folder: Path) -> list[int]:
         lines = subprocess.run(query, capture_output=True, text=True, timeout=10).stdout.splitlines()
     except (OSError, subprocess.TimeoutExpired):
         return []
-    on_gpus, own = [(gpu, int(pid)) for gpu, pid in (line.split(", ") for line in lines)], set(_pids(folder))
-    used = {gpu for gpu, pid in on_gpus if pid in own}
-    return [pid for gpu, pid in on_gpus if gpu in used and pid not in own]
+    on_gpus, of_run = [(gpu, int(pid)) for gpu, pid in (line.split(", ") for line in lines)], set(_pids(folder))
+    used = {gpu for gpu, pid in on_gpus if pid in of_run}
+    return [pid for gpu, pid in on_gpus if gpu in used and pid not in of_run]
 
 
 def _busy_s() -> float:

@@ -94,14 +94,17 @@ def text(diagnosis: Diagnosis, record: ScriptRecord) -> str:
     answer = told(diagnosis, record)
     lines = [answer.title, "", answer.short]
     for number, reason in enumerate(answer.reasons, start=1):
-        lines += ["", f"{number}. {reason.label}: costs {reason.cost}"]
-        lines += [f"   {reason.sentence}"]
+        lines += ["", f"{number}. {reason.label}: costs {reason.cost}", f"   {reason.sentence}"]
         lines += [f"   - {evidence}" for evidence in reason.evidence]
-        lines += [f"   What to change: {reason.change}", *([f"      {reason.code}"] if reason.code else [])]
+        lines.append(f"   What to change: {reason.change}")
+        if reason.code:
+            lines.append(f"      {reason.code}")
         lines += [f"   Saves: {saving}" for saving in reason.savings]
     if answer.smaller:
         lines += ["", "Smaller, or not told from nothing:"]
-        lines += [f"   {reason.label}: {reason.cost}{_noted(reason)}" for reason in answer.smaller]
+        for reason in answer.smaller:
+            notes = f" ({'; '.join(reason.notes)})" if reason.notes else ""
+            lines.append(f"   {reason.label}: {reason.cost}{notes}")
     if answer.tried:
         lines += ["", "Tried as well, on the whole step:", *(f"   {saving}" for saving in answer.tried)]
     lines += ["", "Where the time of a step goes, one batch per device:"]
@@ -115,52 +118,48 @@ def render(diagnosis: Diagnosis, record: ScriptRecord) -> str:
     return fill("diagnosis.html.j2", answer=told(diagnosis, record))
 
 
-def _noted(reason: ToldCause) -> str:
-    return f" ({'; '.join(reason.notes)})" if reason.notes else ""
-
-
-def _counted(number: int, device: str) -> str:
-    return f"{number} {device}{'s' if number > 1 else ''}"
-
-
 def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     """How many times as fast it is, the largest reason, and how well the devices are used."""
-    told = []
+    sentences = []
     steps = " between pauses" if any(map(_is_rare, diagnosis.reasons)) else ""
     if diagnosis.speedup.is_known:
         value, ends = value_of(diagnosis.speedup, MULTIPLES), ends_of(diagnosis.speedup, MULTIPLES)
         interval = f" (95 % interval: {ends})" if ends else ""
-        told.append(f"{_counted(devices, device)} are {value} times as fast as 1{steps}{interval}.")
+        several = f"{devices} {device}{'s' if devices > 1 else ''}"
+        sentences.append(f"{several} are {value} times as fast as 1{steps}{interval}.")
     if diagnosis.reasons:
-        told.extend(_reasons(diagnosis.reasons))
+        sentences.extend(_reasons(diagnosis.reasons))
     elif diagnosis.is_efficient:
-        told.append(f"{NOTHING.label.capitalize()}.")
+        sentences.append(f"{NOTHING.label.capitalize()}.")
     else:
-        told.append("No cause stands out: see where the time goes.")
+        sentences.append("No cause stands out: see where the time goes.")
     efficient = f"; it is {_share(diagnosis.efficiency)} efficient" if devices > 1 else ""
-    told.append(f"A step takes {_seconds(diagnosis.whole_s)}{steps}{efficient}.")
-    if device == "GPU":
-        if diagnosis.chip_share.is_known:
-            told.append(f"It uses {_share(diagnosis.chip_share)} of what the GPU can compute.")
-        else:
-            told.append("What part of the GPU it uses is not known.")
-    return " ".join(told)
+    sentences.append(f"A step takes {_seconds(diagnosis.whole_s)}{steps}{efficient}.")
+    if diagnosis.chip_share.is_known:
+        sentences.append(f"It uses {_share(diagnosis.chip_share)} of what the GPU can compute.")
+    elif device == "GPU":
+        sentences.append("What part of the GPU it uses is not known.")
+    return " ".join(sentences)
 
 
 def _reasons(reasons: Sequence[FoundCause]) -> Iterator[str]:
-    """The largest one that has a cost, after those that come first and have none; then the others."""
+    """The largest one that has a cost, after those that come first and have none; then the rest."""
     unmeasured = list(takewhile(lambda reason: not reason.cost_s.is_known, reasons))
     if unmeasured:
-        yield f"First: {', '.join(reason.cause.label for reason in unmeasured)}. What that costs was not measured."
-    measured_ones = reasons[len(unmeasured) :]
-    if not measured_ones:
+        yield f"First: {_labels(unmeasured)}. What that costs was not measured."
+    with_cost = reasons[len(unmeasured) :]
+    if not with_cost:
         return
-    largest, *others = measured_ones
+    largest, *smaller = with_cost
     share = f", {_share_of(largest)}" if largest.share.is_known else ""
     line = next((f" ({note})" for note in largest.notes if ", line " in note), "")
     yield f"The largest reason{' that was measured' if unmeasured else ''}: {largest.cause.label}{share}{line}."
-    if others:
-        yield f"Then: {', '.join(reason.cause.label for reason in others)}."
+    if smaller:
+        yield f"Then: {_labels(smaller)}."
+
+
+def _labels(reasons: Sequence[FoundCause]) -> str:
+    return ", ".join(reason.cause.label for reason in reasons)
 
 
 def told_cause(finding: FoundCause, device: str) -> ToldCause:
@@ -218,7 +217,7 @@ def _parts(parts: Sequence[StepPart], device: str) -> ShownTable:
         caption="Each row is what the step of that row takes longer than the one before. Medians over rounds, with "
         "intervals",
         columns=[ShownColumn("Time"), ShownColumn("Part", is_number=False)],
-        cells=[[_seconds(part.seconds), _of(_PARTS[part.probe], device)] for part in parts],
+        cells=[[_seconds(row.seconds), _of(_PARTS[row.probe], device)] for row in parts],
     )
 
 

@@ -114,7 +114,7 @@ def time(
 @click.option("--out", type=FILE, required=True, help="The JSON file to write.")
 def network(out: Path, **settings: Any) -> None:
     """Write the facts of a network that need no measurement: sizes, FLOPs, bytes of every message. On the CPU."""
-    from dpscale.measure.model.facts import describe_network
+    from dpscale.measure.workload.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
     flop, unit = facts.flop_per_image, f"FLOP per {sample_of(settings['workload'])}"

@@ -4,9 +4,9 @@ import ctypes
 import json
 import os
 import signal
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from dpscale.records.files import JsonRecord
 
 OUTCOME = "outcome.json"
 PARENT_PID = "DPSCALE_PARENT_PID"
@@ -23,7 +23,7 @@ def end_with_parent(parent_pid: int | None = None) -> None:
         os._exit(1)
 
 
-def write_outcome(folder: Path, outcome: Mapping[str, Any]) -> None:
+def write_outcome(folder: Path, outcome: JsonRecord) -> None:
     """Write `outcome` for the process that started this worker. The first outcome that is written stays."""
     partial = folder / f"{OUTCOME}.{os.getpid()}"
     partial.write_text(json.dumps(outcome))

@@ -1,6 +1,6 @@
 """The ranks of a process group: how they join it, and how they exchange numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,17 @@ import torch
 import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from dpscale.records.files import JsonRecord
 
-def meet(
-    folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool, team: Mapping[str, Any] | None = None
-) -> None:
+
+def meet(folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool, team: JsonRecord | None = None) -> None:
     """Join the process group of `workers` ranks: gloo for tensors on the host, NCCL for those on GPUs.
 
     On one node they join through a file in `folder`, for a port may be in use by another cell. On several, the
     launchers agreed on a place: `team` names it, and rank 0 has its open socket.
     """
     limit = timedelta(seconds=timeout_s)
-    place: dict[str, Any] = {"init_method": f"file://{folder / 'rendezvous'}"}
+    place: JsonRecord = {"init_method": f"file://{folder / 'rendezvous'}"}
     if team is not None:
         host, port = team["store"].rsplit(":", 1)
         socket = {"master_listen_fd": team["listening"]} if rank == 0 else {}

@@ -293,7 +293,12 @@ class Halves(_Closed, frozen=True):
     """Epochs of one GPU before the cell's own, and those after."""
 
     before: Scope
-    after: Scope
+    after: Scope | None = None  # None where memory ran out before it, in older records alone.
+
+    @property
+    def measured(self) -> list[Scope]:
+        """The halves that there are: both of a baseline that ended well."""
+        return [self.before, *([self.after] if self.after else [])]
 
 
 class Alone(_Closed, frozen=True):

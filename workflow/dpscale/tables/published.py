@@ -1,5 +1,8 @@
 """Other people's figures: every cell, what each quantity was computed by, and what calls for a second look."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, Self
+
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import column
 from dpscale.tables.row import Row
@@ -56,3 +59,32 @@ class AuditWarningsRow(Row):
     batch_per_gpu: int = _BATCH
     gpus: int = _GPUS
     detail: str = column("Detail", "The numbers.")
+
+
+class AuditedRows(Protocol):
+    """A record of an audit: the rows of its tables, as their files have them."""
+
+    @property
+    def cells(self) -> Sequence[Mapping[str, object]]: ...
+    @property
+    def findings(self) -> Sequence[Mapping[str, object]]: ...
+    @property
+    def warnings(self) -> Sequence[Mapping[str, object]]: ...
+
+
+class AuditTables(NamedTuple):
+    """The tables of audits, by their names."""
+
+    audit: list[AuditRow]
+    audit_findings: list[AuditFindingsRow]
+    audit_warnings: list[AuditWarningsRow]
+
+    @classmethod
+    def of(cls, audits: Iterable[AuditedRows]) -> Self:
+        """Return the rows of these records: one per cell, per quantity, and per warning."""
+        tables = cls([], [], [])
+        for audit in audits:
+            tables.audit.extend(map(AuditRow.read, audit.cells))
+            tables.audit_findings.extend(map(AuditFindingsRow.read, audit.findings))
+            tables.audit_warnings.extend(map(AuditWarningsRow.read, audit.warnings))
+        return tables

@@ -69,7 +69,7 @@ class Timed:
     def around(cls, halves: Halves) -> "Timed":
         """Return the mean of one GPU before and after the parallel epochs of its job, which takes out a steady
         drift."""
-        return cls.mean([cls.of(halves.before), cls.of(halves.after)])
+        return cls.mean([cls.of(half) for half in halves.measured])
 
     @classmethod
     def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
@@ -188,8 +188,7 @@ def _drifts(record: TimingRecord, scope: str, batch: int) -> Iterator[float]:
     """Yield the drift of the baseline in the record's own job, relative to its mean, where it has one."""
     for baseline in record.alone or ():
         if baseline.batch_per_gpu == batch and baseline.status == "ok" and scope in baseline.scopes:
-            halves = baseline.scopes[scope]
-            before_s, after_s = Timed.of(halves.before).epoch_s, Timed.of(halves.after).epoch_s
+            before_s, after_s = (Timed.of(half).epoch_s for half in baseline.scopes[scope].measured)
             yield 2 * (after_s - before_s) / (after_s + before_s)
 
 

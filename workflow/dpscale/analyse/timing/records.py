@@ -83,7 +83,7 @@ def _watched(record: Record) -> Iterator[Watched]:
         return
     scopes = [*record.scopes.values()]
     for baseline in record.alone or ():
-        scopes += [scope for halves in baseline.scopes.values() for scope in (halves.before, halves.after)]
+        scopes += [scope for halves in baseline.scopes.values() for scope in halves.measured]
     for scope in scopes:
         yield from scope.watched
 

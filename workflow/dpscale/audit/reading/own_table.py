@@ -16,13 +16,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from dpscale.audit.conventions import UNITS
-from dpscale.audit.reading.formats import SUFFIXES, TextTable, read_text
-from dpscale.audit.reading.numbers_as_written import Style, is_missing, style_of, unit_behind
+from dpscale.audit.reading.formats import SUFFIXES, Style, TextTable, is_missing, read_text, style_of, unit_behind
 from dpscale.audit.reading.published import (
     GLOBAL,
     PER_GPU,
     QUANTITIES,
+    UNITS,
     UNSTATED,
     Printed,
     Published,
@@ -41,10 +40,11 @@ ASSUMED_IMAGES = 50_000
 
 _WORDS = own_yaml(__file__, "words.yaml")
 _SECONDS, _KEYS = _WORDS["seconds"], _WORDS["keys"]
-_NO_FIGURES = ("batch", "global batch", "gpus", "group", "beside", "ignored")
+_NO_FIGURES = ("batch", "gpus", "group", "beside", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
-_COUNTS = ("dataset_images", "parameters_trained")
+_NUMBERS = ("dataset_images", "parameters_trained", "flop_per_image", "peak_tflop_s")
+_BATCHES = {"": UNSTATED, "per gpu": PER_GPU, "global": GLOBAL}
 _BESIDE = next(pattern for pattern, name in _WORDS["heads"].items() if name == "beside")
 # What this project's own tables say of a figure that is formed in other runs than the times beside it, by its note.
 _OF_OTHER_RUNS, _ = STATES[OTHER_RUNS]
@@ -52,12 +52,13 @@ _PER_STEP = r"\bsteps?\b|iteration|\biter\b|(/|per)\s*batch\b"
 
 # The values of its columns of strategies, runs and clocks.
 _Group = tuple[str, ...]
-_Tables = dict[str, dict[Spot, Number]]
+_Tables = defaultdict[str, dict[Spot, Number]]
 
 
 class Head(NamedTuple):
     """The meaning of a column: a quantity, its unit, the number of GPUs where the head says that, and whether it is of
-    a step. `beside` is the quantity that it says something of, such as `speedup` of `Speedup state`."""
+    a step. `beside` is the quantity that it says something of, such as `speedup` of `Speedup state`; `batch` says whose
+    images a batch is."""
 
     text: str
     quantity: str
@@ -65,10 +66,20 @@ class Head(NamedTuple):
     gpus: int | None
     is_per_step: bool = False
     beside: str = ""
+    batch: str = UNSTATED
 
     @property
     def is_figure(self) -> bool:
         return self.quantity not in _NO_FIGURES
+
+    @property
+    def problem(self) -> str:
+        """Why its unit cannot be used; nothing where it can."""
+        if self.quantity in _TIMES and self.unit and self.unit not in _SECONDS:
+            return f"the unit {self.unit} is none of s, ms, min, h"
+        if self.quantity == "bandwidth" and self.unit and self.unit not in _BANDWIDTHS:
+            return f"the unit {self.unit} is none of {', '.join(UNITS)}"
+        return ""
 
 
 def is_table(path: Path) -> bool:
@@ -94,8 +105,8 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
     Raises PublishedError with the row and the column of what cannot be read.
     """
     content, lines, tables = read_text(path)
-    reader = _Reader(path, hashlib.sha256(content).hexdigest(), defaults or {}, lines)
-    reader.read_all(tables)
+    reader = _Reader(path, hashlib.sha256(content).hexdigest(), lines, defaults or {})
+    reader.read(tables)
     return list(reader.studies())
 
 
@@ -126,16 +137,18 @@ def _head(text: str) -> Head:
     plain = " ".join(text.lower().split())
     gpus = re.search(r"(?<![\w.])(\d+)\s*(?:x\s*)?(?:gpu|worker)s?\b|\bn\s*=\s*(\d+)|gpus?\s*=\s*(\d+)", plain)
     words = (plain.replace(gpus.group(), " ") if gpus else plain).replace("_", " ").strip()
-    quantity = _quantity(words)
+    quantity, batch = _quantity(words), UNSTATED
     if gpus and not words.strip(" ,;:()[]"):
         quantity = "epoch_s"
-    if quantity in ("batch", "global batch"):
-        gpus = None
+    if quantity == "global batch":
+        quantity, batch = "batch", GLOBAL
+    elif quantity == "batch" and re.search(r"per (gpu|device|worker)", plain):
+        batch = PER_GPU
+    number = int(next(filter(None, gpus.groups()))) if gpus and quantity != "batch" else None
     unit, per = re.subn(r"\s*(/|per)\s*(steps?|iter\w*|batch)$", "", _unit(plain))
-    number = int(next(filter(None, gpus.groups()))) if gpus else None
     is_per_step = quantity in _TIMES and bool(per or re.search(_PER_STEP, plain))
     beside = _quantity(re.sub(_BESIDE, " ", words)) if quantity == "beside" else ""
-    return Head(text, quantity, unit, number, is_per_step, beside)
+    return Head(text, quantity, unit, number, is_per_step, beside, batch)
 
 
 def _quantity(words: str) -> str:
@@ -161,35 +174,25 @@ def _unit(head: str) -> str:
 def _not_understood(heads: Sequence[Head]) -> str:
     """Why a table cannot be read; nothing where it can."""
     names = {head.quantity for head in heads}
-    if not names & {"batch", "global batch"} or not any(head.is_figure for head in heads):
+    if "batch" not in names or not any(head.is_figure for head in heads):
         return f"the head {' | '.join(head.text for head in heads)} names no batch, or no figure"
     if "gpus" not in names and not any(head.gpus for head in heads):
         return "no column says the number of GPUs, and no head does (such as `2 GPUs`)"
     return ""
 
 
-def _unit_not_known(head: Head) -> str:
-    """Why the unit of a column cannot be used; nothing where it can."""
-    if head.quantity in _TIMES and head.unit and head.unit not in _SECONDS:
-        return f"the unit {head.unit} is none of s, ms, min, h"
-    if head.quantity == "bandwidth" and head.unit and head.unit not in _BANDWIDTHS:
-        return f"the unit {head.unit} is none of {', '.join(UNITS)}"
-    return ""
-
-
 class _Reader:
-    """Collects the cells of all tables of a file. `study` has the statements around them."""
+    """Collects the figures of all tables of a file, by group, quantity and cell. `study` has the statements around
+    them."""
 
-    def __init__(self, path: Path, sha256: str, defaults: Mapping[str, str], lines: Iterable[str]) -> None:
+    def __init__(self, path: Path, sha256: str, lines: Sequence[str], defaults: Mapping[str, str]) -> None:
         self.path = path
-        self.tables: defaultdict[_Group, defaultdict[str, dict[Spot, Number]]] = defaultdict(lambda: defaultdict(dict))
+        self.tables: defaultdict[_Group, _Tables] = defaultdict(lambda: defaultdict(dict))
+        self.of_other_runs: defaultdict[_Group, _Tables] = defaultdict(lambda: defaultdict(dict))
         self.assumed: dict[str, str] = {}
         self.left_out: dict[str, None] = {}
-        self.of_other_runs: set[tuple[_Group, str, Spot]] = set()
-        lines = list(lines)
         self.has_mark = any(f"{_OF_OTHER_RUNS}: " in line for line in lines)
-        given = {**defaults, **self._given(lines)}
-        self.study = self._stated(given, sha256)
+        self.study = self._study(sha256, {**defaults, **self._given(lines)})
 
     def _given(self, lines: Iterable[str]) -> dict[str, str]:
         """Return the values of the lines `key: value`."""
@@ -203,7 +206,47 @@ class _Reader:
                 given[_KEYS[name]] = value.strip()
         return given
 
-    def read_all(self, tables: Iterable[TextTable]) -> None:
+    def _study(self, sha256: str, given: Mapping[str, str]) -> Published:
+        """Return the study that lines around the table describe. What they do not say is assumed."""
+        numbers = {name: self._plain(name, given[name]) for name in _NUMBERS if name in given}
+        network = given.get("network", "").lower()
+        named = [entry.parameters for entry in networks() if network in entry.name.lower()]
+        precision = given.get("precision", "").lower()
+        precision = _WORDS["precisions"].get(precision, precision)
+        if precision and precision not in PRECISIONS:
+            self._refuse(f"precision: {precision} is none of {', '.join(PRECISIONS)}")
+        batch = given.get("batch", "").lower().replace("_", " ")
+        if batch not in _BATCHES:
+            self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
+        if "dataset_images" not in given:
+            self.assumed["images"] = f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"
+        if not {"parameters_trained", "network"} & given.keys():
+            self.assumed["network"] = f"{networks()[0].parameters:,} parameters ({networks()[0].name})"
+        if not precision and {"gpu", "peak_tflop_s"} & given.keys():
+            self.assumed["precision"] = "float32 arithmetic"
+        rates = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given.get("bus_gb_s", ""))
+        return Published(
+            id="",
+            title=given.get("title", self.path.name),
+            sha256=sha256,
+            dataset_images=int(numbers.get("dataset_images", ASSUMED_IMAGES)),
+            parameters_trained=int(numbers.get("parameters_trained", named[0] if named else 0)) or None,
+            batch=_BATCHES[batch],
+            gpu=given.get("gpu"),
+            precision=precision or None,
+            flop_per_image=numbers.get("flop_per_image"),
+            peak_tflop_s=numbers.get("peak_tflop_s"),
+            bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in rates},
+            assumed=self.assumed,
+        )
+
+    def _plain(self, name: str, text: str) -> float:
+        digits = re.fullmatch(r"\d+(\.\d*)?(e[+-]?\d\d?)?", re.sub(r"[\s,_]", "", text))
+        if not digits or not float(digits.group()):
+            self._refuse(f"{name.replace('_', ' ')}: {text} is not a number above zero")
+        return float(digits.group())
+
+    def read(self, tables: Iterable[TextTable]) -> None:
         """Read the cells of every table that is understood; one has to be."""
         headed = [_with_head(table) for table in tables]
         reasons = [_not_understood(heads) for heads, _ in headed]
@@ -213,29 +256,29 @@ class _Reader:
             if reason:
                 self.left_out[f"A table is left out: {reason}"] = None
             else:
-                self._read(self._usable(heads), rows)
+                self._read_rows(self._usable(heads), rows)
 
     def _usable(self, heads: Sequence[Head]) -> list[Head]:
         """Return the columns; those that are not understood are ignored, and said. Refuses columns that mean the
         same."""
-        seen, columns = set(), []
+        meanings, columns = set(), []
         for head in heads:
-            reason = _unit_not_known(head)
-            usable = head._replace(quantity="ignored") if reason else head
+            usable = head._replace(quantity="ignored") if head.problem else head
             if usable.quantity == "ignored" and head.text:
-                self.left_out[f"The column {head.text} is left out{f': {reason}' if reason else ''}"] = None
-            means = usable.quantity.removeprefix("global "), head.gpus
-            if means in seen and (usable.is_figure or means[0] in ("batch", "gpus")):
-                self._refuse(f"column {head.text}: another column is {means[0]} too. Leave one out, or rename it")
-            seen.add(means)
-            is_per_gpu = means[0] == "batch" and re.search(r"per (gpu|device|worker)", head.text.lower())
-            batch = GLOBAL if usable.quantity == "global batch" else PER_GPU if is_per_gpu else UNSTATED
+                reason = f": {head.problem}" if head.problem else ""
+                self.left_out[f"The column {head.text} is left out{reason}"] = None
+            meaning = usable.quantity, head.gpus
+            if meaning in meanings and (usable.is_figure or usable.quantity in ("batch", "gpus")):
+                self._refuse(
+                    f"column {head.text}: another column is {usable.quantity} too. Leave one out, or rename it"
+                )
+            meanings.add(meaning)
             if self.study.batch == UNSTATED:
-                self.study = replace(self.study, batch=batch)
+                self.study = replace(self.study, batch=head.batch)
             columns.append(usable)
         return columns
 
-    def _read(self, heads: Sequence[Head], rows: TextTable) -> None:
+    def _read_rows(self, heads: Sequence[Head], rows: TextTable) -> None:
         figures = [at for at, head in enumerate(heads) if head.is_figure]
         style = style_of(row[at] for _, row in rows for at in figures if at < len(row))
         counts: dict[str, int] = {}
@@ -249,20 +292,23 @@ class _Reader:
                 continue
             group_names |= {head: cell for head, cell in cells if head.quantity == "group" and cell}
             for head, cell in cells:
-                name = head.quantity.removeprefix("global ")
-                if name == "gpus" or (name == "batch" and cell):
-                    counts[name] = self._count(cell, number, head)
+                if head.quantity == "gpus" or (head.quantity == "batch" and cell):
+                    counts[head.quantity] = self._count(cell, number, head)
             if "batch" not in counts:
                 self._refuse(f"row {number}: the batch is missing")
             for head, cell in cells:
                 if not head.is_figure or is_missing(cell):
                     continue
+                where = f"row {number}, column {head.text}"
                 place = Spot(counts["batch"], head.gpus or counts.get("gpus", 1))
                 group = tuple(group_names.values())
-                self._figure(head, cell, f"row {number}, column {head.text}", place, style, group)
+                if any(place in tables[group][head.quantity] for tables in (self.tables, self.of_other_runs)):
+                    at = f"batch {place.batch_per_gpu} on {place.gpus} GPUs"
+                    self._refuse(f"{where}: {at} is there twice. A column `run` tells runs apart")
                 states = [state for column, state in cells if column.beside == head.quantity]
-                if self.has_mark and (MARK in cell or any(_OF_OTHER_RUNS in state for state in states)):
-                    self.of_other_runs.add((group, head.quantity, place))
+                is_marked = self.has_mark and (MARK in cell or any(_OF_OTHER_RUNS in state for state in states))
+                tables = self.of_other_runs if is_marked and head.quantity in QUANTITIES else self.tables
+                tables[group][head.quantity][place] = self._figure(head, cell, where, place, style)
 
     def _count(self, cell: str, row: int, head: Head) -> int:
         """Return a batch or a number of GPUs: whole, perhaps with groups of three digits."""
@@ -275,8 +321,8 @@ class _Reader:
             self._refuse(f"row {row}, column {head.text}: {cell or 'an empty cell'} is not a whole number above zero")
         return int(count.group(1))
 
-    def _figure(self, head: Head, cell: str, where: str, place: Spot, style: Style, group: _Group) -> None:
-        """Keep one number, in the unit of its quantity."""
+    def _figure(self, head: Head, cell: str, where: str, place: Spot, style: Style) -> Number:
+        """Return the number in a cell, in the unit of its quantity."""
         try:
             number = style.number(cell)
         except ValueError as error:
@@ -284,16 +330,12 @@ class _Reader:
         unit = self._unit_of(head, cell, where)
         if number <= 0 and head.quantity == "epoch_s":
             self._refuse(f"{where}: {cell} is not above zero, as every time is")
-        table = self.tables[group][head.quantity]
-        if place in table:
-            at = f"batch {place.batch_per_gpu} on {place.gpus} GPUs"
-            self._refuse(f"{where}: {at} is there twice. A column `run` tells runs apart")
         is_percent = head.quantity != "utilisation_percent" and ("%" in cell or head.unit == "%")
         factor = 0.01 if is_percent else _SECONDS[unit or "s"] if head.quantity in _TIMES else 1
         if head.is_per_step:
             factor, unit = factor * self.study.steps(place), f"{unit}/step"
         shown = f"{number} {'%' if is_percent else unit}" if factor != 1 else ""
-        table[place] = Number.of(number, lambda printed: printed * factor, shown)
+        return Number.of(number, lambda printed: printed * factor, shown)
 
     def _unit_of(self, head: Head, cell: str, where: str) -> str:
         """Return the unit of a number: that of its head, or of its own. Where none says it, the usual one is
@@ -302,7 +344,7 @@ class _Reader:
         if head.unit and behind and head.unit != behind:
             self._refuse(f"{where}: {cell} is not in the unit of its column, {head.unit}")
         unit = head.unit or behind
-        if problem := _unit_not_known(head._replace(unit=unit)):
+        if problem := head._replace(unit=unit).problem:
             self._refuse(f"{where}: {problem}")
         if not unit and head.quantity in (*_TIMES, "bandwidth"):
             usual = "GB/s" if head.quantity == "bandwidth" else "seconds"
@@ -320,7 +362,6 @@ class _Reader:
         for group in several or [*self.tables] or [()]:
             named = [*group] if len(several) > 1 else []
             quantities = self._with_one_gpu(group)
-            of_other_runs = self._taken_out(quantities, group)
             yield replace(
                 self.study,
                 id=slug(" ".join([self.path.stem, *named])),
@@ -328,10 +369,14 @@ class _Reader:
                 left_out=[*self.left_out],
                 epoch_s=self._times(quantities),
                 quantities={name: quantities[name] for name in QUANTITIES if quantities.get(name)},
-                of_other_runs=of_other_runs,
+                of_other_runs={
+                    name: dict(sorted(table.items()))
+                    for name, table in sorted(self.of_other_runs[group].items())
+                    if table
+                },
             )
 
-    def _with_one_gpu(self, group: _Group) -> _Tables:
+    def _with_one_gpu(self, group: _Group) -> dict[str, dict[Spot, Number]]:
         """Return the tables of a group with the times of one GPU.
 
         One GPU needs no strategy: its times may stand in a group of their own, that which shares most with this.
@@ -344,16 +389,7 @@ class _Reader:
                 merged[name] |= table
         return {name: dict(sorted(table.items())) for name, table in merged.items()}
 
-    def _taken_out(self, quantities: _Tables, group: _Group) -> _Tables:
-        """Take the figures of a group that are formed in other runs than its times out of what was read, and return
-        them."""
-        taken_out: _Tables = defaultdict(dict)
-        for group_of_figure, name, place in sorted(self.of_other_runs):
-            if group_of_figure == group and name in QUANTITIES:
-                taken_out[name][place] = quantities[name].pop(place)
-        return dict(taken_out)
-
-    def _times(self, quantities: _Tables) -> Printed:
+    def _times(self, quantities: dict[str, dict[Spot, Number]]) -> Printed:
         """Take the times out of what was read, and return them. Where there are none, they are formed from
         throughputs."""
         name = "epoch_s" if "epoch_s" in quantities else "images_per_s"
@@ -373,54 +409,6 @@ class _Reader:
             for place, rate in times.items()
             if rate.interval.low > 0
         }
-
-    def _stated(self, given: Mapping[str, str], sha256: str) -> Published:
-        """Return the study as the lines around the table say, with assumptions for what they leave out."""
-        numbers = {
-            name: self._plain(name, given[name])
-            for name in ("flop_per_image", "peak_tflop_s", *_COUNTS)
-            if name in given
-        }
-        if "dataset_images" not in given:
-            self.assumed["images"] = f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"
-        parameters = numbers.get("parameters_trained")
-        if parameters is None:
-            name = given.get("network", "").lower()
-            parameters = next((network.parameters for network in networks() if name in network.name.lower()), None)
-            if "network" not in given:
-                self.assumed["network"] = f"{networks()[0].parameters:,} parameters ({networks()[0].name})"
-        precision = None
-        if "precision" in given:
-            name = given["precision"].lower()
-            precision = _WORDS["precisions"].get(name, name)
-            if precision not in PRECISIONS:
-                self._refuse(f"precision: {name} is none of {', '.join(PRECISIONS)}")
-        elif "gpu" in given or "peak_tflop_s" in given:
-            self.assumed["precision"] = "float32 arithmetic"
-        rates = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given.get("bus_gb_s", ""))
-        batch = given.get("batch", "").lower().replace("_", " ")
-        if batch not in ("", "per gpu", "global"):
-            self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
-        return Published(
-            id="",
-            title=given.get("title", self.path.name),
-            sha256=sha256,
-            dataset_images=int(numbers.get("dataset_images", ASSUMED_IMAGES)),
-            parameters_trained=None if parameters is None else int(parameters),
-            batch={"per gpu": PER_GPU, "global": GLOBAL, "": UNSTATED}[batch],
-            gpu=given.get("gpu"),
-            precision=precision,
-            flop_per_image=numbers.get("flop_per_image"),
-            peak_tflop_s=numbers.get("peak_tflop_s"),
-            bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in rates},
-            assumed=self.assumed,
-        )
-
-    def _plain(self, name: str, text: str) -> float:
-        digits = re.fullmatch(r"\d+(\.\d*)?(e[+-]?\d\d?)?", re.sub(r"[\s,_]", "", text))
-        if not digits or not float(digits.group()):
-            self._refuse(f"{name.replace('_', ' ')}: {text} is not a number above zero")
-        return float(digits.group())
 
     def _refuse(self, why: str) -> NoReturn:
         raise PublishedError(f"{self.path}: {shortened(why)}")

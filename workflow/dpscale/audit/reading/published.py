@@ -17,11 +17,17 @@ from dpscale.records.files import read_record
 from dpscale.schemas.validation import read_yaml, violations
 from dpscale.vocabulary.chips import Chip, chip_named
 
-# What authors derive from their times, in the order in which one follows from the other.
-QUANTITIES = (
-    *("speedup", "speedup_alternative", "efficiency", "images_per_s", "compute_s", "communication_s", "bandwidth"),
-    "utilisation_percent",
-)
+# What authors derive from their times, in words, in the order in which one follows from the other.
+QUANTITIES = {
+    "speedup": "speedup",
+    "speedup_alternative": "alternative speedup",
+    "efficiency": "efficiency",
+    "images_per_s": "throughput",
+    "compute_s": "compute time",
+    "communication_s": "communication time",
+    "bandwidth": "bandwidth",
+    "utilisation_percent": "utilisation",
+}
 
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
 _AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision", "flop_per_image")
@@ -34,6 +40,9 @@ _LONGEST = 120
 
 # Where the audit of a study stands, relative to the results.
 AUDIT_PATH = "audit/{id}.json"
+# Bandwidths: base and power of their units, and the bytes of each.
+POWERS_OF_UNITS = {"GB/s": (10, 9), "MB/s": (10, 6), "GiB/s": (2, 30), "MiB/s": (2, 20)}
+UNITS = {unit: float(base**power) for unit, (base, power) in POWERS_OF_UNITS.items()}
 
 
 class Spot(NamedTuple):
@@ -46,6 +55,15 @@ class Spot(NamedTuple):
     def alone(self) -> "Spot":
         """One GPU at this batch."""
         return Spot(self.batch_per_gpu, 1)
+
+    @property
+    def devices(self) -> str:
+        """`1 GPU`, `2 GPUs`."""
+        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}"
+
+    def __str__(self) -> str:
+        """`batch 32 on 2 GPUs`."""
+        return f"batch {self.batch_per_gpu:,} on {self.devices}"
 
 
 Printed = Mapping[Spot, Number]
@@ -96,26 +114,29 @@ class Published:
             more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
             raise PublishedError(f"{path}: {shortened(problems[0])}{more}. See config/README.md")
         printed = values["published"]
-        read = {
-            **{name: values[name] for name in _AS_GIVEN if name in values},
-            "dataset_images": int(values["dataset_images"]),
-            "batch_sweep_s": _table({batch: {1: time} for batch, time in values.get("batch_sweep_s", {}).items()}),
-            "epoch_s": _table(values.get("epoch_s", {})),
-            "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
-            "parameters_trained": values.get("networks_mentioned", {}).get("parameters_trained"),
-            "quantities": {name: _table(printed[name]) for name in QUANTITIES if name in printed},
-            "bandwidth_unit": printed.get("bandwidth", {}).get("unit"),
-        }
-        if "gpu" in values and "precision" not in values:
-            read["assumed"] = {"precision": "float32 arithmetic"}
-        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        return cls(sha256=checksum, **{"batch": PER_GPU, **read})
+        as_given = {name: values[name] for name in _AS_GIVEN if name in values}
+        is_assumed = "gpu" in values and "precision" not in values
+        return cls(
+            **{"batch": PER_GPU, **as_given},
+            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            dataset_images=int(values["dataset_images"]),
+            batch_sweep_s=_table({batch: {1: time} for batch, time in values.get("batch_sweep_s", {}).items()}),
+            epoch_s=_table(values.get("epoch_s", {})),
+            other_clocks={name: _table(table) for name, table in values.get("other_clocks", {}).items()},
+            parameters_trained=values.get("networks_mentioned", {}).get("parameters_trained"),
+            quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
+            bandwidth_unit=printed.get("bandwidth", {}).get("unit"),
+            assumed={"precision": "float32 arithmetic"} if is_assumed else {},
+        )
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
         """Return the study with every epoch time changed, of all tables and clocks."""
-        clocks = {name: changed(table, change) for name, table in self.other_clocks.items()}
-        epoch_s, sweep_s = (changed(table, change) for table in (self.epoch_s, self.batch_sweep_s))
-        return replace(self, epoch_s=epoch_s, batch_sweep_s=sweep_s, other_clocks=clocks)
+        return replace(
+            self,
+            epoch_s=changed(self.epoch_s, change),
+            batch_sweep_s=changed(self.batch_sweep_s, change),
+            other_clocks={name: changed(table, change) for name, table in self.other_clocks.items()},
+        )
 
     def of_another_run(self, share: float) -> "Published":
         """Return the study with every epoch time known no better than to this share of it."""
@@ -127,8 +148,9 @@ class Published:
         return self.with_times(blurred)
 
     def assuming(self, *names: str) -> str:
-        """Name in words the values that were not given and are assumed; nothing where all were given."""
-        return " and ".join(self.assumed[name] for name in names if name in self.assumed)
+        """Return `, assuming` and those of the named values that were not given; nothing where all were given."""
+        words = " and ".join(self.assumed[name] for name in names if name in self.assumed)
+        return f", assuming {words}" if words else ""
 
     @property
     def times(self) -> Iterator[tuple[str, Spot, Number]]:
@@ -150,9 +172,13 @@ class Published:
         """The GPU, where it is named and known."""
         return chip_named(self.gpu) if self.gpu else None
 
+    def figures(self, quantity: str) -> Printed:
+        """Return the printed figures of a quantity."""
+        return self.quantities.get(quantity, {})
+
     def several_gpus(self, quantity: str) -> list[tuple[Spot, Number]]:
-        """The figures of a quantity on several GPUs."""
-        return [(place, number) for place, number in self.quantities.get(quantity, {}).items() if place.gpus > 1]
+        """Return the figures of a quantity on several GPUs."""
+        return [(place, number) for place, number in self.figures(quantity).items() if place.gpus > 1]
 
     def is_of_other_runs(self, place: Spot) -> bool:
         """Whether a cell's times say nothing of its figures."""

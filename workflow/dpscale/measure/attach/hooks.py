@@ -1,17 +1,21 @@
-"""How hooks are put in, what they ask at every call, and which line of the script called."""
+"""How hooks are put in, what they ask at every call, and which line of the script called or runs."""
 
 from __future__ import annotations
 
 import functools
 import linecache
+import sys
 import sysconfig
-from collections import defaultdict
+import threading
+import time
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+LOOK_EVERY_S = 0.025
 Line = tuple[str, int]  # file and number
 Json = dict[str, Any]  # values as the file of a process holds them
 Hooked = Callable[..., Any]
@@ -117,3 +121,48 @@ def line_of(frame: FrameType | None) -> Line | None:
 def shown(line: Line | None) -> Json:
     """A line as it stands in the file of a process; nothing where no line of the script called."""
     return {"file": line[0], "line": line[1], "code": linecache.getline(*line).strip()} if line else {}
+
+
+class Sampler:
+    """Looks 40 times a second at the thread that makes it."""
+
+    def __init__(self) -> None:
+        self._watched = threading.get_ident()
+        self.latest: deque[tuple[int, Line | None, str]] = deque(maxlen=4000)  # step, line, function
+        self.steady: Counter[Line | None] = Counter()
+
+    def start(self) -> None:
+        self.stopped = False
+        threading.Thread(target=self._watch, name="dpscale", daemon=True).start()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def _watch(self) -> None:
+        while not self.stopped:
+            self._look()
+            time.sleep(LOOK_EVERY_S)
+
+    def _look(self) -> None:
+        frame = sys._current_frames().get(self._watched)
+        if frame is None:
+            return
+        step, steady = NOW.step, NOW.as_it_is and not NOW.border
+        line = line_of(frame)
+        self.latest.append((step, line, f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"))
+        if steady:
+            self.steady[line] += 1
+
+    def of_step(self, step: int) -> Json:
+        """The line most often seen in a step, and the function it was in most often."""
+        seen = [(line, inside) for number, line, inside in list(self.latest) if number == step and line]
+        if not seen:
+            return {}
+        line = Counter(line for line, _ in seen).most_common(1)[0][0]
+        inside = Counter(inside for outer, inside in seen if outer == line).most_common(1)[0][0]
+        return {**shown(line), "inside": inside}
+
+    def report(self) -> list[Json]:
+        """Return the lines where counted steps as they are spend their time, by samples."""
+        seen = sum(self.steady.values())
+        return [{**shown(line), "share": count / seen} for line, count in self.steady.most_common(12) if line]

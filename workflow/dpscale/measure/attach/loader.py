@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,12 @@ class EpochOfLoader:
         seconds = clock() - began
         LOADING.seconds += seconds if training else 0.0
         if self.served == 1:
-            LOADING.note_start(self.start_s + seconds, self.starts_workers)
+            NOW.spent["loader start"] += self.start_s + seconds
+            if self.starts_workers:
+                LOADING.worker_starts.append(self.start_s + seconds)
+        if source.facts.is_iterable and source.epochs == 1 and len(source.hashes) < SKETCH:
+            source.note_samples(samples_in(batch))
+        source.note_batch(batch)
         return batch
 
 
@@ -150,11 +155,6 @@ class Loading:
         # To begin epochs that start workers, and in their first `next`; since the warm-up.
         self.worker_starts: list[float] = []
         self.keeping = self.in_place = False
-
-    def note_start(self, seconds: float, of_workers: bool) -> None:
-        NOW.spent["loader start"] += seconds
-        if of_workers:
-            self.worker_starts.append(seconds)
 
     def release(self) -> None:
         self.keeping = False
@@ -172,9 +172,6 @@ class Loading:
     def queued(self) -> int:
         """Batches that workers make ahead."""
         return max((source.facts.workers * source.facts.ahead for source in self.of_training()), default=0)
-
-    def report_of_starts(self) -> dict[str, float]:
-        return {"count": len(self.worker_starts), "seconds": sum(self.worker_starts)}
 
     def report(self) -> Json:
         """Report the loader that most steps took a batch of. Nothing without one."""
@@ -198,11 +195,11 @@ LOADING = Loading()
 def tensors_of(batch: Any, depth: int = 0) -> list[torch.Tensor]:
     if isinstance(batch, torch.Tensor):
         return [batch]
-    if isinstance(batch, (list, tuple)):
-        inner: Iterable[Any] = batch
-    else:
-        inner = batch.values() if callable(getattr(batch, "values", None)) else ()
-    return [tensor for value in inner for tensor in tensors_of(value, depth + 1)] if depth < 3 else []
+    if depth == 3:
+        return []
+    if not isinstance(batch, (list, tuple)):
+        batch = batch.values() if callable(getattr(batch, "values", None)) else ()
+    return [tensor for value in batch for tensor in tensors_of(value, depth + 1)]
 
 
 def changes(batch: Any) -> int:
@@ -261,14 +258,7 @@ def _iter(real: Hooked) -> Hooked:
 def _next(real: Hooked) -> Hooked:
     def following(self: Any) -> Any:
         epoch = getattr(self, "dpscale_epoch", None)
-        if epoch is None:
-            return real(self)
-        batch = epoch.next(lambda: real(self))
-        source = epoch.source
-        if source.facts.is_iterable and source.epochs == 1 and len(source.hashes) < SKETCH:
-            source.note_samples(samples_in(batch))
-        source.note_batch(batch)
-        return batch
+        return real(self) if epoch is None else epoch.next(lambda: real(self))
 
     return following
 

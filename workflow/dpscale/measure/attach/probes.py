@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .calls import ASKED, COLLECTED, EMPTIED, EVENTS, SYNCHRONISED
+from .calls import ASKED, COLLECTED, EMPTIED, EVENTS, NETWORK, SYNCHRONISED
 from .hooks import NOW
 from .loader import LOADING
-from .network import NETWORK
 
 # Parts of the time below which it is not tried without.
 LITTLE_LOADING, LITTLE_GC = 0.01, 0.005

@@ -1,10 +1,9 @@
-"""The files of a process: what was seen, where it ran, and how everything was switched."""
+"""The files of a process: what was seen, where it ran, how everything was switched, and profiles of its last steps."""
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import socket
 import sys
 from collections.abc import Sequence
@@ -13,11 +12,10 @@ from typing import Any
 
 import torch
 
-from .calls import ASKED, EMPTIED, EVENTS, EXCHANGED, SEARCHED, SYNCHRONISED
+from .calls import ASKED, EMPTIED, EVENTS, EXCHANGED, NETWORK, SEARCHED, SYNCHRONISED
 from .hooks import Json
 from .loader import LOADING
-from .network import NETWORK
-from .probes import dtypes, parameters
+from .probes import Scene, dtypes, parameters
 
 READ = ("NCCL_", "GLOO_", "CUDA_LAUNCH_BLOCKING")
 
@@ -33,19 +31,10 @@ def write(folder: Path, kind: str, values: Json) -> None:
         pass
 
 
-def process() -> Json:
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(READ)},
-    }
-
-
-def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> Json:
+def seen(scene: Scene) -> Json:
     """Return what hooks have found, and what they found it in."""
-    tensors, per_step = parameters(optimisers), NETWORK.each_step()
+    optimisers, on_gpu = scene.optimisers, scene.on_gpu
+    tensors, per_step, starts_s = parameters(optimisers), NETWORK.each_step(), LOADING.worker_starts
     return {
         "device_model": torch.cuda.get_device_name() if on_gpu else None,
         "devices": torch.cuda.device_count() if on_gpu else 0,
@@ -54,31 +43,26 @@ def seen(optimisers: Sequence[Any], on_gpu: bool, ranks: int) -> Json:
         "parameter_bytes": _bytes_of(tensors),
         "gradient_bytes": _bytes_of([tensor for tensor in tensors if tensor.requires_grad]),
         "dtypes": dtypes(optimisers),
-        "strategy": NETWORK.strategy(ranks),
+        "strategy": NETWORK.strategy(scene.ranks),
         "micro_batches_per_step": per_step and per_step[0],
         "exchanges_per_step": per_step and per_step[2],
         **LOADING.report(),
         "collectives": EXCHANGED.report(),
         "waits": ASKED.report() + SYNCHRONISED.report(),
         "emptyings": EMPTIED.report(),
-        "events": {**EVENTS.report(), "worker_start": LOADING.report_of_starts()},
-        "switches": switches(),
+        "events": {**EVENTS.report(), "worker_start": {"count": len(starts_s), "seconds": sum(starts_s)}},
+        "switches": {  # as they are read at the end, or were seen to be on
+            "autocast": EVENTS.autocast,
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+            "debugger": sys.gettrace() is not None or bool({"pydevd", "debugpy"} & sys.modules.keys()),
+            "search_s": sum(seconds for _, seconds in SEARCHED.lines.values()),
+            "tf32": _tf32(),
+        },
     }
 
 
 def _bytes_of(tensors: Sequence[Any]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def switches() -> Json:
-    """Return the switches as they are read at the end, or were seen to be on."""
-    return {
-        "autocast": EVENTS.autocast,
-        "cudnn_benchmark": torch.backends.cudnn.benchmark,
-        "debugger": sys.gettrace() is not None or bool({"pydevd", "debugpy"} & sys.modules.keys()),
-        "search_s": sum(seconds for _, seconds in SEARCHED.lines.values()),
-        "tf32": _tf32(),
-    }
 
 
 def _tf32() -> bool | None:
@@ -124,3 +108,41 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError:
         return b""
+
+
+class Profile:
+    """Kernels of a few steps, the last thing that is done: a profiler that ran once slows what the host limits."""
+
+    def __init__(self) -> None:
+        self._profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        self._profiler.__enter__()
+
+    def end(self, steps: int, step_s: float) -> dict[str, float] | None:
+        """Busy share of the GPU, of the step as it is without a profiler. None where no kernel was seen."""
+        self._profiler.__exit__(None, None, None)
+        spans = sorted(
+            (event.start_ns(), event.start_ns() + event.duration_ns())
+            for event in self._profiler.profiler.kineto_results.events()
+            if "CUDA" in str(event.device_type())
+        )
+        if not spans or not step_s:
+            return None
+        busy, until = 0, 0
+        for start, end in spans:
+            busy += max(0, end - max(start, until))
+            until = max(until, end)
+        return {"busy_share": min(1.0, busy / 1e9 / steps / step_s), "kernels_per_step": len(spans) / steps}
+
+
+class Flops:
+    """Operations of one step, counted as torch dispatches them."""
+
+    def __init__(self) -> None:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        self._mode = FlopCounterMode(display=False)
+        self._mode.__enter__()
+
+    def end(self, _steps: int, _step_s: float) -> float | None:
+        self._mode.__exit__(None, None, None)
+        return float(self._mode.get_total_flops()) or None

@@ -5,22 +5,23 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import platform
+import socket
 import time
 from functools import partial
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from . import calls, hooks, loader, network, probes, report, schedule
-from .calls import EVENTS
-from .hooks import NOW, Json
-from .lines import Flops, Profile, Sampler
+from . import calls, hooks, loader, probes, report, schedule
+from .calls import EVENTS, NETWORK
+from .hooks import NOW, Json, Sampler
 from .loader import LOADING
-from .network import NETWORK
-from .ranks import Ranks
-from .schedule import AS_IT_IS, AttachJob, Turn
+from .report import Flops, Profile
+from .schedule import AS_IT_IS, AttachJob, Ranks, Turn
 from .steps import Optimisers, StepClock
 
 clock = time.perf_counter
@@ -57,7 +58,12 @@ class WatchedRun:
             hooks.add(self.sampler.start, self.sampler.stop)
             hooks.put(calls.WAITS if self.optimisers.on_gpu else ())
             hooks.put(calls.SEARCHES if any(ddp.find_unused_parameters for ddp in NETWORK.ddp) else ())
-        self.ending = Ending(self)
+        self.pid = os.getpid()
+        self.refused = 0  # times that the script was to end
+        self.tell_progress("warm-up")
+        # Children of multiprocessing end without atexit, others without multiprocessing's end.
+        util.Finalize(None, self.at_exit, exitpriority=0)
+        atexit.register(self.at_exit)
 
     def stepped(self, optimiser: Any) -> None:
         """One call of an optimiser. Raises Ended where all is measured."""
@@ -71,9 +77,9 @@ class WatchedRun:
             try:
                 self._border()
             except Exception as error:  # this rank would no longer do as the others do
-                if self.ending.phase != "profiling":  # all blocks are there
+                if self.phase != "profiling":  # all blocks are there
                     self.why = str(error) or type(error).__name__
-                self.ending.end()
+                self.end()
             self.clock.since = clock()
 
     def _border(self) -> None:
@@ -88,8 +94,8 @@ class WatchedRun:
         if turn.phase == "timing" and self.timing_began is None:
             self._begin_timing()
         if turn.phase == "ended":
-            self.ending.end()
-        self.ending.tell_progress(turn.phase, turn.left_s)
+            self.end()
+        self.tell_progress(turn.phase, turn.left_s)
         if turn.phase == "profiling":
             report.write(self.folder, "process", self.report())  # what follows could fail
         self.block = StepBlock(self, turn)
@@ -121,10 +127,39 @@ class WatchedRun:
         more_processes = len(list(self.folder.glob("progress-*.json"))) - 1
         return "several processes that are no ranks" if self.ranks.world_size == 1 and more_processes > 0 else None
 
+    def end(self, *_arguments: Any) -> None:
+        """End the script, whose run is measured and written down. Raises Ended."""
+        self.refused += 1
+        if self.refused == 1:
+            NOW.counting = NOW.as_it_is = False
+            hooks.take_out()
+            hooks.leave_out_of_graphs(WatchedRun.end)
+            register_optimizer_step_post_hook(self.end)  # for a script that goes on
+            report.write(self.folder, "process", self.report())
+            self.ranks.leave()
+            self.tell_progress("ended")
+        if self.refused > 100:  # a script that catches every exception
+            os._exit(0)
+        raise Ended(0)
+
+    def at_exit(self) -> None:
+        """Write down the run of a script that ends before its time."""
+        if not self.refused and os.getpid() == self.pid:
+            self.refused = 1
+            report.write(self.folder, "process", self.report())
+
+    def tell_progress(self, phase: str, left_s: float = 0.0) -> None:
+        self.phase = phase
+        report.write(self.folder, "progress", {"phase": phase, "left_s": left_s})
+
     def report(self) -> Json:
         """Return all findings: the file of this process."""
         values = {
-            **report.process(),
+            "host": socket.gethostname(),
+            "pid": self.pid,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(report.READ)},
             "rank": self.ranks.rank,
             "world_size": self.ranks.world_size,
             "backend": self.ranks.backend,
@@ -141,7 +176,7 @@ class WatchedRun:
         }
         if self.sampler is None:
             return values
-        seen = report.seen(self.optimisers.living(), self.optimisers.on_gpu, self.ranks.world_size)
+        seen = report.seen(self.scene())
         seen["strategy"] = probes.SHARDED.get(self.why or "", seen["strategy"])
         return {**values, **seen, **self.found, "gaps": self.clock.gaps, "lines": self.sampler.report()}
 
@@ -189,42 +224,6 @@ class StepBlock:
             run.found[turn.probe] = self.tool.end(turn.steps, steps.counted_s / max(1, steps.counted_steps))
 
 
-class Ending:
-    """Tells how far a run is, and at its end what it found. Ends the script where time is up."""
-
-    def __init__(self, run: WatchedRun) -> None:
-        self.run, self.pid = run, os.getpid()
-        self.refused = 0  # times that the script was to end
-        self.tell_progress("warm-up")
-        # Children of multiprocessing end without atexit, others without multiprocessing's end.
-        util.Finalize(None, self.at_exit, exitpriority=0)
-        atexit.register(self.at_exit)
-
-    def end(self, *_arguments: Any) -> None:
-        self.refused += 1
-        if self.refused == 1:
-            NOW.counting = NOW.as_it_is = False
-            hooks.take_out()
-            hooks.leave_out_of_graphs(Ending.end)
-            register_optimizer_step_post_hook(self.end)  # for a script that goes on
-            report.write(self.run.folder, "process", self.run.report())
-            self.run.ranks.leave()
-            self.tell_progress("ended")
-        if self.refused > 100:  # a script that catches every exception
-            os._exit(0)
-        raise Ended(0)
-
-    def at_exit(self) -> None:
-        """For a script that ends before its time."""
-        if not self.refused and os.getpid() == self.pid:
-            self.refused = 1
-            report.write(self.run.folder, "process", self.run.report())
-
-    def tell_progress(self, phase: str, left_s: float = 0.0) -> None:
-        self.phase = phase
-        report.write(self.run.folder, "progress", {"phase": phase, "left_s": left_s})
-
-
 class Beginning:
     """Begins a run where an optimiser steps for the first time in a process. A forked process begins anew."""
 
@@ -261,5 +260,4 @@ def install(job: AttachJob, folder: Path) -> None:
     hooks.add(beginning.listen, lambda: beginning.listening.remove())
     if job.mode != "pace":
         hooks.add(partial(gc.callbacks.append, EVENTS.collected), partial(gc.callbacks.remove, EVENTS.collected))
-        for module in (calls, loader, network):
-            hooks.put(module.PLACES)
+        hooks.put((*calls.PLACES, *loader.PLACES))

@@ -9,10 +9,9 @@ from typing import Any
 from weakref import ref
 
 from . import calls
-from .calls import EVENTS, EXCHANGED
+from .calls import EVENTS, EXCHANGED, NETWORK
 from .hooks import NOW, Json
 from .loader import LOADING
-from .network import NETWORK
 from .probes import parameters
 from .schedule import Turn
 

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset, Subset
 from dpscale.measure.ranks import gather
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.records.files import JsonRecord
 
 # The first ones choose kernels, and the optimiser takes its memory.
 WARM_UP_STEPS = 5
@@ -18,14 +19,14 @@ STEPS = 10
 class FitWorker(StepWorker):
     """Trains some steps of one batch, which lies on the device already."""
 
-    def __init__(self, job: dict[str, Any], rank: int):
+    def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
         self.memory_bytes = job["memory_bytes"]
         self.limit_bytes = 0.0
         self.peak_bytes: float | None = None
         self.step_s: float | None = None
 
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self, finished: bool) -> JsonRecord:
         """Return the limit of memory, less what others took meanwhile, the peak, and the seconds of a step."""
         limit_bytes = min([self.limit_bytes, *map(self._limit, self.devices)])
         return {"limit_bytes": limit_bytes, "peak_bytes": self.peak_bytes, "step_s": self.step_s}

@@ -74,7 +74,7 @@ class Samples:
     """The samples of a cell, as its record describes them; and a function that verifies them, while the workers load
     torch."""
 
-    description: Mapping[str, Any]
+    description: JsonRecord
     verify: Callable[[], None] = lambda: None
 
     @classmethod
@@ -197,7 +197,7 @@ def measure(
     module: str,
     cell: AnyCell,
     settings: NetworkSettings,
-    job: Mapping[str, Any],
+    job: JsonRecord,
     processes: int,
     gpus: int,
     run: Run,
@@ -252,7 +252,7 @@ def require_given(gpus: int, environment: Mapping[str, str]) -> None:
         )
 
 
-def provenance() -> dict[str, Any]:
+def provenance() -> JsonRecord:
     """Return the code and the command that make a record, and the variables that they run under."""
     commit, dirty = git_state(Path(__file__).parents[3])
     return {

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dpscale.errors import DpscaleError, MeasurementError
+from dpscale.records.files import JsonRecord
 
 # How long the launchers wait for each other: on every node they are started together.
 MEET_S = 45.0
@@ -39,7 +40,7 @@ _SIOCGIFADDR = 0x8915  # <linux/sockios.h>
 # Variables that differ from node to node in every job.
 OF_ONE_NODE = ("SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
 
-Message = dict[str, Any]
+Message = JsonRecord
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class NodeTeam:
     there is nobody to meet.
     """
 
-    def __init__(self, place: NodePlace, identity: Mapping[str, Any], environment: Mapping[str, str]):
+    def __init__(self, place: NodePlace, identity: JsonRecord, environment: Mapping[str, str]):
         self.place = place
         self.store = ""
         self.listening: socket.socket | None = None
@@ -210,7 +211,7 @@ class NodeTeam:
         share = workers // self.place.nodes
         return range(self.place.rank * share, (self.place.rank + 1) * share)
 
-    def for_workers(self) -> dict[str, Any]:
+    def for_workers(self) -> JsonRecord:
         """Return the entries of the workers' job about the nodes; none where there is one node."""
         if self.place.nodes == 1:
             return {}
@@ -242,7 +243,7 @@ class NodeTeam:
                 member.connection.settimeout(ANSWER_S)
                 member.send(message)
 
-    def ask_others(self, failure: MeasurementError) -> dict[str, Any]:
+    def ask_others(self, failure: MeasurementError) -> JsonRecord:
         """Ask the others whether the cell has an outcome all the same, and return it: one failure makes others.
 
         Node 0 may learn of an outcome on another node; the others, that node 0 has it already, and ended, which made a
@@ -391,7 +392,7 @@ class NodeTeam:
 ALONE = NodeTeam(ONE_NODE, {}, {})
 
 
-def node_differences(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def node_differences(nodes: Sequence[JsonRecord]) -> list[str]:
     """Name the hardware, software and variables that are not the same on all nodes."""
     views = [
         {

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
 from dpscale.measure.parent import OUTCOME, PARENT_PID
+from dpscale.records.files import JsonRecord
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -29,7 +29,7 @@ class Workers:
     whose parent has ended is killed too (`end_with_parent`), so that even SIGKILL leaves nothing on a GPU.
     """
 
-    def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int, team: NodeTeam = ALONE):
+    def __init__(self, module: str, job: Mapping[str, object], count: int, gpus: int, team: NodeTeam = ALONE):
         self._parent_pid = os.getppid()
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
@@ -71,7 +71,7 @@ class Workers:
             process.wait()
         self._folder.cleanup()
 
-    def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
+    def outcome(self, timeout_s: float, end_with_parent: bool) -> JsonRecord:
         """Return the outcome as soon as one worker has written it, which ends the cell.
 
         Nothing waits for the workers to shut down CUDA and NCCL, which takes seconds; and where one of them ran out of
@@ -90,13 +90,13 @@ class Workers:
             raise MeasurementError(outcome["message"])
         return outcome
 
-    def _first_outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
+    def _first_outcome(self, timeout_s: float, end_with_parent: bool) -> JsonRecord:
         deadline = time.monotonic() + timeout_s
         ranks = self._team.ranks(self._count)
         has_reported = False
         while True:
             if (self.folder / OUTCOME).exists() and not has_reported:
-                outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
+                outcome: JsonRecord = json.loads((self.folder / OUTCOME).read_text())
                 if self._team.leads:
                     self._team.send(end=None)
                     return outcome

@@ -15,6 +15,7 @@ import torch
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.watch.nvml import ask, gpu_handle, is_there
+from dpscale.records.files import JsonRecord
 from dpscale.vocabulary.chips import UNITS
 
 # Matrices and a copy so large that all of the chip works, and launches cost nothing.
@@ -53,12 +54,12 @@ def software(device: str) -> dict[str, str | None]:
     }
 
 
-def hardware(device: str, gpus: int) -> dict[str, Any]:
+def hardware(device: str, gpus: int) -> JsonRecord:
     """Return the host and the `gpus` devices in use, with the link between every pair of GPUs."""
     cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
     cpu_model = next((line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")), None)
     properties = [torch.cuda.get_device_properties(index) for index in range(gpus)] if device == "cuda" else []
-    devices: list[dict[str, Any]] = [
+    devices: list[JsonRecord] = [
         {"name": gpu.name, "uuid": gpu_uuid(index), "memory_bytes": gpu.total_memory}
         for index, gpu in enumerate(properties)
     ]
@@ -89,7 +90,7 @@ def _driver() -> str | None:
     return ask(pynvml.nvmlSystemGetDriverVersion) if is_there() else None
 
 
-def _link(a: int, b: int) -> dict[str, Any]:
+def _link(a: int, b: int) -> JsonRecord:
     """The link between GPUs `a` and `b`: NVLink where one is up to the other GPU or to a switch, otherwise PCIe."""
     # NVML and torch number GPUs differently, so the UUID is asked for.
     first, second = gpu_handle(gpu_uuid(a)), gpu_handle(gpu_uuid(b))
@@ -103,7 +104,7 @@ def _link(a: int, b: int) -> dict[str, Any]:
     }
 
 
-def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
+def _nvlinks(first: Any, second: Any) -> list[JsonRecord] | None:
     """The active NVLinks from one GPU to the other or to an NVSwitch; None where NVML does not know."""
     p2p = ask(pynvml.nvmlDeviceGetP2PStatus, first, second, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
     if p2p is None:

@@ -20,6 +20,7 @@ import pynvml
 
 from dpscale.measure.parent import end_with_parent
 from dpscale.measure.watch.nvml import ask, gpu_handle
+from dpscale.records.files import JsonRecord
 
 SAMPLE_EVERY_S = 0.1
 
@@ -54,7 +55,7 @@ class Sensors:
         self._handles = [gpu_handle(uuid) for uuid in uuids]
         self._worker_pids = set(worker_pids)
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[JsonRecord]:
         """Return a reading for every GPU, as records have it."""
         return [
             {
@@ -206,7 +207,7 @@ class Watcher:
             max((len(processes) for processes in other_processes if processes is not None), default=None),
         )
 
-    def _samples_between(self, since: float, until: float) -> list[list[dict[str, Any]]]:
+    def _samples_between(self, since: float, until: float) -> list[list[JsonRecord]]:
         """Return the samples between two readings of the monotonic clock, which all processes share. The last line of
         the file may be half written."""
         if not self._samples.exists():

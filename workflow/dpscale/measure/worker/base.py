@@ -14,6 +14,7 @@ from dpscale.measure.parent import write_outcome
 from dpscale.measure.ranks import gather, gather_objects, meet
 from dpscale.measure.watch.hardware import gpu_uuid, hardware, require_gpus, software
 from dpscale.measure.watch.sensors import Sensors
+from dpscale.records.files import JsonRecord
 
 
 class Worker(ABC):
@@ -23,10 +24,10 @@ class Worker(ABC):
     rank has the number `local_rank`, from 0, and may see `gpus_here`.
     """
 
-    def __init__(self, job: dict[str, Any], rank: int, device: str, gpus: int, workers: int, nodes: int = 1):
+    def __init__(self, job: JsonRecord, rank: int, device: str, gpus: int, workers: int, nodes: int = 1):
         self.folder = Path(job["folder"])
         self.timeout_s = float(job["timeout_s"])
-        self.team: dict[str, Any] | None = job.get("team")
+        self.team: JsonRecord | None = job.get("team")
         self.rank = rank
         self.gpus = gpus
         self.workers = workers
@@ -35,15 +36,15 @@ class Worker(ABC):
         self.local_rank = rank % (workers // nodes)
         self.on_gpu = device == "cuda"
         self.device = torch.device("cuda", self.local_rank) if self.on_gpu else torch.device("cpu")
-        self.before: list[dict[str, Any]] = []
-        self.of_nodes: list[dict[str, Any]] = []
+        self.before: list[JsonRecord] = []
+        self.of_nodes: list[JsonRecord] = []
 
     @abstractmethod
     def measure(self) -> None:
         """Measure on a prepared rank, and keep the results."""
 
     @abstractmethod
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self, finished: bool) -> JsonRecord:
         """Return the results, by the names of the record; `finished` is false where memory ran out before the end."""
 
     def run(self) -> None:
@@ -83,7 +84,7 @@ class Worker(ABC):
         if self.nodes > 1:
             self._know_the_nodes()
 
-    def _readings(self) -> list[dict[str, Any]]:
+    def _readings(self) -> list[JsonRecord]:
         return [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
 
     def _know_the_nodes(self) -> None:
@@ -100,11 +101,11 @@ class Worker(ABC):
         share = self.workers // self.nodes
         return gather_objects(value if self.local_rank == 0 else None, self.workers)[::share]
 
-    def outcome_of(self, error: Exception) -> dict[str, Any] | None:
+    def outcome_of(self, error: Exception) -> JsonRecord | None:
         """Return the outcome of an error: a result, or a failure in one line. None where its traceback says it best."""
         return None
 
-    def outcome(self, status: str, after: Any) -> dict[str, Any]:
+    def outcome(self, status: str, after: Any) -> JsonRecord:
         """Return the part of the record that says where the cell ran, and its results."""
         return {
             "status": status,
@@ -114,7 +115,7 @@ class Worker(ABC):
             **self.results(finished=status == "ok"),
         }
 
-    def here(self) -> dict[str, Any]:
+    def here(self) -> JsonRecord:
         """Return hardware and software of this node."""
         device = self.device.type
         return {"hardware": hardware(device, self.gpus_here), "software": software(device)}

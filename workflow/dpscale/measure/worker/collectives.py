@@ -13,6 +13,7 @@ from torch import Tensor
 from dpscale.errors import MeasurementError
 from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.base import Worker
+from dpscale.records.files import JsonRecord
 
 # The mean is over as many calls as in nccl-tests, fewer where a call takes long.
 CALLS = 20
@@ -40,23 +41,23 @@ ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 class CollectivesWorker(Worker):
     """Times collectives on one rank, together with all other ranks."""
 
-    def __init__(self, job: dict[str, Any], rank: int):
+    def __init__(self, job: JsonRecord, rank: int):
         gpus = int(job["gpus"])
         super().__init__(job, rank, job["settings"]["device"], gpus, gpus, job.get("nodes", 1))
         self.messages = job["messages"]
         self.meeting = torch.zeros(1, device=self.device)
-        self.collectives: list[dict[str, Any]] = []
-        self.peer_copies: list[dict[str, Any]] = []
+        self.collectives: list[JsonRecord] = []
+        self.peer_copies: list[JsonRecord] = []
 
     def measure(self) -> None:
         """Fill `collectives` and `peer_copies`."""
         self.collectives = [self._time_collective(*message) for message in self.messages]
         self.peer_copies = list(self._peer_copies())
 
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self, finished: bool) -> JsonRecord:
         return {"collectives": self.collectives, "peer_copies": self.peer_copies}
 
-    def _time_collective(self, operation: str, message_bytes: int) -> dict[str, Any]:
+    def _time_collective(self, operation: str, message_bytes: int) -> JsonRecord:
         """Return the seconds of one call, the slowest rank's, in every repeat. Raises MeasurementError where the result
         is wrong."""
         # Scattered and gathered messages have an equal share for every rank.
@@ -129,7 +130,7 @@ class CollectivesWorker(Worker):
         slowest_s, longest_s, not_held = slowest([seconds, queued_s, float(not held)], self.workers)
         return TimedCall(slowest_s, longest_s, hold_s, held=not not_held)
 
-    def _peer_copies(self) -> Iterator[dict[str, Any]]:
+    def _peer_copies(self) -> Iterator[JsonRecord]:
         """Time copies from every GPU of the first node to every other there, one at a time. Rank 0 sees all of them and
         makes the copies; the others wait."""
         if self.on_gpu and self.rank == 0:
@@ -194,7 +195,7 @@ def _pattern(elements: int, device: torch.device) -> Tensor:
     return (torch.arange(elements, device=device, dtype=torch.int32) % PATTERN).float()
 
 
-def _peer_copy(source: int, target: int) -> dict[str, Any]:
+def _peer_copy(source: int, target: int) -> JsonRecord:
     origin = _pattern(PEER_COPY_BYTES // ELEMENT_BYTES, torch.device("cuda", source))
     copy = torch.zeros_like(origin, device=torch.device("cuda", target))
     seconds = []

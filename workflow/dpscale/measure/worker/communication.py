@@ -24,6 +24,7 @@ from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.batches import Batch, first, length
 from dpscale.measure.workload.loading import Room
+from dpscale.records.files import JsonRecord
 from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.in_torch import StepVariant, rungs_of
 from dpscale.strategies.known import strategy
@@ -62,15 +63,15 @@ class CommunicationWorker(StepWorker):
     """Times the rungs of a ladder, from the plain step of one GPU to the whole step; asks DDP's own logger, and
     profiles the devices."""
 
-    def __init__(self, job: dict[str, Any], rank: int):
+    def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
         self.traces = job["traces"]
-        self._shared: list[tuple[Tensor, dict[str, Any]]] = []
-        self.steps: dict[str, Any] | None = None
-        self.logger: dict[str, Any] | None = None
-        self.profile: dict[str, Any] | None = None
+        self._shared: list[tuple[Tensor, JsonRecord]] = []
+        self.steps: JsonRecord | None = None
+        self.logger: JsonRecord | None = None
+        self.profile: JsonRecord | None = None
 
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self, finished: bool) -> JsonRecord:
         return {"steps": self.steps, "ddp_logger": self.logger, "profile": self.profile}
 
     def measure(self) -> None:
@@ -143,7 +144,7 @@ class CommunicationWorker(StepWorker):
         variant.optimiser.zero_grad()  # gives back the memory of its gradients
         return timed
 
-    def _time_steps(self, timer: EpochTimer, rungs: dict[str, StepVariant], block: int) -> dict[str, Any]:
+    def _time_steps(self, timer: EpochTimer, rungs: dict[str, StepVariant], block: int) -> JsonRecord:
         """Time blocks of all rungs in turns.
 
         A block has the median of its steps but the first, and its own time over all of its steps: two clocks, each of
@@ -165,7 +166,7 @@ class CommunicationWorker(StepWorker):
         variants = {name: asdict(rung) for name, rung in times.items()}
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
-    def _log(self, training: StepVariant, steps: int) -> dict[str, Any]:
+    def _log(self, training: StepVariant, steps: int) -> JsonRecord:
         """Return the exposed communication by DDP's own times of its backward passes, of the slowest rank in every
         step, and the bytes of its buckets."""
         network: Any = training.network
@@ -179,13 +180,13 @@ class CommunicationWorker(StepWorker):
         exposed = [(row["backward_comm_time"] - row["backward_compute_comm_overlap_time"]) * 1e-9 for row in rows]
         return {"exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
 
-    def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> dict[str, Any]:
+    def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
         """Profile blocks of steps: the time of every device by its parts, for one step, in s."""
         # The first block is not counted: the profiler starts up on the devices while it runs.
         blocks = [self._profile_block(number, timer, training, steps) for number in range(PROFILED_BLOCKS + 1)]
         return {"steps": steps, "blocks": blocks[1:]}
 
-    def _profile_block(self, number: int, timer: EpochTimer, training: StepVariant, steps: int) -> dict[str, Any]:
+    def _profile_block(self, number: int, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
         begun_ns: list[int] = []  # by the profiler's clock, which is time since the epoch
 
         def step(batch: Batch) -> None:

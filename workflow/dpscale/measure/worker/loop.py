@@ -11,6 +11,7 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.worker.epoch_timer import let_gloo_settle
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.loading import LoadedEpochs
+from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TimingSettings
 
 
@@ -43,13 +44,13 @@ class LoopWorker(StepWorker):
             torch.manual_seed(self.seed)
             return self.workload.dataset()
 
-    def outcome_of(self, error: Exception) -> dict[str, Any] | None:
+    def outcome_of(self, error: Exception) -> JsonRecord | None:
         """Fail where a step does not fit: there is nothing to diagnose."""
         if self.ran_out_of_memory(error):
             return {"status": "failed", "message": "memory ran out: choose a smaller batch"}
         return super().outcome_of(error)
 
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self, finished: bool) -> JsonRecord:
         return {}
 
 

@@ -17,15 +17,16 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from dpscale.errors import WorkloadError
-from dpscale.measure.model.networks import in_precision, network_size
 from dpscale.measure.worker.base import Worker
 from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
 from dpscale.measure.workload import workload_of
 from dpscale.measure.workload.batches import Batch, Step, mapped, tensors, to_device
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, host_memory, samples_of_epoch
+from dpscale.measure.workload.networks import in_precision, network_size
 from dpscale.measure.workload.workload import Share, Workload
 from dpscale.plan.cells import Configuration
+from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.known import strategy
@@ -47,7 +48,7 @@ class StepWorker(Worker):
 
     settings_type: ClassVar[type[StepSettings]] = StepSettings
 
-    def __init__(self, job: dict[str, Any], rank: int):
+    def __init__(self, job: JsonRecord, rank: int):
         configuration = self.configuration = Configuration(*job["configuration"])
         self.settings = self.settings_type.from_json(job["settings"])
         row = strategy(configuration.strategy)
@@ -79,7 +80,7 @@ class StepWorker(Worker):
         # On a GPU the images are loaded into pinned host memory: where that is too small, nothing is known of the GPU.
         return is_out_of_memory(error) and not (self.on_gpu and self.phase.startswith("loading"))
 
-    def outcome_of(self, error: Exception) -> dict[str, Any] | None:
+    def outcome_of(self, error: Exception) -> JsonRecord | None:
         """Return an outcome where memory ran out, and a failure in one line for a fault of a user's own file, whose
         traceback goes to the log."""
         if self.ran_out_of_memory(error):
@@ -92,7 +93,7 @@ class StepWorker(Worker):
         sys.stderr.flush()
         return {"status": "failed", "message": str(fault)}
 
-    def outcome(self, status: str, after: Any) -> dict[str, Any]:
+    def outcome(self, status: str, after: Any) -> JsonRecord:
         return {**super().outcome(status, after), "oom": None, "network": self.network}
 
     @cached_property

@@ -22,6 +22,7 @@ from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Batch, Step, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
 from dpscale.measure.workload.workload import Share, samples_per_rank
+from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy
 
@@ -87,7 +88,7 @@ class BaselineHalves:
     status: str = "ok"
     halves: dict[str, dict[str, TimedScope]] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonRecord:
         """Return it as records have it. Where memory runs out before the second half, the first one says nothing."""
         scopes = {
             scope: {half: asdict(timed[scope]) for half, timed in self.halves.items()}
@@ -106,7 +107,7 @@ class TimingWorker(StepWorker):
     settings_type = TimingSettings
     settings: TimingSettings
 
-    def __init__(self, job: dict[str, Any], rank: int):
+    def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
         self.scopes: dict[str, TimedScope] = {}
         self.alone: list[BaselineHalves] | None = None
@@ -140,7 +141,7 @@ class TimingWorker(StepWorker):
             self.phase = "timing what the GPU reaches at best"
             self.chip = chip_rates(self.device, self.settings.precision)
 
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self, finished: bool) -> JsonRecord:
         return {
             "epochs_total_s": self.epochs_total_s if finished else None,
             "preparation_s": self.preparation_s,

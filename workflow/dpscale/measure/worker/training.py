@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.model.recipe import batch_growth, build_optimiser, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather, gather_lists
 from dpscale.measure.watch.hardware import hardware
 from dpscale.measure.watch.sensors import sum_of_known, used_j
@@ -26,7 +24,15 @@ from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_mani
 from dpscale.measure.workload.batches import Step
 from dpscale.measure.workload.dataset import checksum, split_images
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
+from dpscale.measure.workload.recipe import (
+    ParameterGroup,
+    batch_growth,
+    build_optimiser,
+    parameter_groups,
+    rate_of_step,
+)
 from dpscale.measure.workload.workload import order_of_epoch, samples_per_rank
+from dpscale.records.files import JsonRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
 
@@ -65,17 +71,17 @@ class TrainingWorker(StepWorker):
     settings_type = TrainingSettings
     settings: TrainingSettings
 
-    def __init__(self, job: dict[str, Any], rank: int):
+    def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
         self.arm = job["arm"]
         self.checkpoint_path = Path(job["checkpoint"])
-        self.epochs: list[dict[str, Any]] = []
+        self.epochs: list[JsonRecord] = []
         self.step_loss: list[float | None] = []
         self.continued_after_epochs: list[int] = []
         self.validation_checksum: int | None = None
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self, finished: bool) -> JsonRecord:
         return {
             "diverged": self.diverged,
             "validation_checksum": self.validation_checksum,
@@ -157,7 +163,7 @@ class TrainingWorker(StepWorker):
             raise MeasurementError(f"{self.checkpoint_path}: not all nodes see it: their epochs are {done}. Try again")
         return trained
 
-    def _identity(self) -> dict[str, Any]:
+    def _identity(self) -> JsonRecord:
         """Return everything that the figures depend on, for the checkpoint."""
         return {
             "arm": self.arm,
@@ -169,7 +175,7 @@ class TrainingWorker(StepWorker):
             "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
         }
 
-    def _progress(self) -> dict[str, Any]:
+    def _progress(self) -> JsonRecord:
         return {
             "epochs": self.epochs,
             "step_loss": self.step_loss,
@@ -341,7 +347,7 @@ class TrainingWorker(StepWorker):
         self.report(f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, {figures}")
 
 
-def _set_rate(group: dict[str, Any], rate: float) -> None:
+def _set_rate(group: ParameterGroup, rate: float) -> None:
     if isinstance(group["lr"], Tensor):  # within reach of a CUDA graph
         group["lr"].fill_(rate)
     else:

@@ -1,15 +1,18 @@
-"""Python imports this before any script, where its folder is on PYTHONPATH: what training does is watched from then on.
+"""Python imports this before any script, where its folder is on PYTHONPATH: hooks go in as soon as torch is there.
 
 It first runs the sitecustomize that would have been found without this one.
 """
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
+OLDEST_TORCH = (2, 4)
 
 
 def run_the_other() -> None:
@@ -22,20 +25,55 @@ def run_the_other() -> None:
         spec.loader.exec_module(module)
 
 
-def attach() -> None:
-    """Loads the folder above as a package of its own, and waits for torch."""
-    spec = importlib.util.spec_from_file_location(
-        "dpscale_attach", HERE.parent / "__init__.py", submodule_search_locations=[str(HERE.parent)]
-    )
-    if spec and spec.loader:
-        package = importlib.util.module_from_spec(spec)
-        sys.modules["dpscale_attach"] = package
-        spec.loader.exec_module(package)
-        importlib.import_module("dpscale_attach.start").wait_for_torch()
+class WhenTorchIsThere:
+    """A finder of modules that finds torch as the others do, and hooks in when it has been imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            real = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                real(module)
+                hook_in(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def hook_in(torch: Any) -> None:
+    """Load the folder above as a package of its own, which puts hooks in.
+
+    No error of ours may end the script: a process without hooks says why.
+    """
+    folder = Path(os.environ["DPSCALE_ATTACH"])
+    why = None
+    try:
+        if tuple(int(number) for number in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
+            why = f"torch {torch.__version__} is older than 2.4"
+        else:
+            init = HERE.parent / "__init__.py"
+            spec: Any = importlib.util.spec_from_file_location(
+                "dpscale_attach", init, submodule_search_locations=[str(HERE.parent)]
+            )
+            sys.modules["dpscale_attach"] = importlib.util.module_from_spec(spec)
+            job_type = importlib.import_module("dpscale_attach.schedule").AttachJob
+            job = job_type(**json.loads((folder / "job.json").read_text()))
+            importlib.import_module("dpscale_attach.run").install(job, folder)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    if why:
+        (folder / f"problem-{os.getpid()}.json").write_text(json.dumps({"why": why}))
 
 
 try:
     run_the_other()
 finally:
     if sys.version_info >= (3, 9) and "DPSCALE_ATTACH" in os.environ:
-        attach()
+        if "torch" in sys.modules:
+            hook_in(sys.modules["torch"])
+        else:
+            sys.meta_path.insert(0, WhenTorchIsThere())

@@ -16,6 +16,8 @@ from torch.optim import SGD, Optimizer
 from dpscale.plan.contradictions import REFERENCE_BATCH
 from dpscale.schemas.settings import TrainingSettings
 
+ParameterGroup = dict[str, Any]  # as torch's optimisers have them
+
 LAMB_BETAS = (0.9, 0.999)
 LAMB_EPSILON = 1e-6
 
@@ -60,7 +62,7 @@ def batch_growth(arm: TrainingSettings, epoch: int) -> int:
     return int(arm.batch_growth_factor ** sum(epoch >= start for start in arm.batch_growth_epochs))
 
 
-def parameter_groups(arm: TrainingSettings, parameters: Iterable[tuple[str, nn.Parameter]]) -> list[dict[str, Any]]:
+def parameter_groups(arm: TrainingSettings, parameters: Iterable[tuple[str, nn.Parameter]]) -> list[ParameterGroup]:
     """Return named parameters in groups of one weight decay and one `rate_factor`, the multiple of the rate.
 
     Batch-norm's weights and all biases are the parameters of one dimension.
@@ -75,7 +77,7 @@ def parameter_groups(arm: TrainingSettings, parameters: Iterable[tuple[str, nn.P
     ]
 
 
-def build_optimiser(arm: TrainingSettings, groups: Iterable[dict[str, Any]]) -> Optimizer:
+def build_optimiser(arm: TrainingSettings, groups: Iterable[ParameterGroup]) -> Optimizer:
     """Return the optimiser of `arm` over parameter groups that hold their own weight decay."""
     if arm.optimiser == "lamb":
         return Lamb(groups, arm.learning_rate)
@@ -97,7 +99,7 @@ class Lars(Optimizer):
     dimension (batch-norm, biases) are not scaled; nor is one that is, or whose gradient is, zero: it would never move.
     """
 
-    def __init__(self, groups: Iterable[dict[str, Any]], lr: float, momentum: float, trust_coefficient: float):
+    def __init__(self, groups: Iterable[ParameterGroup], lr: float, momentum: float, trust_coefficient: float):
         defaults = {"lr": lr, "momentum": momentum, "trust_coefficient": trust_coefficient, "weight_decay": 0.0}
         super().__init__(list(groups), defaults)
 
@@ -125,7 +127,7 @@ class Lamb(Optimizer):
     of one dimension are not scaled, nor is one where either norm is zero.
     """
 
-    def __init__(self, groups: Iterable[dict[str, Any]], lr: float):
+    def __init__(self, groups: Iterable[ParameterGroup], lr: float):
         super().__init__(list(groups), {"lr": lr, "weight_decay": 0.0})
 
     @torch.no_grad()
@@ -148,7 +150,7 @@ class Lamb(Optimizer):
                 weight.sub_(update, alpha=group["lr"])
 
 
-def _with_gradient(group: dict[str, Any]) -> list[Any]:
+def _with_gradient(group: ParameterGroup) -> list[Any]:
     return [parameter for parameter in group["params"] if parameter.grad is not None]
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from command_line import dpscale, must
-from dpscale.measure.model.facts import ExampleStep, facts_of, traffic_elements_per_image
+from dpscale.measure.workload.facts import ExampleStep, facts_of, traffic_elements_per_image
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.records.facts import NetworkRecord

@@ -13,7 +13,7 @@ from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
 import warm  # noqa: F401  what it is forked from has loaded torch
-from dpscale.measure.model.networks import build_network
+from dpscale.measure.workload.networks import build_network
 from dpscale.schemas.settings import TimingSettings, WholeStepSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.units import compile_by_unit, units

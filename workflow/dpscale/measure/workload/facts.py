@@ -17,12 +17,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
-from dpscale.measure.model.networks import network_size
 from dpscale.measure.ranks import meet
 from dpscale.measure.workload import workload_of
 from dpscale.measure.workload.batches import Batch, size_bytes
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import first_batch
+from dpscale.measure.workload.networks import network_size
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import write_record

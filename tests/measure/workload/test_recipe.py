@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from dpscale.measure.model.recipe import (
+from dpscale.measure.workload.recipe import (
     LAMB_EPSILON,
     batch_growth,
     build_optimiser,

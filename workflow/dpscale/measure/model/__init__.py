@@ -1,1 +1,0 @@
-"""Networks, their facts, and the recipes that arms train them by."""
