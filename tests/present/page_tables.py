@@ -44,97 +44,65 @@ def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environmen
     }  # fmt: skip
 
 
-def times_row(epoch_s: float, spread: float = 0.01, **where: Any) -> dict[str, Any]:
+def times_row(epoch_s: float, **where: Any) -> dict[str, Any]:
+    return {**with_steps(**where), "status": "ok", "runs": 3, "n": 15, **around("epoch_s", epoch_s)}
+
+
+def with_steps(**where: Any) -> dict[str, Any]:
     place = key(**where)
-    steps = -(-IMAGES // place["global_batch"])
-    return {
-        **place, "status": "ok", "runs": 3, "n": 15, **around("epoch_s", epoch_s, spread),
-        "first_timed_epoch_s": epoch_s * 1.01, **around("step_s", epoch_s / steps, spread),
-        **around("images_per_s", IMAGES / epoch_s, spread), "steps_per_epoch": steps,
-        "full_steps_per_epoch": IMAGES // place["global_batch"],
-        "peak_memory_bytes": 1.5e9 + 14.3e6 * place["batch_per_gpu"],
-        "energy_j": 650 * epoch_s * place["gpus"],
-    }  # fmt: skip
+    return {**place, "full_steps_per_epoch": IMAGES // place["global_batch"]}
 
 
 def absent_row(status: str, reason: str | None, **where: Any) -> dict[str, Any]:
     return {**key(**where), "status": status, "reason": reason, "runs": 0, "n": 0}
 
 
-def speedup_row(speedup: float, baseline_s: float, spread: float = 0.01, **where: Any) -> dict[str, Any]:
-    scaling = where.pop("scaling", "weak")
-    place = key(**where)
-    row = {
-        **place, "scaling": scaling, "status": "ok", "n": 15, "blocks": 3, "baseline_n": 15,
-        "full_steps_per_epoch": IMAGES // place["global_batch"],
-        "epoch_s": baseline_s / speedup, "baseline_epoch_s": baseline_s, **around("speedup", speedup, spread),
-        **around("efficiency", speedup / place["gpus"], spread),
-    }  # fmt: skip
-    return row if scaling == "strong" else {**row, **around("speedup_from_steps", speedup * 1.002, spread)}
-
-
-def communication_row(epoch_s: float, baseline_s: float, spread: float = 0.05, **where: Any) -> dict[str, Any]:
-    place = key(**where)
-    compute_s = baseline_s / place["gpus"]
-    seconds = epoch_s - compute_s
-    steps = -(-IMAGES // place["global_batch"])
+def speedup_row(speedup: float, baseline_s: float, **where: Any) -> dict[str, Any]:
+    row = with_steps(**where)
     return {
-        **place, "status": "ok", "n": 15, "blocks": 3, "epoch_s": epoch_s, "compute_s": compute_s,
-        "full_steps_per_epoch": IMAGES // place["global_batch"],
-        **around("communication_s", seconds, spread), "communication_share": seconds / epoch_s,
+        **row, "scaling": "weak", "status": "ok", "n": 15, "blocks": 3, "epoch_s": baseline_s / speedup,
+        "baseline_epoch_s": baseline_s, **around("speedup", speedup), **around("efficiency", speedup / row["gpus"]),
+    }  # fmt: skip
+
+
+def communication_row(epoch_s: float, baseline_s: float, **where: Any) -> dict[str, Any]:
+    row = with_steps(**where)
+    compute_s, steps = baseline_s / row["gpus"], -(-IMAGES // row["global_batch"])
+    return {
+        **row, "status": "ok", "n": 15, "blocks": 3, "epoch_s": epoch_s, "compute_s": compute_s,
         "step_s": epoch_s / steps, "baseline_step_s": compute_s / steps,
-        **around("communication_step_s", seconds / steps, spread),
+        **around("communication_s", epoch_s - compute_s, 0.05),
     }  # fmt: skip
 
 
-def bandwidth_row(communication_s: float, resolvable: bool = True, **where: Any) -> dict[str, Any]:
-    place = key(**where)
-    steps = -(-IMAGES // place["global_batch"])
-    sent = 2 * (place["gpus"] - 1) / place["gpus"] * GRADIENT_BYTES
-    row = {
-        **place, "n": 15, "parameters": GRADIENT_BYTES // 4, "allreduce_bytes_per_step": sent,
-        "full_steps_per_epoch": IMAGES // place["global_batch"],
-        "steps_per_epoch": steps, "allreduce_bytes_per_epoch": sent * steps, "gradient_bytes": GRADIENT_BYTES,
-        **around("communication_s", communication_s, 0.05 if resolvable else 2),
+def bandwidth_row(communication_s: float, **where: Any) -> dict[str, Any]:
+    row = with_steps(**where)
+    sent = 2 * (row["gpus"] - 1) / row["gpus"] * GRADIENT_BYTES
+    return {
+        **row, "status": "ok", "n": 15, "parameters": GRADIENT_BYTES // 4, "allreduce_bytes_per_step": sent,
+        **around("communication_s", communication_s, 0.05),
     }  # fmt: skip
-    if not resolvable:
-        reason = "the interval of the communication time includes zero"
-        least = sent * steps / row["communication_s_high"] / 1e9
-        return {**row, "status": "not resolvable", "reason": reason, "bandwidth_gb_s_at_least": least}
-    return {**row, "status": "ok", **around("bandwidth_gb_s", sent * steps / communication_s / 1e9, 0.05)}
 
 
-def block_row(name: str, drift: float | None = None, **where: Any) -> dict[str, Any]:
-    has_drifted = None if drift is None else abs(drift) > 0.02
+def block_row(name: str, drift: float, **where: Any) -> dict[str, Any]:
+    state = {"scaling": "weak", "block": name, "status": "ok", "drift": drift, "has_drifted": abs(drift) > 0.02}
+    return {**key(**where), **state}
+
+
+def record_row(run: int = 1, **where: Any) -> dict[str, Any]:
+    row = key(**where)
+    path = f"cells/{row['strategy']}/gpus-{row['gpus']}/batch-{row['batch_per_gpu']}/run-{run}.json"
     return {
-        **key(**where),
-        "scaling": "weak",
-        "block": name,
-        "status": "ok",
-        "drift": drift,
-        "has_drifted": has_drifted,
-    }
-
-
-def record_row(run: int = 1, status: str = "ok", **where: Any) -> dict[str, Any]:
-    place = key(**where)
-    path = f"cells/{place['strategy']}/gpus-{place['gpus']}/batch-{place['batch_per_gpu']}/run-{run}.json"
-    return {
-        **{name: place[name] for name in ("strategy", "gpus", "batch_per_gpu", "environment")}, "kind": "timing",
-        "path": path, "run": run, "status": status, "started_at": "2025-11-19T08:30:00Z",
-        "finished_at": "2025-11-20T09:31:00Z", "host": "gpu-node-07", "git_commit": "4be1f0c2" * 5,
-        "git_dirty": False, "job_id": 118241,
-        "gpu_uuids": "; ".join(f"GPU-{n:08x}-0000-4000-8000-0123456789ab" for n in range(place["gpus"])),
-        "other_processes": 0, "dataset_source": "cifar10", "synthetic": False, "dataset_sha256": "9d" * 32,
+        **row, "kind": "timing", "path": path, "run": run, "status": "ok", "started_at": "2025-11-19T08:30:00Z",
+        "finished_at": "2025-11-20T09:31:00Z", "host": "gpu-node-07", "git_commit": "4be1f0c2" * 5, "git_dirty": False,
+        "job_id": 118241, "other_processes": 0, "dataset_source": "cifar10", "synthetic": False,
     }  # fmt: skip
 
 
 def missing_row(
-    status: str = "missing", reason: str = "no record yet", log: str | None = None, **where: Any
+    status: str = "missing", reason: str = "no record yet", log: str | None = None, run: int = 1, **where: Any
 ) -> dict[str, Any]:
-    record = record_row(where.pop("run", 1), **where)
-    names = ("path", "strategy", "gpus", "batch_per_gpu", "run")
-    return {**{name: record[name] for name in names}, "status": status, "reason": reason, "log": log}
+    return {**record_row(run, **where), "kind": "", "status": status, "reason": reason, "log": log}
 
 
 def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
@@ -146,21 +114,19 @@ def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def arm_row(arm: str, accuracy: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:
-    """A row of training_summary.csv: ddp on 4 GPUs at batch 512 unless said otherwise, known to `spread`."""
-    place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "global_batch": 2048, "environment": "A"}
+def arm_row(arm: str, accuracy: float, **more: Any) -> dict[str, Any]:
+    """A row of training_summary.csv."""
     return {
-        "arm": arm, **place, "epochs": 5, "remedies": "", "is_baseline": False, "status": "ok", "seeds": 3,
-        "compared_with": None if more.get("is_baseline") else "small", "diverged": 0,
-        **around("test_accuracy", accuracy, spread), **more,
+        "arm": arm, **key("ddp", 4, 512), "epochs": 5, "is_baseline": False, "status": "ok", "seeds": 3, "diverged": 0,
+        "compared_with": None if more.get("is_baseline") else "small", **around("test_accuracy", accuracy), **more,
     }  # fmt: skip
 
 
 def epoch_row(arm: str, seed: int, epoch: int, accuracy: float | None, batch: int = 512) -> dict[str, Any]:
     """A row of training.csv; the loss was not finite any more where `accuracy` is None."""
     return {
-        "arm": arm, "strategy": "ddp", "gpus": 4, "batch_per_gpu": batch, "global_batch": 4 * batch,
-        "environment": "A", "seed": seed, "epoch": epoch, "status": "diverged" if accuracy is None else "ok",
+        "arm": arm, **key("ddp", 4, batch), "seed": seed, "epoch": epoch,
+        "status": "diverged" if accuracy is None else "ok",
         "training_loss": None if accuracy is None else 2 - accuracy, "test_accuracy": accuracy,
     }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from page_tables import IMAGES, ROOT, around, key, tables
+from page_tables import IMAGES, ROOT, around, tables, with_steps
 
 from dpscale.tables.tables import Tables
 from recorded import recorded_tables
@@ -13,20 +13,16 @@ def with_variants() -> Tables:
     return recorded_tables(ROOT, "recorded-h200-4")
 
 
-def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:
-    """A row of variants.csv: one GPU at batch 128 unless said otherwise; quantities by name are known to `spread`."""
+def variant_row(variant: str, epoch_s: float, **more: Any) -> dict[str, Any]:
+    """A row of variants.csv: one GPU at batch 128 unless said otherwise. Quantities are known to 1 %."""
     where = {name: more.pop(name) for name in ("strategy", "gpus", "batch", "scope") if name in more}
-    place = key(**{"strategy": "single", "gpus": 1, "batch": 128, **where})
-    quantities = {name: more.pop(name) for name in list(more) if isinstance(more[name], float)}
     row = {
-        "variant": variant, **place, "status": "ok", "runs": 3, "n": 6,
-        "full_steps_per_epoch": IMAGES // place["global_batch"], "is_fastest": False,
-        **around("epoch_s", epoch_s, spread),
-        **around("images_per_s", IMAGES / epoch_s, spread),
+        "variant": variant, **with_steps(**{"strategy": "single", "gpus": 1, "batch": 128, **where}), "status": "ok",
+        "runs": 3, "n": 6, "is_fastest": False,
     }  # fmt: skip
-    for name, value in quantities.items():
-        row |= around(name, value, spread)
-    return {**row, **more}
+    for name, value in {"epoch_s": epoch_s, "images_per_s": IMAGES / epoch_s, **more}.items():
+        row |= around(name, value) if isinstance(value, float) else {name: value}
+    return row
 
 
 BASE = variant_row("base", 3.0)
