@@ -4,6 +4,7 @@ A stub needs no torch, so the launcher starts it in a tenth of a second. It leav
 would leave, with the figures of the made-up records.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -13,22 +14,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import click
+from unittest.mock import patch
 
 from dpscale.errors import DpscaleError
 from dpscale.measure.launch.cells import Run, Samples, measure
-from dpscale.measure.launch.nodes import NodePlace
+from dpscale.measure.launch.nodes import ONE_NODE, NodePlace
 from dpscale.measure.parent import write_outcome
-from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TimingSettings, TrainingSettings
 from processes import signals_as_they_were
-from record_factory import collectives_record, communication_record, timing_record, training_record
+from record_factory import any_record
 
 HELPERS = str(Path(__file__).parent)
-CELL = TimingCell(Configuration("ddp", 2, 32), 1)
 SETTINGS = Study(
     {"study": "s", "device": "cpu", "dataset": {"source": "synthetic", "images": 64}, "scopes": ["compute"]}
 ).settings
@@ -36,41 +35,41 @@ IMAGES = {"source": "synthetic", "synthetic": True, "images": 64, "sha256": "0" 
 
 
 def measure_stub(
-    out: Path, behaviour: str = "finish", timeout_s: float = 60, end_with_parent: bool = False
+    out: Path,
+    behaviour: str = "finish",
+    timeout_s: float = 60,
+    end_with_parent: bool = False,
+    place: NodePlace = ONE_NODE,
+    batch: int = 32,
 ) -> JsonRecord:
-    """The cell's record. Raises what `measure` raises."""
-    with signals_as_they_were(), helpers_for_workers():
-        return _measure(CELL, behaviour, Run(timeout_s, end_with_parent, out))
-
-
-def start_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
-    """The launcher of one of the nodes that share a cell of two workers per node, in a process of its own."""
-    return _started(node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu))
-
-
-def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str, batch_per_gpu: int = 16) -> list[str]:
-    """The command of such a launcher."""
-    node = f"{nodes} {rank} {rendezvous} {batch_per_gpu}"
-    return [sys.executable, __file__, str(out), behaviour, "60", "--node", node]
-
-
-def measure_on_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int) -> JsonRecord:
-    cell = TimingCell(Configuration("ddp", 2 * place.nodes, batch_per_gpu, place.nodes), 1)
-    return _measure(cell, behaviour, Run(60, False, out, place))
-
-
-def _measure(cell: TimingCell, behaviour: str, run: Run) -> JsonRecord:
+    """Return the record of a cell of two workers per node. Raises the errors of `measure`."""
+    cell = TimingCell(Configuration("ddp", 2 * place.nodes, batch, place.nodes), 1)
     configuration = list(cell.configuration.coordinates.values())
     job: dict[str, Any] = {"configuration": configuration, "seed": 1, "behaviour": behaviour}
-    return measure("stub_cell", cell, SETTINGS, job, cell.gpus, cell.gpus, run, Samples(IMAGES))
+    run = Run(timeout_s, end_with_parent, out, place)
+    with signals_as_they_were(), helpers_for_workers():
+        return measure("stub_cell", cell, SETTINGS, job, cell.gpus, cell.gpus, run, Samples(IMAGES))
 
 
 def start_stub(
     out: Path, behaviour: str, timeout_s: float = 60, end_with_parent: bool = False
 ) -> subprocess.Popen[str]:
-    """The same in a process of its own, which prints errors as the command line does."""
-    more = ["--end-with-parent"] if end_with_parent else []
-    return _started([sys.executable, __file__, str(out), behaviour, str(timeout_s), *more])
+    """Measure the cell in a process of its own, which prints errors as the command line does."""
+    return _started(_words(out, behaviour, timeout_s, end_with_parent))
+
+
+def start_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
+    """Start the launcher of one of the nodes that share a cell."""
+    return _started(node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu))
+
+
+def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str, batch_per_gpu: int = 16) -> list[str]:
+    """Return the command of such a launcher."""
+    return _words(out, behaviour, 60, False, (nodes, rank, rendezvous), batch_per_gpu)
+
+
+def _words(out: Path, *arguments: object) -> list[str]:
+    return [sys.executable, __file__, json.dumps([str(out), *arguments])]
 
 
 def _started(words: list[str]) -> subprocess.Popen[str]:
@@ -81,15 +80,9 @@ def _started(words: list[str]) -> subprocess.Popen[str]:
 @contextmanager
 def helpers_for_workers() -> Iterator[None]:
     """Workers that are started find the modules that lie beside this one."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = HELPERS if before is None else os.pathsep.join([HELPERS, before])
-    try:
+    folders = [HELPERS, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with patch.dict(os.environ, {"PYTHONPATH": os.pathsep.join(folders)}):
         yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 
 Job = Mapping[str, Any]
@@ -154,61 +147,29 @@ def stub(kind: str, warmup_epochs: Mapping[str, int]) -> type[StubWorker]:
 
 
 def outcome(kind: str, job: Job) -> dict[str, Any]:
-    """What a worker of `kind` leaves for the launcher."""
-    left = {key: value for key, value in RECORDS[kind](job).items() if key not in OF_THE_LAUNCHER}
+    """Return the outcome that a worker of `kind` leaves for the launcher."""
+    cell, devices = CELLS[kind](job), job["configuration"][1] if "configuration" in job else 1
+    epoch_s = (1 + 0.01 * job.get("seed", 1)) / devices
+    settings = TimingSettings.from_json({} if kind == "training" else job["settings"])
+    record = any_record(cell, settings, [epoch_s] * settings.timed_epochs)
+    left = {key: value for key, value in record.items() if key not in OF_THE_LAUNCHER}
     nodes = job["team"]["nodes"] if "team" in job else 1
     return {**left, **({"nodes": [{key: left[key] for key in ("hardware", "software")}] * nodes} if nodes > 1 else {})}
 
 
-def _timing(job: Job) -> dict[str, Any]:
-    cell = TimingCell(Configuration(*job["configuration"]), job["seed"])
-    settings = TimingSettings.from_json(job["settings"])
-    epoch_s = (1 + 0.01 * cell.run) / cell.gpus
-    return timing_record(cell, settings, [epoch_s] * settings.timed_epochs)
-
-
-def _communication(job: Job) -> dict[str, Any]:
-    cell = CommunicationCell(Configuration(*job["configuration"]), job["seed"])
-    settings = TimingSettings.from_json(job["settings"])
-    return communication_record(cell, settings, step_s=0.5, communication_s=0.1, exposed_s=0.05, idle_s=0.01)
-
-
-def _collectives(job: Job) -> dict[str, Any]:
-    return collectives_record(CollectivesCell(job["gpus"], 1), TimingSettings.from_json(job["settings"]))
-
-
-def _training(job: Job) -> dict[str, Any]:
-    settings = TrainingSettings.from_json(job["settings"])
-    cell = TrainingCell(job["arm"], job["seed"], settings)
-    return training_record(cell, [0.1 * epoch for epoch in range(1, settings.epochs + 1)])
-
-
-RECORDS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
-    "timing": _timing,
-    "communication": _communication,
-    "collectives": _collectives,
-    "training": _training,
+CELLS: Mapping[str, Callable[[Job], AnyCell]] = {
+    "timing": lambda job: TimingCell(Configuration(*job["configuration"]), job["seed"]),
+    "communication": lambda job: CommunicationCell(Configuration(*job["configuration"]), job["seed"]),
+    "collectives": lambda job: CollectivesCell(job["gpus"], 1),
+    "training": lambda job: TrainingCell(job["arm"], job["seed"], TrainingSettings.from_json(job["settings"])),
 }
-
 WORKER = StubWorker
 
 
-@click.command()
-@click.argument("out", type=click.Path(path_type=Path))
-@click.argument("behaviour")
-@click.argument("timeout_s", type=float)
-@click.option("--end-with-parent", is_flag=True)
-@click.option("--node")
-def main(out: Path, behaviour: str, timeout_s: float, end_with_parent: bool, node: str | None) -> None:
-    try:
-        if node:
-            nodes, rank, rendezvous, batch = node.split()
-            measure_on_node(out, behaviour, NodePlace.of(int(nodes), int(rank), rendezvous, {}), int(batch))
-            return
-        measure_stub(out, behaviour, timeout_s, end_with_parent)
-    except DpscaleError as error:
-        raise click.ClickException(str(error)) from error
-
-
 if __name__ == "__main__":
-    main()
+    out, behaviour, timeout_s, end_with_parent, *of_nodes = json.loads(sys.argv[1])
+    place = {"place": NodePlace.of(*of_nodes[0], {}), "batch": of_nodes[1]} if of_nodes else {}
+    try:
+        measure_stub(Path(out), behaviour, timeout_s, end_with_parent, **place)
+    except DpscaleError as error:
+        sys.exit(f"Error: {error}")
