@@ -12,7 +12,7 @@ from processes import signals_as_they_were
 
 
 def dpscale(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What the command prints and its exit code, called in `folder`. A traceback is the test's."""
+    """Call the command in `folder`. Return its output and exit code; raise what it raises."""
     words = [str(argument) for argument in arguments]
     with pytest.MonkeyPatch.context() as patch, signals_as_they_were():
         patch.setattr(sys, "argv", ["dpscale", *words])
@@ -23,7 +23,7 @@ def dpscale(*arguments: object, folder: Path | None = None) -> subprocess.Comple
 
 
 def must(*arguments: object, folder: Path | None = None) -> str:
-    """What the command prints; it must succeed."""
+    """Call the command, which must succeed. Return its output."""
     done = dpscale(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -61,14 +61,14 @@ def visible(page: str) -> str:
 
 
 def assert_sound(page: str) -> None:
-    found = read(page)
-    assert found.open == []
-    assert [name for name, times in Counter(found.ids).items() if times > 1] == []
-    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(found.text)) == []
+    reader = read(page)
+    assert reader.open == []
+    assert [name for name, times in Counter(reader.ids).items() if times > 1] == []
+    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(reader.text)) == []
 
 
 def texts(svg: str) -> list[str]:
-    """All that is written in the picture."""
+    """Return the texts of a picture."""
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
@@ -77,10 +77,10 @@ def description(svg: str) -> str:
 
 
 def headings(chart: Chart) -> list[str]:
-    """With plain spaces before units."""
+    """Return the headings, with plain spaces before units."""
     return [picture.heading.replace("\u00a0", " ") for picture in chart.pictures]
 
 
 def places(chart: Chart) -> list[str]:
-    """What its pictures are of."""
+    """Return the beginnings of the subtitles: the number of GPUs, or the batch."""
     return [picture.subtitle.split(". ")[0] for picture in chart.pictures]

@@ -159,11 +159,11 @@ def with_arms(**changes: Any) -> Study:
     return study(**{"training": {"arms": ARMS, "baseline": "small"}, **changes})
 
 
-def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> ComparedStudy:
+def side(name: str = "one", change: Change | None = None, changed: Study | None = None) -> ComparedStudy:
     """One of the studies that are compared."""
-    compared = of or with_arms()
-    tables = build_tables(compared, collected(compared, change)) if change or of else _unchanged_tables()
-    return ComparedStudy(name, compared, tables)
+    study = changed or with_arms()
+    tables = build_tables(study, collected(study, change)) if change or changed else _unchanged_tables()
+    return ComparedStudy(name, study, tables)
 
 
 @cache
@@ -171,9 +171,9 @@ def _unchanged_tables() -> Tables:
     return build_tables(with_arms(), collected(with_arms()))
 
 
-def compared(change: Change | None = None, of: Study | None = None) -> ComparedStudies:
-    """Compare the study with the same after `change`, which may be `of` another study."""
-    return ComparedStudies([side("before"), side("after", change, of)])
+def compared(change: Change | None = None, changed: Study | None = None) -> ComparedStudies:
+    """Compare the study with the same after `change`, which may be `changed`."""
+    return ComparedStudies([side("before"), side("after", change, changed)])
 
 
 def slower(factor: float, *strategies: str) -> Change:

@@ -19,17 +19,17 @@ def started_by(pid: int) -> set[int]:
 
 def workers_of(launcher: int) -> dict[int, int]:
     """The workers that the launcher of a cell has started, by rank. It starts others for a moment, such as git."""
-    found = {}
+    pid_by_rank = {}
     for process in _descendants(launcher):
         with suppress(psutil.Error):
             command = process.cmdline()
             if "dpscale.measure.worker" in command:
-                found[int(command[-1])] = process.pid
-    return found
+                pid_by_rank[int(command[-1])] = process.pid
+    return pid_by_rank
 
 
 def alive(pids: set[int]) -> set[int]:
-    """Those that still run; a zombie waits only for its parent to look."""
+    """Return those that still run; a zombie waits only for its parent to look."""
     return {process.pid for process in _running("pid") if process.pid in pids}
 
 
@@ -44,8 +44,8 @@ def _descendants(pid: int) -> list[psutil.Process]:
     return []
 
 
-def _running(what: str) -> Iterator[psutil.Process]:
-    for process in psutil.process_iter([what, "status"]):
+def _running(attribute: str) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter([attribute, "status"]):
         if process.info["status"] != psutil.STATUS_ZOMBIE:
             yield process
 
@@ -67,8 +67,9 @@ def _others_s() -> float:
     times = psutil.cpu_times()
     busy_s = sum(times) - times.idle - times.iowait - times.guest - times.guest_nice  # guests are in user and nice
     this = psutil.Process()
-    own = [process.cpu_times() for process in (this, *this.children(recursive=True))]
-    return float(busy_s - sum(one.user + one.system + one.children_user + one.children_system for one in own))
+    times_here = [process.cpu_times() for process in (this, *this.children(recursive=True))]
+    used_s = sum(cpu.user + cpu.system + cpu.children_user + cpu.children_system for cpu in times_here)
+    return float(busy_s - used_s)
 
 
 @contextmanager

@@ -73,13 +73,13 @@ class Project:
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder / "workflow"), str(HELPERS)])}
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What the command prints, on both streams."""
+        """Run Snakemake in a process that has loaded it. Its output has both streams."""
         _, _, snakemake, *words = self.command(*arguments)
         assert snakemake == "snakemake"
         return warm.snakemake(words, self.folder, self.environment)
 
     def command_line(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The same, typed by a user: it takes a second and a half longer."""
+        """Run Snakemake as a user does. It takes a second and a half longer."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.folder,
@@ -119,7 +119,7 @@ class Project:
         path.write_text(text.replace(old, new))
 
     def full_log(self) -> str:
-        """All that Snakemake said in the newest run that was no dry run."""
+        """Return the log of the newest run that was no dry run."""
         return max(self.folder.glob(".snakemake/log/*.log"), default=self.folder / "study.yaml").read_text()
 
     def logs(self) -> str:
@@ -174,28 +174,28 @@ class Clone:
                 shutil.copy(root / change, folder / change)
 
     def make(self, *targets: str) -> str:
-        """What make prints; it must succeed."""
+        """Call make, which must succeed. Return its output."""
         environment_folder = Path(sys.executable).parents[1]
         if not (environment_folder / ".ready").exists():
             pytest.skip("not in an environment that make has set up")
         borrowed = [
             f"VENV={environment_folder}",
-            *(f"--old-file={environment_folder}/.ready{part}" for part in ("", "-dev")),
+            *(f"--old-file={environment_folder}/.ready{suffix}" for suffix in ("", "-dev")),
         ]
         return self.run("make", "--no-print-directory", *targets, *borrowed, stderr=subprocess.STDOUT)
 
     def make_warm(self, *targets: str) -> str:
-        """The same with programs that have loaded what they need; as they are, `make example` and others call them."""
+        """Call make with programs that have loaded what they need. `make example` calls them as they are."""
         with warm.programs() as place:
             return self.make(*targets, f"BIN={place}")
 
     def run(self, *command: str, stderr: int = subprocess.PIPE) -> str:
-        """What a command prints in the clone's folder; it must succeed."""
-        alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        """Run a command in the clone's folder, which must succeed. Return its output."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env={**alone, "PYTHONPATH": str(self.folder / "workflow"), "CUDA_VISIBLE_DEVICES": ""},
+            env={**environment, "PYTHONPATH": str(self.folder / "workflow"), "CUDA_VISIBLE_DEVICES": ""},
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,

@@ -65,7 +65,7 @@ def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, An
 
 
 def older_timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
-    """The same as version 1 of the measurement wrote it: without a baseline of its own, nothing seen in the clock."""
+    """Return a record as version 1 of the measurement wrote it: without a baseline, and nothing seen in the clock."""
     record = timing_record(cell, settings, epoch_s)
     del record["alone"]
     for scope in record["scopes"].values():
@@ -81,14 +81,14 @@ def on_gpus(record: dict[str, Any], *uuids: str, host: str = "node1") -> dict[st
 
 
 def watched(gpus: int) -> dict[str, Any]:
-    """What was seen during an epoch in which nothing was wrong."""
+    """Return the observations of an epoch in which nothing was wrong."""
     gpu = {"clock_event_reasons": [], "slowed_s": {"power": 0.0, "thermal": 0.0}}
     host = {"busy_cores": 1.5, "stolen_cores": 0.0}
     return {"samples": 10, "gpus": [gpu] * gpus, "host": host, "other_processes": 0}
 
 
 def where_and_when(run: int, gpus: int) -> dict[str, Any]:
-    """What every record says of hardware, software and time."""
+    """Return the hardware, software and time of a record."""
     return {
         "started_at": f"2026-01-01T00:00:{run:02}+00:00",
         "finished_at": f"2026-01-01T00:01:{run:02}+00:00",
@@ -125,12 +125,12 @@ def where_and_when(run: int, gpus: int) -> dict[str, Any]:
 
 def _scopes(configuration: Configuration, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
     on_gpus = settings.device == "cuda"
-    full_steps, rest = divmod(settings.epoch_images, configuration.global_batch)
+    full_steps, smaller = divmod(settings.epoch_images, configuration.global_batch)
     scope = {
         "epoch_s": epoch_s,
         "rank_epoch_s": [[seconds] for seconds in epoch_s],
         "step_s_median": [seconds * configuration.global_batch / settings.epoch_images for seconds in epoch_s],
-        "steps_per_epoch": full_steps + (rest > 0),
+        "steps_per_epoch": full_steps + (smaller > 0),
         "full_steps_per_epoch": full_steps,
         "peak_memory_bytes": [10**9] * configuration.gpus if on_gpus else None,
         "energy_j": [100.0] * len(epoch_s) if on_gpus else None,
@@ -142,8 +142,8 @@ def _scopes(configuration: Configuration, settings: TimingSettings, epoch_s: lis
     }
 
 
-def _of_cell(cell: AnyCell, settings: NetworkSettings, run: int, devices: int) -> dict[str, Any]:
-    """What every record holds."""
+def _of_cell(cell: AnyCell, settings: CollectivesSettings, run: int, devices: int) -> dict[str, Any]:
+    """Return the keys of all records."""
     return {
         "kind": cell.kind,
         "measurement_version": VERSIONS[cell.kind].current,
@@ -155,7 +155,7 @@ def _of_cell(cell: AnyCell, settings: NetworkSettings, run: int, devices: int) -
 
 
 def _of_steps(cell: AnyCell, settings: StepSettings, run: int, devices: int) -> dict[str, Any]:
-    """What records hold whose cells make steps."""
+    """Return the keys of records of training steps."""
     source = settings.dataset_source
     images = {"source": source, "synthetic": source == "synthetic", "images": settings.epoch_images, "sha256": "0" * 64}
     network = {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS}
@@ -183,7 +183,7 @@ def network_facts(settings: NetworkSettings) -> dict[str, Any]:
 
 
 def typed_facts(settings: NetworkSettings, **changes: Any) -> NetworkRecord:
-    """The same facts as analysis has them, with changes."""
+    """Return the network's facts as analysis has them, with changes."""
     return typed(NetworkRecord, {**network_facts(settings), **changes})
 
 

@@ -13,14 +13,14 @@ R = TypeVar("R", bound=Row)
 
 
 def picked(rows: Iterable[R], **where: object) -> list[R]:
-    """Those whose fields have these values."""
+    """Return the rows whose fields have these values."""
     return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]
 
 
 def one(rows: Iterable[R], **where: object) -> R:
-    """The only one."""
-    (found,) = picked(rows, **where)
-    return found
+    """Return the only such row."""
+    (row,) = picked(rows, **where)
+    return row
 
 
 def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
@@ -32,11 +32,11 @@ def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any
 
 def read_tables(entries: Mapping[str, Iterable[Any]]) -> Tables:
     """Tables of rows, or of what files hold of them; those that are not given are empty."""
-    found: dict[str, Any] = {
+    tables: dict[str, Any] = {
         name: [row if isinstance(row, Row) else TABLES[name].read(row) for row in rows]
         for name, rows in entries.items()
     }
-    return Tables(**found)
+    return Tables(**tables)
 
 
 def changed(rows: Iterable[Any], where: Mapping[str, object], **values: Any) -> list[Any]:

@@ -55,7 +55,7 @@ def start_stub(
     out: Path, behaviour: str, timeout_s: float = 60, end_with_parent: bool = False
 ) -> subprocess.Popen[str]:
     """Measure the cell in a process of its own, which prints errors as the command line does."""
-    return _started(_words(out, behaviour, timeout_s, end_with_parent))
+    return _started(_words(out, behaviour, timeout_s, end_with_parent, None, 32))
 
 
 def start_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
@@ -167,9 +167,10 @@ WORKER = StubWorker
 
 
 if __name__ == "__main__":
-    out, behaviour, timeout_s, end_with_parent, *of_nodes = json.loads(sys.argv[1])
-    place = {"place": NodePlace.of(*of_nodes[0], {}), "batch": of_nodes[1]} if of_nodes else {}
+    out, behaviour, timeout_s, end_with_parent, place, batch = json.loads(sys.argv[1])
+    nodes, rank, rendezvous = place or (1, None, None)
     try:
-        measure_stub(Path(out), behaviour, timeout_s, end_with_parent, **place)
+        node = NodePlace.of(nodes, rank, rendezvous, {})
+        measure_stub(Path(out), behaviour, timeout_s, end_with_parent, node, batch)
     except DpscaleError as error:
         sys.exit(f"Error: {error}")
