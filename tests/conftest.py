@@ -1,6 +1,5 @@
 """What all tests share: real studies made small, marks that set themselves, and hardware that is needed."""
 
-import gc
 import os
 import signal
 import sys
@@ -66,18 +65,6 @@ LONGEST_FIRST = (
 def pytest_configure() -> None:
     """Started in a shell's background, tests would inherit that Ctrl-C is ignored, and so would the runs they stop."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """What is imported and collected stays to the end: looking through it for garbage takes half a second each time."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 50)  # tables and charts are many objects that soon go by themselves
-        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
