@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.made_up_tables import FAULTS, HONEST_KINDS, made_up, named
 
 from dpscale.audit.audit import audit
-from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.own_table import read_table
 
 KINDS = (HONEST_KINDS, FAULTS, ("mistaken", "outside"))
 

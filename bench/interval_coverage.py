@@ -16,9 +16,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.formulas import figure
+from dpscale.formulas import OnServer, figure
 from dpscale.formulas.figure import Figure, estimate_of_blocks, interval_of_two
-from dpscale.formulas.on_server import OnServer
 
 STUDIES = 2000
 SERVERS, RUNS = (3, 4, 6), 2

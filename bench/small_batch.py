@@ -30,8 +30,8 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.multiprocessing.spawn import start_processes
 
+from dpscale.formulas import OnServer
 from dpscale.formulas.figure import estimate_of_blocks
-from dpscale.formulas.on_server import OnServer
 from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.worker.step_worker import CapturedStep
 from dpscale.measure.workload.images import classification_loss

@@ -14,13 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench_numbers import markdown
 from dpscale.cli import main
 from dpscale.loaded import LoadedStudy
 from dpscale.options import read_study
 from dpscale.schemas.validation import load_schema
 from dpscale.strategies.known import STRATEGIES
 from dpscale.tables.tables import TABLES
-from recorded_numbers import DOCUMENTS, TWO_H100, markdown, with_made, with_marked
+from recorded_numbers import DOCUMENTS, TWO_H100, study_file, with_made, with_marked
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -123,8 +124,7 @@ def recorded() -> Iterator[tuple[str, Path, LoadedStudy]]:
     """The studies that are committed, each with its name, its study file and its results."""
     for folder in sorted((ROOT / "results").glob("recorded*/cells")):
         name = folder.parent.name
-        stated = ROOT / "config" / f"{name}.yaml"
-        file = stated if stated.exists() else stated.with_name(name.replace("recorded", "example") + ".yaml")
+        file = study_file(name)
         yield name, file, LoadedStudy(read_study(file), folder.parent)
 
 

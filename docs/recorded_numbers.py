@@ -1,34 +1,51 @@
-"""What documents say of recorded studies: tables that are made of the records, never typed.
+"""What documents say of recorded studies: tables and numbers that are made of the records, never typed.
 
-`python docs/made.py` writes them anew between the marks `<!-- made: NAME -->` and `<!-- end -->` of documents.
+`python docs/made.py` writes them anew between the marks `<!-- made: NAME -->` and `<!-- end -->` of documents: as a
+block of its own where the line ends behind the first mark, otherwise inside a sentence.
 """
 
-import importlib
-import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
+from unittest.mock import patch
 
+import bench_numbers
+from bench_numbers import ROOT, markdown, rounded
 from dpscale.analyse.tables import build_tables
-from dpscale.formulas.figure import Figure
+from dpscale.formulas.figure import Figure, multiplied
 from dpscale.options import read_records, read_study
+from dpscale.plan.study import Study
 from dpscale.present.text.numbers import estimate
-from dpscale.present.text.words import capitalised, plural
+from dpscale.present.text.words import capitalised, joined, plural
+from dpscale.records.kinds import Scope
 from dpscale.tables.column import MULTIPLES
+from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import RunsRow, SpeedupRow
+from dpscale.tables.timing import RunsRow, SpeedupRow, VariantsRow
+from dpscale.tables.training import TrainingSummaryRow
 
-ROOT = Path(__file__).parents[1]
 TWO_H100, TWO_H200, FOUR_H200 = "recorded-two-gpus", "recorded-h200-2", "recorded"
+# One H200 with all variants, and trainings by tuned recipes.
+ONE_H200 = "recorded-h200-4"
+Compared = TypeVar("Compared", CommunicationRow, BandwidthRow)
 # At these and larger batches it is the GPU that decides what a step takes.
 HOST_LIMITED_BELOW = 512
-# The documents that have such tables.
-DOCUMENTS = ("README.md", "docs/results.md", "docs/method/statistics.md", f"results/{TWO_H100}/README.md")
+# The documents that have such numbers.
+DOCUMENTS = (
+    "README.md",
+    "docs/results.md",
+    "docs/diagnose.md",
+    "docs/method/communication.md",
+    "docs/method/statistics.md",
+    "docs/method/time.md",
+    "examples/README.md",
+    f"results/{FOUR_H200}/README.md",
+    f"results/{TWO_H100}/README.md",
+)
 
 
 class Series(NamedTuple):
@@ -47,21 +64,35 @@ def with_made(text: str) -> str:
 
 def with_marked(text: str, kind: str, make: Callable[[str], str]) -> str:
     """The text with what `make` makes of the name between every `<!-- KIND: NAME -->` and `<!-- end -->`."""
-    marked = re.compile(rf"(?<=<!-- {kind}: )([\w-]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
-    return marked.sub(lambda found: f"{found[1]}{found[2]}\n{make(found[1])}\n", text)
+
+    def made_anew(match: re.Match[str]) -> str:
+        mark, name, ends_line = match.groups()
+        return f"{mark}\n\n{make(name)}\n" if ends_line else f"{mark}{make(name)}"
+
+    return re.sub(rf"(<!-- {kind}: ([\w-]+) -->)(\n?).*?(?=<!-- end -->)", made_anew, text, flags=re.DOTALL)
 
 
-def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
-    names = list(head)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (names, ["---"] * len(names), *rows))
+def study_file(results: str) -> Path:
+    """The study file of a folder of results: of the same name, an example's, or of the name without `recorded-`."""
+    names = (results, results.replace("recorded", "example"), results.removeprefix("recorded-"))
+    return next(file for name in names if (file := ROOT / "config" / f"{name}.yaml").exists())
+
+
+def study_of(results: str) -> Study:
+    """The study of a folder of results."""
+    return read_study(study_file(results))
 
 
 @cache
-def tables_of(study: str) -> Tables:
+def tables_of(results: str) -> Tables:
     """The tables of a recorded study, of its records."""
-    stated = read_study(ROOT / "config" / f"{study}.yaml")
-    return build_tables(stated, read_records(stated, ROOT / "results" / study))
+    return built_tables(results)
+
+
+def built_tables(results: str) -> Tables:
+    """The tables of a recorded study, built anew."""
+    study = study_of(results)
+    return build_tables(study, read_records(study, ROOT / "results" / results))
 
 
 def weak_speedups(study: str, gpus: int) -> dict[tuple[str, int], SpeedupRow]:
@@ -123,6 +154,8 @@ def speedups_found() -> str:
         f"{rows[0].gpus} GPUs: {what_it_rests_on(study, rows)} ([records](results/{study}/README.md))."
         for study, rows in ((TWO_H100, two), (FOUR_H200, four))
     ]
+    if any("timing 1" in row.older_measurements for row in tables_of(FOUR_H200).environments):
+        rests.append("Records of 4 GPUs are older: their one GPU was timed in jobs of its own, on the same machines.")
     rests += filter(None, [borrowed(four)])
     few = {row.batch_per_gpu: row.full_steps_per_epoch for row in four if not row.is_headline}
     for batch, steps in few.items():
@@ -204,23 +237,129 @@ def fast_beside_eager() -> str:
     return "\n".join(lines) + "\n"
 
 
-def spreads_by_turns() -> str:
-    """What bench/turns.py shows of its machines."""
-    files = sorted((ROOT / "results/recorded-turns").glob("*.json"))
-    return of_bench("turns", [json.loads(path.read_text())["jobs"] for path in files])
+def examples() -> str:
+    """What the workloads under examples/ gave on two GPUs."""
+    rows = []
+    for example in ("gpt", "wide-mlp", "resnet50"):
+        results = f"recorded-{example}"
+        tables, precision = tables_of(results), study_of(results)["precision"]
+        alone, together = (
+            next(row for row in tables.times if (row.scope, row.gpus) == ("compute", gpus)) for gpus in (1, 2)
+        )
+        speedup = next(row.speedup for row in tables.speedup if row.scope == "compute")
+        causes = dict.fromkeys(row.cause.replace("_", " ") for row in tables.causes if row.is_reason)
+        rows.append(
+            (
+                f"`{example.replace('-', '_')}.py`" + (f", {precision}" if precision == "bfloat16" else ""),
+                f"{alone.batch_per_gpu:,}",
+                rounded(alone.images_per_s, 0),
+                rounded(together.images_per_s, 0),
+                rounded(speedup, 2),
+                ", then ".join(causes) or "none stands out",
+            )
+        )
+    head = ("file", "batch per GPU", "samples/s on 1 GPU", "on 2 GPUs", "speedup", "first reason")
+    return markdown(head, rows)
 
 
-def spreads_by_pairing() -> str:
-    """What bench/pairings.py shows of the recorded studies."""
-    return of_bench("pairings", ROOT / "results")
+def on_one_h200() -> list[VariantsRow]:
+    """The rows of all variants on one H200 without loading."""
+    return [row for row in tables_of(ONE_H200).variants if (row.gpus, row.scope) == (1, "compute")]
 
 
-def of_bench(module: str, what: Any) -> str:
-    """The table of a module of bench/, which is loaded when it is asked for: one loads torch."""
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
-    lines = importlib.import_module(f"bench.{module}").table(what)
-    return "".join(f"{line}\n" for line in lines)
+def one_gpu() -> str:
+    """What one H200 gives as torch has it, and with its fastest variant."""
+    rows = on_one_h200()
+    base = {row.batch_per_gpu: row for row in rows if row.variant == "base"}
+    fastest = {row.batch_per_gpu: row for row in rows if row.is_fastest}
+    lines = []
+    for batch in sorted(base):
+        eager_per_s, fastest_per_s = base[batch].images_per_s, fastest[batch].images_per_s
+        times, share = fastest_per_s.value / eager_per_s.value, 100 * fastest[batch].mfu_measured.value
+        lines.append(
+            (f"{batch:,}", rounded(eager_per_s, 0), f"{fastest_per_s.value:,.0f}", f"{times:.1f} ×", f"{share:.0f} %")
+        )
+    return markdown(("batch", "TF32, eager", "fastest variant", "times as fast", "share of the chip"), lines)
+
+
+def deviation_over_machines() -> str:
+    """What runs of one H200 at batch 32 differ by, eager and captured."""
+    percent = {row.variant: 100 * row.run_deviation for row in on_one_h200() if row.batch_per_gpu == 32}
+    return f"{percent['base']:.2g} % as they are, and by {percent['graph']:.2g} % in a CUDA graph"
+
+
+def arm(results: str, name: str) -> TrainingSummaryRow:
+    """The row of an arm."""
+    return next(row for row in tables_of(results).training_summary if row.arm == name)
+
+
+def in_percent(figure: Figure, digits: int) -> str:
+    """The figure in per cent, with so many digits behind the point."""
+    return rounded(multiplied(figure, 100), digits)
+
+
+def recipes() -> str:
+    """What tuned recipes are worth at two batches."""
+    lines = [
+        (f"{batch:,}", *(in_percent(arm(ONE_H200, name).test_accuracy, 1) for name in (f"b{batch}", f"b{batch}-tuned")))
+        for batch in (128, 2048)
+    ]
+    return markdown(("global batch", "not tuned, %", "tuned, %"), lines)
+
+
+def lower_by_the_larger_batch() -> str:
+    """How much lower the larger batch ends, where both are tuned."""
+    lower = multiplied(arm(ONE_H200, "b2048-tuned").test_accuracy_difference, -1)
+    return in_percent(lower, 1).replace(" ", " points ", 1)
+
+
+def bfloat16() -> str:
+    """What bfloat16 costs in test accuracy beside autocast."""
+    arms = {"gradients sent in bfloat16": "bf16-sent", "weights kept in bfloat16": "bf16-kept"}
+    lines = [
+        (label, in_percent(arm("recorded-bfloat16", name).test_accuracy_difference, 2)) for label, name in arms.items()
+    ]
+    return markdown(("beside autocast, the same seeds", "test accuracy, percentage points"), lines)
+
+
+def autocast() -> str:
+    """The test accuracy that autocast ends at."""
+    return in_percent(arm("recorded-bfloat16", "autocast").test_accuracy, 1).replace(" ", " % ", 1)
+
+
+def ddp_on_four(rows: Iterable[Compared], batch: int) -> Compared:
+    """The row of `ddp` on 4 GPUs at a batch, without loading."""
+    place = ("ddp", 4, batch, "compute")
+    return next(row for row in rows if (row.strategy, row.gpus, row.batch_per_gpu, row.scope) == place)
+
+
+def epochs_with_barrier() -> str:
+    """What the barrier of version 1 would make of the communication time of a short epoch."""
+    with patch.object(Scope, "slowest_rank_epoch_s", property(lambda scope: scope.epoch_s)):
+        with_barrier = built_tables(FOUR_H200)
+    without_s, with_s = (
+        ddp_on_four(tables.communication, 2048).communication_s.value for tables in (tables_of(FOUR_H200), with_barrier)
+    )
+    return f"{1e3 * without_s:.2f} ms; with the barrier it would be {1e3 * with_s:.2f} ms"
+
+
+def bandwidth_of_few_steps() -> str:
+    """The bandwidth of a short epoch, and of its step."""
+    tables = tables_of(FOUR_H200)
+    communication, bandwidth = ddp_on_four(tables.communication, 2048), ddp_on_four(tables.bandwidth, 2048)
+    by_step = bandwidth.allreduce_bytes_per_step / communication.communication_step_s.value / 1e9
+    return (
+        f"{communication.full_steps_per_epoch} full steps in an epoch. The communication time of its epoch implies "
+        f"{bandwidth.bandwidth_gb_s.value:.0f} GB/s, that of its step {by_step:.0f} GB/s"
+    )
+
+
+def steps_elsewhere() -> str:
+    """The step of ddp at batch 32 on 4 GPUs where communication was measured, and in the runs of the timing cells."""
+    runs = [row for row in runs_of_grid(FOUR_H200, 4) if (row.strategy, row.batch_per_gpu) == ("ddp", 32)]
+    steps = joined([f"{1e3 * step_s:.1f}" for step_s in sorted(row.step_s for row in runs)])
+    there_s = ddp_on_four(tables_of(FOUR_H200).communication, 32).training_step_s.value
+    return f"{1e3 * there_s:.1f} ms there, in the runs of the timing cells {steps} ms"
 
 
 MADE: Mapping[str, Callable[[], str]] = {
@@ -229,6 +368,15 @@ MADE: Mapping[str, Callable[[], str]] = {
     "servers": servers,
     "drift": drift_of_one_gpu,
     "fast": fast_beside_eager,
-    "turns": spreads_by_turns,
-    "pairings": spreads_by_pairing,
+    "examples": examples,
+    "one-gpu": one_gpu,
+    "deviation": deviation_over_machines,
+    "recipes": recipes,
+    "lower": lower_by_the_larger_batch,
+    "bfloat16": bfloat16,
+    "autocast": autocast,
+    "epochs-with-barrier": epochs_with_barrier,
+    "few-steps": bandwidth_of_few_steps,
+    "steps-elsewhere": steps_elsewhere,
+    **bench_numbers.MADE,
 }

@@ -1,17 +1,12 @@
 """What the documents say exists, and what exists is in the documents."""
 
 import json
-import math
-import operator
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterable
 from inspect import getmembers, isfunction
 from pathlib import Path
 from pkgutil import resolve_name
-from statistics import fmean, median, variance
-from typing import Any
 
 import pytest
 import torch  # noqa: F401 (to load it starts a process: not in a test)
@@ -21,7 +16,7 @@ import dpscale
 import made
 from dpscale.cli import main
 from dpscale.formulas import scaling
-from dpscale.strategies.facts import IMAGE_BYTES
+from dpscale.strategies.strategy import IMAGE_BYTES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (
@@ -119,50 +114,6 @@ def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path, method
         f"{facts['tensors']} tensors",
     ]
     assert not [number for number in expected if number not in method]
-
-
-def test_the_barrier_of_the_method_is_that_of_the_records(root: Path, method: str) -> None:
-    """Version 1 of the timing record had it in the epoch, and not in the times of the ranks."""
-    barriers = [
-        epoch_s - max(of_ranks)
-        for path in root.glob("results/recorded/cells/ddp/**/run-*.json")
-        for scope in json.loads(path.read_text())["scopes"].values()
-        for epoch_s, of_ranks in zip(scope["epoch_s"], scope["rank_epoch_s"], strict=True)
-    ]
-    middle, longest = (f"{1e3 * seconds:.1f} ms" for seconds in (median(barriers), max(barriers)))
-    assert f"takes {middle} in the median and up to {longest}" in method
-
-
-def test_the_method_says_how_rough_the_energy_of_short_epochs_is(root: Path, method: str) -> None:
-    repeated = [
-        scope
-        for path in root.glob("results/recorded/cells/**/run-*.json")
-        for scope in (json.loads(path.read_text()).get("scopes") or {}).values()
-        if len(scope["epoch_s"]) > 2 and 0.4 <= median(scope["epoch_s"]) < 0.7 and all(scope.get("energy_j") or [0])
-    ]
-
-    def spread(values: Callable[[Any], Iterable[float]]) -> float:
-        """The relative standard deviation inside a run, pooled over runs."""
-        return math.sqrt(fmean(variance(found) / fmean(found) ** 2 for found in map(list, map(values, repeated))))
-
-    watts = spread(lambda scope: map(operator.truediv, scope["energy_j"], scope["epoch_s"]))
-    seconds = spread(lambda scope: scope["epoch_s"])
-    said = " ".join(method.split())
-    assert f"differs by {100 * watts:.1f} % (standard deviation, pooled over {len(repeated)} runs and scopes)" in said
-    assert f"where their times differ by {100 * seconds:.2f} %." in said
-
-
-def test_the_method_says_how_far_buckets_of_records_are_from_those_of_the_network(root: Path, method: str) -> None:
-    differences = []
-    for study in ("gpt", "resnet50"):
-        results = root / f"results/recorded-{study}"
-        told = [bucket["bytes"] for bucket in json.loads((results / "network.json").read_text())["ddp_buckets"]]
-        (record,) = results.glob("communication/ddp/**/run-*.json")
-        built = json.loads(record.read_text())["ddp_logger"]["bucket_bytes"]
-        differences += [abs(one - other) for one, other in zip(told, built, strict=True)]
-    different = [bytes_ for bytes_ in differences if bytes_]
-    said = " ".join(method.split())
-    assert f"differ in {len(different)} of {len(differences)} buckets, by at most {max(different):,} bytes." in said
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dpscale.audit.audit import audit
-from dpscale.audit.reading.published import Published
+from dpscale.audit.published import Published
 from dpscale.records.audit import AuditRecord
 
 

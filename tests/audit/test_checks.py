@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dpscale.audit.checks import IMPOSSIBLE, LOOK, above_the_peak, doubts, link_of_utilisation
-from dpscale.audit.reading.published import Published, Spot
+from dpscale.audit.published import Published, Spot
 from dpscale.audit.verdicts import corrected, read
 from dpscale.vocabulary.chips import chip_named
 from published_factory import by_place, published

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.reading.published import UNSTATED, Published, Spot
+from dpscale.audit.published import UNSTATED, Published, Spot
 from dpscale.audit.search import CHANCE_LIMIT
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, read
 from published_factory import published, with_table

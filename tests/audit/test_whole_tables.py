@@ -12,7 +12,7 @@ from bench.made_up_tables import FAULTS, HONEST, HONEST_KINDS, Formula, Times, m
 
 from command_line import dpscale
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.own_table import read_table
 
 # Whole audits, again and again.
 pytestmark = pytest.mark.slow

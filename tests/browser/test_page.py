@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from page_tables import audited, h200
+from page_tables import audited, h200, with_variants
 from playwright.sync_api import Browser, Page
-from variant_tables import with_variants
 
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.tables.study import RejectedRow
 from offline import (
     CUT,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from dpscale.compare.ratios import Epochs, Group, ratio_of, ratio_over_batches, ratios_of_group
+from dpscale.compare.comparison import Epochs, Group, ratio_of, ratio_over_batches, ratios_of_group
+from dpscale.formulas import OnServer
 from dpscale.formulas.figure import estimate_of_blocks
-from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import ratio_of_blocks
 from made_study import compared, slower
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse.causes.causes import FoundCause
+from dpscale.analyse.causes import FoundCause
 from dpscale.diagnosis.diagnose import NO_EXCHANGE, Diagnosis, diagnose_script
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.formulas import scaling
-from dpscale.formulas.ring import ring_allreduce_bytes
+from dpscale.strategies.strategy import ring_allreduce_bytes
 
 seconds = st.floats(1e-3, 1e4)
 gpus = st.integers(2, 1024)

@@ -18,7 +18,7 @@ def printed(value: float, places: int) -> Rounded:
 
 @pytest.mark.parametrize(
     ("text", "low", "high"),
-    [("1.40", 1.395, 1.405), ("38", 37.5, 38.5), ("38.0", 37.95, 38.05), ("1.2E+2", 115, 125), ("-0.5", -0.55, -0.45)],
+    [("1.40", 1.395, 1.405), ("1.2E+2", 115, 125), ("-0.5", -0.55, -0.45)],
 )
 def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit(text: str, low: float, high: float) -> None:
     interval = Rounded.of(Decimal(text))

@@ -7,10 +7,15 @@ from bench.interval_coverage import CASES, SERVERS, covered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.formulas import scaling
+from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import derive_in_blocks, estimate_of_blocks, estimate_of_runs, ratio
-from dpscale.formulas.on_server import OnServer
-from dpscale.formulas.statistics import mean_with_t_interval, paired_difference, repeatability, welch_difference
+from dpscale.formulas.statistics import (
+    mean_with_t_interval,
+    paired_difference,
+    ratio_of_blocks,
+    repeatability,
+    welch_difference,
+)
 from rows import apart, together
 
 seconds = st.floats(0.01, 1000, allow_nan=False)
@@ -37,23 +42,21 @@ def test_runs_of_one_server_are_averaged_in_it() -> None:
     assert found.interval == pytest.approx(estimate_of_blocks(apart({"a": 2.0, "b": 8.0, "c": 4.0})).interval)
 
 
-def test_two_servers_have_their_two_values_and_no_interval() -> None:
-    found = estimate_of_blocks({OnServer("a", 1): 9.0, OnServer("b", 1): 4.0, OnServer("c", 2): 1.5})
-    assert found.value == pytest.approx(3)
-    assert found.interval == pytest.approx((1.5, 6))
-    assert (found.kind, found.has_interval) == ("two machines", False)
-    assert not (found.is_above(1) or found.is_below(9) or found.holds(3))
-
-
-def test_two_runs_of_one_server_have_their_two_values_and_no_interval() -> None:
-    found = estimate_of_blocks(together({"a": 2.0, "b": 0.5}))
-    assert (found.interval, found.kind, found.has_interval) == ((0.5, 2.0), "two runs", False)
+def test_two_servers_or_runs_have_their_two_values_and_no_interval() -> None:
+    of_two = estimate_of_blocks({OnServer("a", 1): 9.0, OnServer("b", 1): 4.0, OnServer("c", 2): 1.5})
+    assert of_two.value == pytest.approx(3)
+    assert of_two.interval == pytest.approx((1.5, 6))
+    assert (of_two.kind, of_two.has_interval) == ("two machines", False)
+    assert not (of_two.is_above(1) or of_two.is_below(9) or of_two.holds(3))
+    runs = estimate_of_blocks(together({"a": 2.0, "b": 0.5}))
+    assert (runs.interval, runs.kind, runs.has_interval) == ((0.5, 2.0), "two runs", False)
 
 
 def test_runs_of_one_machine_have_their_interval_and_it_is_called_so() -> None:
     values = {"a": 1.0, "b": 1.1, "c": 1.3}
-    here, apart_from_it = estimate_of_blocks(together(values)), estimate_of_blocks(apart(values))
-    assert (here.interval, here.kind, here.has_interval) == (apart_from_it.interval, "one machine", True)
+    of_one_machine = estimate_of_blocks(together(values))
+    assert of_one_machine.interval == estimate_of_blocks(apart(values)).interval
+    assert (of_one_machine.kind, of_one_machine.has_interval) == ("one machine", True)
     assert estimate_of_blocks(together({"a": 1.0})).kind == "one run"
 
 
@@ -117,12 +120,16 @@ def test_intervals_are_those_of_scipys_tests(number: int, others: int) -> None:
         (welch_difference(first, second), scipy.stats.ttest_ind(first, second, equal_var=False)),
         (paired_difference(first[:2], second[:2]), scipy.stats.ttest_rel(first[:2], second[:2])),
     ]
-    for found, test in pairs:
-        assert (found.low, found.high) == pytest.approx(tuple(test.confidence_interval(0.95)), rel=1e-12)
+    for difference, test in pairs:
+        assert difference.interval == pytest.approx(tuple(test.confidence_interval(0.95)), rel=1e-12)
+    ratio_of_means = ratio_of_blocks(np.exp(first).tolist(), np.exp(second).tolist())
+    assert ratio_of_means.map(math.log).interval == pytest.approx(pairs[1][0].interval)
 
 
 def test_single_values_have_no_interval_and_equal_ones_none_but_themselves() -> None:
     assert math.isnan(mean_with_t_interval([1.0]).low)
     assert math.isnan(welch_difference([1.0], [2.0, 3.0]).low)
+    single = ratio_of_blocks([1.0], [2.0, 2.0, 2.0])
+    assert (single.value, single.has_interval) == (0.5, False)
     same = welch_difference([2.0, 2.0], [1.0, 1.0])
     assert (same.value, same.low, same.high) == (1, 1, 1)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from dpscale.analyse.communication.collectives import collectives_rows, isolated_step_s
+from dpscale.analyse.communication.bandwidth import collectives_rows, isolated_step_s
 from dpscale.analyse.communication.estimators import from_steps
-from dpscale.formulas.on_server import OnServer
+from dpscale.formulas import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from json_records import read_json

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from command_line import must
-from dpscale.measure.fit import search as fit
-from dpscale.measure.fit.search import MULTIPLE, find_largest_batch
+from dpscale.measure.launch import fit
+from dpscale.measure.launch.fit import MULTIPLE, find_largest_batch
 from dpscale.records.files import write_record
 from dpscale.schemas.settings import FitSettings
 from json_records import read_json

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from dpscale.audit.reading.published import Published, Spot
+from dpscale.audit.published import Published, Spot
 from dpscale.formulas.rounded import Number
 
 PARAMETERS = 11_173_962

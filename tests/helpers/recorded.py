@@ -7,12 +7,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from dpscale.analyse.tables import build_tables
-from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.present.text import numbers
-from dpscale.present.text.numbers import Printed
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
 
@@ -60,9 +58,3 @@ def watched() -> Iterator[list[float]]:
 
     with patch.object(numbers, "fixed", watch):
         yield numbers_written
-
-
-def in_documents(figure: Figure, digits: int) -> str:
-    """`1,421 [1,010, 1,999]`, or `1.45 (1.31 to 1.60, 2 runs)`, as documents have it."""
-    value, low, high = (f"{number:,.{digits}f}" for number in (figure.value, figure.low, figure.high))
-    return Printed(value, low, high, figure).text

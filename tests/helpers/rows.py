@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from dpscale.formulas.on_server import OnServer
+from dpscale.formulas import OnServer
 from dpscale.tables.row import Row
 from dpscale.tables.tables import TABLES, Tables
 

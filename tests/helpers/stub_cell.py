@@ -23,6 +23,7 @@ from dpscale.measure.parent import write_outcome
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
+from dpscale.records.kinds import Images
 from dpscale.schemas.settings import TimingSettings, TrainingSettings
 from processes import signals_as_they_were
 from record_factory import any_record
@@ -31,7 +32,7 @@ HELPERS = str(Path(__file__).parent)
 SETTINGS = Study(
     {"study": "s", "device": "cpu", "dataset": {"source": "synthetic", "images": 64}, "scopes": ["compute"]}
 ).settings
-IMAGES = {"source": "synthetic", "synthetic": True, "images": 64, "sha256": "0" * 64}
+IMAGES = Images("synthetic", True, 64, "0" * 64)
 
 
 def measure_stub(

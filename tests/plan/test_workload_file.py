@@ -8,8 +8,7 @@ import pytest
 
 from dpscale.errors import StudyError, WorkloadError
 from dpscale.plan.plan import plan
-from dpscale.plan.study import Study
-from dpscale.plan.workload_file import checksum, of_its_file
+from dpscale.plan.study import Study, checksum, of_its_file
 from dpscale.records.collect import differences
 from dpscale.records.kinds import RECORDS
 from dpscale.schemas.settings import NetworkSettings

@@ -20,7 +20,7 @@ from page_tables import (
 )
 
 from dpscale.audit.page import render_studies
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.tables.row import with_names
 from dpscale.tables.tables import Tables
 

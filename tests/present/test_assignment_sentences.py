@@ -12,8 +12,7 @@ import pytest
 from page_tables import GPU, h200, tables
 
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.handin.sentences import Paragraphs, of_bandwidth, of_communication, of_speedup
+from dpscale.present.handin_sentences import AssignmentRows, Paragraphs, of_bandwidth, of_communication, of_speedup
 from dpscale.tables.communication import LadderRow
 from dpscale.tables.tables import Tables
 from rows import changed, picked

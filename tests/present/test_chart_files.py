@@ -12,7 +12,7 @@ from page_tables import ROOT, audited, h200, plain_page
 
 from dpscale.plan.study import Study
 from dpscale.present.charts.picture import Chart, Picture, heading_of, write_charts
-from dpscale.present.study.page import charts_of, render
+from dpscale.present.page import charts_of, render
 from dpscale.present.text.words import Terms
 from html_reader import SVG
 

@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import GPU, around, communication_row, empty, h200, place, speedup_row, study, tables
-from variant_tables import of_variants, variant_row
+from page_tables import GPU, around, empty, h200, key, of_variants, place, speedup_row, study, tables, variant_row
 
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.present.findings import findings as scaling
-from dpscale.present.findings import training
 from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.present.text.words import Terms
 from dpscale.vocabulary.chips import chip_named
 from dpscale.vocabulary.networks import network_of, public_best
@@ -105,25 +103,25 @@ PLAIN = [row for row in ARMS if row.arm in ("b128", "b2048")]
             changed(changed(DATA.communication, {}, profiler=""), DDP, profiler="distorts"),
             "1 of 1 configuration.",
         ),
-        (training.large_batch_costs, PLAIN, "b2048 at global batch 2,048 ends at 41 %"),
-        (training.large_batch_costs, changed(PLAIN, LARGE, test_accuracy_difference=MAY_BE_ZERO), ""),
-        (training.large_batch_costs, changed(PLAIN, LARGE, lacks="set_epoch off"), ""),
-        (training.large_batch_costs, changed(PLAIN, LARGE, remedies="warmup_epochs 1"), ""),
-        (training.large_batch_costs, changed(PLAIN, LARGE, compared_with="b512"), ""),
-        (training.large_batch_costs, changed(PLAIN, {}, is_baseline=False), ""),
-        (training.best_at_a_batch, PLAIN, ""),
+        (scaling.large_batch_costs, PLAIN, "b2048 at global batch 2,048 ends at 41 %"),
+        (scaling.large_batch_costs, changed(PLAIN, LARGE, test_accuracy_difference=MAY_BE_ZERO), ""),
+        (scaling.large_batch_costs, changed(PLAIN, LARGE, lacks="set_epoch off"), ""),
+        (scaling.large_batch_costs, changed(PLAIN, LARGE, remedies="warmup_epochs 1"), ""),
+        (scaling.large_batch_costs, changed(PLAIN, LARGE, compared_with="b512"), ""),
+        (scaling.large_batch_costs, changed(PLAIN, {}, is_baseline=False), ""),
+        (scaling.best_at_a_batch, PLAIN, ""),
         (
-            training.best_at_a_batch,
+            scaling.best_at_a_batch,
             ARMS,
             "b2048-lamb, 75.8 %. Its recipe was tuned (80 trials, chosen on test accuracy); that of b128 was not.",
         ),
-        (training.best_at_a_batch, changed(ARMS, {"arm": "b128"}, tuned_trials=8), "that of b128 was tuned too."),
-        (training.best_at_a_batch, changed(ARMS, LAMB, tuned_trials=None), "b2048-lamb, 75.8 %. Intervals"),
-        (training.best_at_a_batch, changed(ARMS, LAMB, test_accuracy=sure(0.3)), ": b2048-lars,"),
-        (training.remedies, PLAIN, ""),
-        (training.remedies, changed(ARMS, {}, test_accuracy_gain=sure(-0.1)), "Remedies harm in 5 of 5 arms: b2048-li"),
-        (training.remedies, changed(ARMS, LAMB, test_accuracy_gain=MAY_BE_ZERO), "b2048-lamb (10 points [−10, 30])"),
-        (training.remedies, changed(ARMS, {}, test_accuracy_gain=UNKNOWN), ""),
+        (scaling.best_at_a_batch, changed(ARMS, {"arm": "b128"}, tuned_trials=8), "that of b128 was tuned too."),
+        (scaling.best_at_a_batch, changed(ARMS, LAMB, tuned_trials=None), "b2048-lamb, 75.8 %. Intervals"),
+        (scaling.best_at_a_batch, changed(ARMS, LAMB, test_accuracy=sure(0.3)), ": b2048-lars,"),
+        (scaling.remedies, PLAIN, ""),
+        (scaling.remedies, changed(ARMS, {}, test_accuracy_gain=sure(-0.1)), "Remedies harm in 5 of 5 arms: b2048-li"),
+        (scaling.remedies, changed(ARMS, LAMB, test_accuracy_gain=MAY_BE_ZERO), "b2048-lamb (10 points [−10, 30])"),
+        (scaling.remedies, changed(ARMS, {}, test_accuracy_gain=UNKNOWN), ""),
     ],
 )  # fmt: skip
 def test_what_is_said_follows_from_the_rows(finding: Finding, rows: Sequence[Any], said: str) -> None:
@@ -155,8 +153,8 @@ def test_intervals_are_counted_once_and_said_on_the_page() -> None:
 
 def step(longer_ms: float = 3.0, batch: int = 128, **more: Any) -> dict[str, Any]:
     """A row of communication.csv, of a step that takes so much longer than on one GPU."""
-    row = communication_row(2.0, 2.16, **place(batch=batch))
-    return {**row, **around("communication_step_s", longer_ms / 1e3), **more}
+    longer = around("communication_step_s", longer_ms / 1e3)
+    return {**key("ddp", 4, batch), "status": "ok", "full_steps_per_epoch": 50_000 // (4 * batch), **longer, **more}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from dpscale.analyse.timing import points
 from dpscale.audit.page import render_studies
 from dpscale.formulas import scaling
 from dpscale.plan.study import Study
-from dpscale.present.study import page as page_module
+from dpscale.present import page as page_module
 from dpscale.tables.column import KIB, PERCENT, PLAIN
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.networks import public_best
@@ -30,7 +30,7 @@ from recorded import recorded_tables, watched, written_page
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
 
-FOLDER = Path(page_module.__file__).parents[1] / "template"
+FOLDER = Path(page_module.__file__).parent / "template"
 TEMPLATES = [FOLDER / name for name in ("page.html.j2", "definitions.html.j2", "audit.html.j2")]
 NUMBER = re.compile(r"[−+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[−+-]?\d+)?")
 # What a number stands beside: brackets, units that follow at once, the end of a sentence.

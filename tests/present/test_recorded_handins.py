@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.own_table import read_table
 from dpscale.audit.verdicts import OF_OTHER_RUNS
 from dpscale.cli import main
 from dpscale.plan.study import Study
-from dpscale.present.handin.report import Report, files, report, write
+from dpscale.present.handin_report import Report, files, report, write
 from dpscale.present.text.words import Terms
 from dpscale.vocabulary.states import MARK
 from recorded import RECORDED, recorded_tables
@@ -50,9 +50,8 @@ def test_the_audit_reads_every_copy_and_finds_nothing(handin: Report, tmp_path: 
             assert all(row["conventions_tried"] for row in columns)
 
 
-@pytest.mark.parametrize("results", RECORDED)
-def test_the_command_ends_well_on_our_own_tables(root: Path, results: str, tmp_path: Path) -> None:
-    write(handin_of(root, results), tmp_path)
+def test_the_command_ends_well_on_our_own_tables(handin: Report, tmp_path: Path) -> None:
+    write(handin, tmp_path)
     done = CliRunner().invoke(main, ["audit", str(tmp_path)])
     assert done.exit_code == 0, done.output
 

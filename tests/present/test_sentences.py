@@ -14,7 +14,7 @@ from dpscale.plan.study import Study
 from dpscale.present.findings.answer import first_screen, text
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
-from dpscale.present.handin.report import report
+from dpscale.present.handin_report import report
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 from recorded import RECORDED, recorded_tables

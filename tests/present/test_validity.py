@@ -16,10 +16,10 @@ from page_tables import audited, empty, plain_page, study
 from dpscale.audit.audit import audit
 from dpscale.audit.page import render as render_audit
 from dpscale.audit.page import render_studies
-from dpscale.audit.reading.published import Published
+from dpscale.audit.published import Published
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.comparison import render as render_comparison
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from made_study import side, slower
 from requirements import without
 

@@ -8,16 +8,14 @@ from page_tables import GPU
 
 from dpscale.formulas.figure import Figure, Kind
 from dpscale.present.text.numbers import at_least, binary, ends_of, estimate, measured, plain, value_of
-from dpscale.present.text.words import listed
-from dpscale.tables.column import MILLISECONDS, MULTIPLES, SECONDS
-from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
+from dpscale.tables.column import MFU, MILLISECONDS, MULTIPLES, SECONDS, THROUGHPUT
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (20.9, "20.90"), (0.5454, "0.5454"), (91743.1, "91,743"), (0, "0"), (-0.015, "−0.01500"),
-        (1.5e-9, "1.500e−09"), (nan, "–"), (inf, "–"), (None, "–"), (9.9996, "10.000"),
+        (20.9, "20.90"), (91743.1, "91,743"), (0, "0"), (-0.015, "−0.01500"), (1.5e-9, "1.500e−09"), (inf, "–"),
+        (None, "–"), (9.9996, "10.000"),
     ],
 )  # fmt: skip
 def test_a_number_has_four_digits(value: float | None, shown: str) -> None:
@@ -28,9 +26,7 @@ def test_a_number_has_four_digits(value: float | None, shown: str) -> None:
     ("value", "low", "high", "shown"),
     [
         (17.03, 16.18, 17.88, "17.0 [16.2, 17.9]"),
-        (2.13, 2.129, 2.1312, "2.130 [2.129, 2.131]"),
         (0.0045, -0.45, 0.45, "0.004 [−0.450, 0.450]"),
-        (125, 20, 420, "125 [20, 420]"),
         (2.13, nan, nan, "2.130"),
         (2.13, 2.13, 2.13, "2.130 [2.130, 2.130]"),
         (nan, nan, nan, "–"),
@@ -64,10 +60,6 @@ def test_a_lower_bound_is_rounded_down() -> None:
     assert [at_least(bound) for bound in bounds] == ["9.74", "0.0239", "45.7", "12,345", "9.75", "–"]
 
 
-def test_sizes_of_messages_are_in_the_unit_that_they_fill() -> None:
-    assert [binary(number) for number in (512, 4096, 2**22, 2**30)] == ["512 bytes", "4 KiB", "4 MiB", "1 GiB"]
-
-
 @pytest.mark.parametrize(("kind", "named"), [("two runs", "2 runs"), ("two machines", "2 machines")])
 def test_values_of_two_are_not_written_as_an_interval(kind: Kind, named: str) -> None:
     two = Figure(1.4478, 1.31, 1.6, kind)
@@ -80,19 +72,12 @@ def test_values_of_two_are_not_written_as_an_interval(kind: Kind, named: str) ->
 def test_numbers_with_their_units() -> None:
     assert estimate(Figure.of(0.0015, 0.0014, 0.0016), MILLISECONDS, with_unit=True) == "1.50 ms [1.40, 1.60]"
     assert (measured(0.3949, MULTIPLES), measured(None, MULTIPLES)) == ("0.39×", "–")
+    assert [binary(number) for number in (512, 4096, 2**22, 2**30)] == ["512 bytes", "4 KiB", "4 MiB", "1 GiB"]
 
 
-def test_long_lists_end_with_a_count() -> None:
-    assert listed(["a", "b", "c"], limit=2) == "a, b and 1 more"
-
-
-def test_the_vocabulary_in_the_words_of_a_study() -> None:
+def test_a_study_of_a_file_has_samples() -> None:
     of_file = replace(GPU, own_workload=True)
-    assert (GPU.heading_of(THROUGHPUT), of_file.heading_of(THROUGHPUT)) == (
-        "Throughput, images/s",
-        "Throughput, samples/s",
-    )
-    assert of_file.heading_of(BATCH) == "Batch per GPU, samples"
-    assert GPU.worded(MFU.definition) == MFU.definition
+    headings = [terms.heading_of(THROUGHPUT) for terms in (GPU, of_file)]
+    assert headings == ["Throughput, images/s", "Throughput, samples/s"]
     assert of_file.worded(MFU.definition).startswith("FLOP of a sample times samples/s")
     assert of_file.worded("Images") == "Samples"

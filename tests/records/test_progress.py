@@ -16,8 +16,7 @@ from dpscale.plan.study import Study
 from dpscale.records import collect
 from dpscale.records.collect import CellState
 from dpscale.records.kinds import RECORDS, TimingRecord, TrainingRecord
-from dpscale.records.plan_lines import cell_lines, summary
-from dpscale.records.progress import Progress, outcome
+from dpscale.records.progress import Progress, cell_lines, outcome, summary
 from record_factory import any_record, training_record, typed, write
 
 VALUES: dict[str, Any] = {

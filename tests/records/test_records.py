@@ -225,7 +225,7 @@ def test_a_record_on_a_full_disk(folder: Path) -> None:
 MISSPELT = """
 from dpscale.records.kinds import TimingRecord
 from dpscale.records.script import ScriptRecord
-from dpscale.strategies.facts import NetworkFacts
+from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.timing import TimesRow
 
 def read(record: TimingRecord, script: ScriptRecord, facts: NetworkFacts, row: TimesRow) -> TimesRow:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from dpscale.errors import DpscaleError
-from dpscale.tables.column import MILLISECONDS, PERCENT
+from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.communication import CommunicationRow, StepsRow
-from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import TimesRow
@@ -28,19 +27,6 @@ def test_a_column_means_what_its_table_says() -> None:
     assert CommunicationRow.column("compute_s").unit.shown == "s"
     with pytest.raises(DpscaleError, match="speedup"):
         RejectedRow.column("speedup")
-
-
-def test_units_convert() -> None:
-    assert MILLISECONDS.of(0.25) == 250
-    assert PERCENT.of(0.125) == 12.5
-
-
-def test_labels_of_estimates_stand_once_in_the_package(root: Path) -> None:
-    """The place that has them is the only one."""
-    labels = [CommunicationRow.column(estimate).label for estimate in ESTIMATES_OF_STEP]
-    for path in (root / "workflow/dpscale").rglob("*.py"):
-        if path.name != "quantities.py":
-            assert not [label for label in labels if f'"{label}"' in path.read_text()], path
 
 
 def test_a_table_has_a_caption_in_snakemakes_report(root: Path) -> None:

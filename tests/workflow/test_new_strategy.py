@@ -105,7 +105,7 @@ from pathlib import Path
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
+from dpscale.present.page import render
 from dpscale.records.collect import collect
 from dpscale.records.files import write_record
 from dpscale.tables.row import written

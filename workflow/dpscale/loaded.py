@@ -51,7 +51,7 @@ class LoadedStudy:
 
     @cached_property
     def _charts(self) -> "dict[str, Chart]":
-        from dpscale.present.study.page import charts_of
+        from dpscale.present.page import charts_of
         from dpscale.present.text.words import Terms
 
         return charts_of(self.study.values, self.tables, Terms.of(self.study.values, self.tables))

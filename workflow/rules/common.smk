@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from dpscale.tables.tables import TABLES
-from dpscale.audit.reading.published import AUDIT_PATH, outdated_audits, read_all
+from dpscale.audit.published import AUDIT_PATH, outdated_audits, read_all
 from dpscale.errors import DpscaleError
 from dpscale.plan import cells
 from dpscale.plan.cells import Configuration

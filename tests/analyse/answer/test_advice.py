@@ -11,7 +11,7 @@ from dpscale.analyse.answer.advice import advice_rows
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.formulas.statistics import best_of
 from dpscale.tables.answer import AdviceRow, AnswerRow
-from dpscale.tables.variants import OneGpuRow, VariantsRow
+from dpscale.tables.timing import OneGpuRow, VariantsRow
 from rows import apart, known, read_tables
 
 PLACE = {"gpus": 4, "global_batch": 512, "environment": "A", "is_headline": True, "status": "ok"}
@@ -56,8 +56,7 @@ def test_the_faster_strategy_is_to_be_used(times: tuple[float, float], used: str
     [
         pair(1.02, 1.0),  # by less than 5 %
         pair(1.3, 1.0, spread=0.3),  # by an interval that holds nothing
-        *(pair(4.0, 1.0, **place) for place in ({"gpus": 2}, {"environment": "B"}, {"batch": 32})),
-        pair(4.0, 1.0, scope="end_to_end"),
+        *(pair(4.0, 1.0, **place) for place in ({"gpus": 2}, {"environment": "B"}, {"scope": "end_to_end"})),
     ],
 )
 def test_a_strategy_that_is_not_surely_faster_there_is_no_advice(compared: dict[str, Any]) -> None:
@@ -65,13 +64,13 @@ def test_a_strategy_that_is_not_surely_faster_there_is_no_advice(compared: dict[
 
 
 def test_the_largest_batch_is_advised_whatever_its_time() -> None:
-    epochs_s = {32: 4.0, 128: 2.0, 512: 0.9, 2048: 1.0}
+    epochs_s = {128: 2.0, 512: 0.9, 2048: 1.0}
     timed = [entries(batch, **known("epoch_s", seconds)) for batch, seconds in epochs_s.items()]
     row = only(times=timed)
     assert (row.problem, row.used, row.better) == (advice.BATCH, "128", "2048")
     assert (row.used_s, row.better_s, row.saving.value) == pytest.approx((2.0, 1.0, 0.5))
-    assert advised(times=[*timed[:2], {**timed[3], "is_headline": False}]) == []
-    assert advised(times=timed[2:]) == [], "the batch of the answer was not timed"
+    assert advised(times=[timed[0], {**timed[2], "is_headline": False}]) == []
+    assert advised(times=timed[1:]) == [], "the batch of the answer was not timed"
 
 
 def over_runs(value: float) -> Figure:
@@ -122,8 +121,7 @@ def test_where_nothing_is_faster_one_device_comes_first() -> None:
     assert [row.problem for row in rows] == [advice.FEWER, advice.STRATEGY]
     assert (rows[0].used_s, rows[0].better_s, rows[0].saving_gpu_s.value) == pytest.approx((2.0, 1.6, 0.8))
     assert advised(on_one, on_two, gain(1.1, worth="not")) == []
-    for worth in ("probably not", "not confirmed", "undecided"):
-        assert advised(on_one, on_two, gain(0.8, worth=worth)) == [], "that is not decided"
+    assert advised(on_one, on_two, gain(0.8, worth="probably not")) == [], "that is not decided"
 
 
 def test_what_intervals_carry_stands_first_and_the_largest_first() -> None:

@@ -34,8 +34,8 @@ def test_strategies_and_batches_are_compared_pair_by_pair_and_counted() -> None:
     assert SPEEDUP_TREND.turn([small, middle, large]) is middle
     assert FASTER_STRATEGY.of(tables.speedup).holding == [(middle, rival)]
     counts = list(counts_rows(tables))
-    assert {row.what for row in counts} == {*CLAIMS, "intervals used"}
+    assert {row.claim for row in counts} == {*CLAIMS, "intervals used"}
     for claim, number, asked in (("speedup rises with the batch", 2, 3), (FASTER_STRATEGY.sentence, 1, 2)):
-        row = one(counts, what=claim)
-        assert (row.number, row.of) == (number, asked)
-    assert one(counts, what="intervals used").number == 4, "each of them once"
+        row = one(counts, claim=claim)
+        assert (row.number, row.asked) == (number, asked)
+    assert one(counts, claim="intervals used").number == 4, "each of them once"

@@ -13,8 +13,7 @@ from dpscale.errors import StrategyError
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.strategies import known
-from dpscale.strategies.facts import NetworkFacts, NetworkSize
-from dpscale.strategies.strategy import Message
+from dpscale.strategies.strategy import Message, NetworkFacts, NetworkSize
 from dpscale.tables.communication import BandwidthRow
 from made_study import COMMUNICATION_S, DDP, THREE_RUNS, collected, h200_tables, measured, study
 from record_factory import timing_record
@@ -32,9 +31,6 @@ def test_bandwidth_three_ways() -> None:
     assert row.profiler_bandwidth_gb_s.value == pytest.approx(ring_bytes / (0.9 * COMMUNICATION_S["ddp"]) / 1e9)
     assert row.utilisation.value == pytest.approx(row.bandwidth_gb_s.value / row.bus_bandwidth_gb_s.value)
     assert row.utilisation.low < row.utilisation.value < row.utilisation.high
-    bytes_per_epoch = row.allreduce_bytes_per_step * -(-50_000 // 2048)
-    low, high = row.communication_s.interval
-    assert row.bandwidth_gb_s.interval == pytest.approx((bytes_per_epoch / high / 1e9, bytes_per_epoch / low / 1e9))
     assert isnan(row.root_link_bytes_per_step)
 
 
@@ -53,16 +49,11 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: 
     row = off(tmp_path, -0.01, 0.0, 0.02)
     assert (row.status, row.bandwidth_gb_s.is_known) == ("not resolvable", False)
     assert "not above zero" in row.reason
-    geometric = (1.99 * 2.0 * 2.02) ** (1 / 3)
-    assert row.communication_s.value == pytest.approx(geometric - 2.0)
     bytes_per_epoch = row.allreduce_bytes_per_step * (row.steps_per_epoch or 0)
     assert row.bandwidth_gb_s_at_least == pytest.approx(bytes_per_epoch / row.communication_s.high / 1e9)
-
-
-def test_a_communication_time_below_zero_bounds_no_bandwidth(tmp_path: Path) -> None:
-    row = off(tmp_path, -0.101, -0.102, -0.103)
-    assert "is below zero" in row.reason
-    assert isnan(row.bandwidth_gb_s_at_least)
+    below_zero = off(tmp_path, -0.101, -0.102, -0.103)
+    assert "is below zero" in below_zero.reason
+    assert isnan(below_zero.bandwidth_gb_s_at_least), "it bounds nothing"
 
 
 def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, NetworkSize], float] | None) -> BandwidthRow:

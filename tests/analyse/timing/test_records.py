@@ -17,47 +17,36 @@ from rows import one, picked
 LOG = "12:00:00 warm-up epoch 1\nError: stopped after 5 s\n"
 
 
-def failed(results: Path, path: str) -> Path:
-    """The log that a cell left."""
-    log = (results / "logs" / path).with_suffix(".log")
-    log.parent.mkdir(parents=True)
-    log.write_text(LOG)
-    return log
-
-
 def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> None:
     path = "cells/ddp/gpus-2/batch-32/run-2.json"
-    log = failed(tmp_path, path)
+    log = (tmp_path / "logs" / path).with_suffix(".log")
+    log.parent.mkdir(parents=True)
+    log.write_text(LOG)
     tables = measured(tmp_path, skip=[("ddp", 2, 32), ("dp", 2, 32)])
-    found = one(tables.missing, path=path)
-    assert (found.status, found.reason) == ("failed", "Error: stopped after 5 s")
-    assert found.log == f"{log}:\n{LOG.rstrip()}"
-    assert sorted(row.status for row in tables.missing) == ["failed", "missing", "missing", "missing"]
-    never = one(tables.times, strategy="dp", batch_per_gpu=32)
-    assert (never.status, never.reason) == ("missing", "no record yet")
+    failed = one(tables.missing, path=path)
+    assert (failed.status, failed.reason) == ("failed", "Error: stopped after 5 s")
+    assert failed.log == f"{log}:\n{LOG.rstrip()}"
+    assert [row.status for row in tables.missing].count("missing") == 3
+    assert one(tables.times, strategy="dp", batch_per_gpu=32).status == "missing"
     tried = one(tables.times, **DDP)
     assert (tried.status, tried.reason) == ("failed", "Error: stopped after 5 s")
 
 
-def seen(results: Path, **what: Any) -> RecordsRow:
-    """The row of a ddp record during whose last timed epoch this was seen."""
+def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
+    """The largest of what two GPUs and the host showed during the last timed epoch of a ddp record."""
+    gpu = watched(1)["gpus"][0]
+    gpus = [
+        {**gpu, "clock_event_reasons": [], "slowed_s": {"power": 0.25, "thermal": 0.0}},
+        {**gpu, "clock_event_reasons": ["software power cap"], "slowed_s": {"power": 1.5, "thermal": 0.0}},
+    ]
+    host = {"busy_cores": 4.0, "stolen_cores": 0.4}
 
     def change(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
         if place_of(cell) == ("ddp", 2, 32):
-            for scope in record["scopes"].values():
-                scope["watched"][-1] |= what
+            record["scopes"]["compute"]["watched"][-1] |= {"gpus": gpus, "host": host, "other_processes": 2}
         return record
 
-    return picked(measured(results, change=change).records, **DDP)[0]
-
-
-def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
-    gpus = [
-        {**watched(1)["gpus"][0], "clock_event_reasons": reasons, "slowed_s": {"power": seconds, "thermal": 0.0}}
-        for reasons, seconds in (([], 0.25), (["software power cap"], 1.5))
-    ]
-    host = {"busy_cores": 4.0, "stolen_cores": 0.4}
-    row = seen(tmp_path, gpus=gpus, host=host, other_processes=2)
+    row = picked(measured(tmp_path, change=change).records, **DDP)[0]
     assert (row.slowed_s, row.slowed_by, row.throttle_reasons) == (1.5, "power", "software power cap")
     assert row.other_processes == 2
     assert row.stolen_share == pytest.approx(0.4 / 8)

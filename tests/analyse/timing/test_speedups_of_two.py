@@ -1,4 +1,7 @@
-"""Speedups of two servers: which of them borrow the spread of other configurations, and from which."""
+"""Speedups of two servers: which of them borrow the spread of other configurations, and from which.
+
+`test_recomputed` has those of recorded studies, tests/formulas/test_two_servers.py the cases in which nothing is lent.
+"""
 
 from typing import Any
 
@@ -25,32 +28,27 @@ DDP: dict[str, Any] = {"strategy": "ddp", "batch_per_gpu": 32, "scope": "compute
 OTHERS = 2 * (2 * 2 - 1)
 
 
-def tables_of(uneven: float | None = 2 * UNEVEN, even_batches: tuple[int, ...] = (), older: bool = False) -> Tables:
-    """Two servers, which differ by another share in every configuration. Quartiles of steps are so far apart."""
+def tables_of() -> Tables:
+    """Return the tables of two servers, which differ by another share in every configuration. All steps are uneven."""
     records: dict[AnyCell, Any] = {}
-    cells = [cell for cell in expected_cells(STUDY) if isinstance(cell, TimingCell)]
-    for number, cell in enumerate(cells):
+    for number, cell in enumerate(expected_cells(STUDY)):
+        assert isinstance(cell, TimingCell)
         seconds = 2.0 * (1 + 0.01 * number if cell.run == 2 and cell.gpus > 1 else 1)
         record = timing_record(cell, STUDY.settings, [seconds] * 2)
-        for scope in record["scopes"].values() if uneven is not None else ():
-            share = 0.0 if cell.configuration.batch_per_gpu in even_batches else uneven or 0.0
-            lower, upper = (scope["step_s_median"][0] * (1 + sign * share / 2) for sign in (-1, 1))
-            if older:
-                scope["step_s_quantiles"] = {"p25": lower, "median": scope["step_s_median"][0], "p75": upper}
-            else:
-                scope["step_s_quartiles"] = [[lower, upper]] * 2
+        for scope in record["scopes"].values():
+            middle_s = scope["step_s_median"][0]
+            scope["step_s_quartiles"] = [[middle_s * (1 - UNEVEN), middle_s * (1 + UNEVEN)]] * 2
         records[cell] = on_gpus(record, *[f"GPU-{cell.run}-{gpu}" for gpu in range(cell.gpus)])
     return build_tables(STUDY, collected_of(records, network_facts(STUDY.settings)))
 
 
 def spread(row: SpeedupRow) -> float:
-    """The variance of its two logarithms."""
+    """Return the variance of its two logarithms."""
     return float(np.var(np.log(list(row.speedup.blocks.values())), ddof=1))
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_a_weak_speedup_of_uneven_steps_borrows_from_both_scopes(older: bool) -> None:
-    tables = tables_of(older=older)
+def test_a_weak_speedup_of_uneven_steps_borrows_from_both_scopes() -> None:
+    tables = tables_of()
     row = one(tables.speedup, **DDP)
     weak = [other for other in picked(tables.speedup, scaling="weak") if other.is_headline]
     others = [other for other in weak if (other.strategy, other.batch_per_gpu) != ("ddp", 32)]
@@ -74,19 +72,3 @@ def test_a_strong_speedup_borrows_nothing_and_few_steps_lend_nothing() -> None:
     few = picked(tables.speedup, scaling="weak", batch_per_gpu=4096)
     assert {row.is_headline for row in few} == {False}
     assert {row.borrowed_from for row in few} == {2 * 2 * 2}, "both strategies at two batches, in two scopes"
-
-
-def test_even_steps_have_their_own_interval_and_lend_nothing() -> None:
-    tables = tables_of(even_batches=(128,))
-    for row in picked(tables.speedup, scaling="weak", batch_per_gpu=128):
-        reach = 12.706205 * np.sqrt(spread(row) / 2)
-        assert (row.speedup.kind, row.borrowed_from) == ("interval", 0)
-        assert row.speedup.interval == pytest.approx(row.speedup.value * np.exp([-reach, reach]), rel=1e-5)
-    row = one(tables.speedup, **DDP)
-    assert (row.speedup.kind, row.borrowed_from) == ("two machines", 0), "two lend, and it takes three"
-
-
-def test_where_it_is_not_known_whether_steps_are_even_the_two_values_stand_there() -> None:
-    row = one(tables_of(uneven=None).speedup, **DDP)
-    assert (row.speedup.kind, row.borrowed_from) == ("two machines", 0)
-    assert set(row.speedup.interval) == set(row.speedup.blocks.values())

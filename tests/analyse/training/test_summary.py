@@ -7,12 +7,12 @@ import pytest
 
 from dpscale.analyse.answer.claims import REMEDY_LEVEL
 from dpscale.analyse.tables import build_tables
-from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.tables.tables import Tables
 from dpscale.tables.training import TrainingSummaryRow
 from record_factory import collected_of, training_record
+from rows import one
 
 ARMS: dict[str, dict[str, Any]] = {
     "small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128},
@@ -58,17 +58,12 @@ def tables() -> Tables:
 
 
 def arm(tables: Tables, name: str) -> TrainingSummaryRow:
-    (row,) = (row for row in tables.training_summary if row.arm == name)
-    return row
-
-
-def is_near(figure: Figure, value: float) -> bool:
-    return figure.value == pytest.approx(value)
+    return one(tables.training_summary, arm=name)
 
 
 def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Tables) -> None:
     row = arm(tables, "large")
-    assert is_near(row.test_accuracy, 0.50)
+    assert row.test_accuracy.value == pytest.approx(0.50)
     assert row.test_accuracy_spread == pytest.approx(0.02)
     # Student's t for 2 degrees of freedom is 4.303.
     half = row.test_accuracy.high - row.test_accuracy.value
@@ -82,7 +77,7 @@ def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables: Tables) 
     difference = arm(tables, "large").test_accuracy_difference
     # Variances 0.0001 and 0.0004 over 3 seeds each: 2.94 degrees of freedom, t = 3.2132 (tables of t).
     assert difference.high == pytest.approx(-0.21 + 3.2132 * math.sqrt((0.0001 + 0.0004) / 3), abs=2e-4)
-    assert is_near(difference, -0.21)
+    assert difference.value == pytest.approx(-0.21)
     small = arm(tables, "small")
     assert small.is_baseline and not small.test_accuracy_difference.is_known
 
@@ -97,7 +92,7 @@ def test_arms_of_one_place_are_compared_seed_by_seed(tables: Tables) -> None:
 def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> None:
     row, large = arm(tables, "warm"), arm(tables, "large")
     assert (row.remedies, row.without_remedies) == ("optimiser lars, warmup_epochs 1", "large")
-    assert is_near(row.test_accuracy_gain, 0.20) and row.test_accuracy_gain.is_above(0)
+    assert row.test_accuracy_gain.value == pytest.approx(0.20) and row.test_accuracy_gain.is_above(0)
     none = arm(tables, "same-order")
     assert none.test_accuracy_gain.holds(0)
     assert (none.remedies, none.lacks, none.without_remedies) == ("", "set_epoch off", "large")
@@ -121,11 +116,9 @@ def test_an_arm_that_diverged_has_no_mean_over_the_seeds_that_were_lucky(tables:
 
 
 def test_arms_that_were_not_trained_say_why(tables: Tables) -> None:
-    row = arm(tables, "untried")
-    assert (row.status, row.reason, row.seeds) == ("not run", "needs 8 GPUs, 4 here", 0)
-    none = tables_of({})
-    assert {row.status for row in none.training_summary} == {"missing", "not run"}
-    assert sum(row.kind == "training" for row in none.missing) == 15
+    untried = arm(tables, "untried")
+    assert (untried.status, untried.reason, untried.seeds) == ("not run", "needs 8 GPUs, 4 here", 0)
+    assert {row.status for row in tables_of({}).training_summary} == {"missing", "not run"}
     partly = {cell: record for cell, record in records().items() if (cell.arm, cell.seed) != ("large", 2)}
-    row = arm(tables_of(partly), "large")
-    assert (row.status, row.reason, row.seeds) == ("ok", "seed 2 missing", 2)
+    large = arm(tables_of(partly), "large")
+    assert (large.status, large.reason, large.seeds) == ("ok", "seed 2 missing", 2)

@@ -14,9 +14,9 @@ from dpscale.measure.workload.networks import Autocast, build_network
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings, TimingSettings
-from dpscale.strategies.facts import NetworkSize
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
+from dpscale.strategies.strategy import NetworkSize
 from dpscale.strategies.units import units
 from json_records import read_json
 from record_factory import typed, typed_facts

@@ -206,7 +206,7 @@ def outcome_of_one(dataset: Path, folder: Path, *baselines: int) -> dict[str, An
         (("ddp", 2, 32, "--network torchvision_resnet18"), "torchvision_resnet18 has width 64 and no other"),
         (("ddp", 2, 50), "capped: global batch 100 > 64 images"),
         (("ddp", 0, 32), "0 is not in the range x>=1"),
-        (("ddp", 2, BATCH, "--epoch-images 100"), "its images is 64, the cell asks for 100"),
+        (("ddp", 2, BATCH, "--epoch-images 100"), "its images are 64, the cell asks for 100"),
     ],
 )
 def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: tuple[Any, ...], message: str) -> None:

@@ -12,7 +12,7 @@ from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
-from dpscale.strategies.facts import Bucket, FlopPerImage, NetworkFacts
+from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
 from workload_file import HALF_USED, written
 
 

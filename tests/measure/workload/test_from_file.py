@@ -9,7 +9,7 @@ from torch import nn
 
 from dpscale.errors import WorkloadError
 from dpscale.measure.workload.from_file import fault_of, load_workload
-from dpscale.plan.workload_file import checksum
+from dpscale.plan.study import checksum
 from workload_file import SAMPLES, written
 
 

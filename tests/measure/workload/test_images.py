@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
+from dpscale.measure.workload.batches import order_of_epoch
 from dpscale.measure.workload.images import (
     SEEDS_APART,
     STREAMS,
@@ -18,7 +19,6 @@ from dpscale.measure.workload.images import (
     normalised,
     random_seed,
 )
-from dpscale.measure.workload.workload import order_of_epoch
 
 CPU = torch.device("cpu")
 IMAGES = 24

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from dpscale.measure.workload.batches import Workload
 from dpscale.measure.workload.loading import GatheredEpochs, Room, gathered_epoch, samples_of_epoch
-from dpscale.measure.workload.workload import Workload
 
 SAMPLES: Any = [(torch.full((3,), float(number)), number) for number in range(21)]
 BATCH_BYTES = 4 * (3 * 4 + 8)

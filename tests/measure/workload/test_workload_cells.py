@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from command_line import dpscale
-from dpscale.plan.workload_file import checksum
+from dpscale.plan.study import checksum
 from json_records import read_json
 from warm_workers import single_workers_here
 from workload_file import HALF_USED, SAMPLES, written

@@ -16,7 +16,7 @@ def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> N
     """Compute every table of a study from its records, as CSV, and the answer, as JSON. Needs no GPU and no torch."""
     from dpscale.analyse.answer.answer import FILE, answer_json, answer_of
     from dpscale.analyse.tables import build_tables
-    from dpscale.audit.reading.published import collect_audits
+    from dpscale.audit.published import collect_audits
     from dpscale.present.findings.answer import in_words
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text

@@ -7,9 +7,8 @@ from dpscale.analyse.answer.advice import advice_rows
 from dpscale.analyse.answer.answer import answer_rows
 from dpscale.analyse.answer.claims import counts_rows
 from dpscale.analyse.answer.verdict import Asked
-from dpscale.analyse.causes.study import causes_rows
-from dpscale.analyse.communication.bandwidth import bandwidth_row
-from dpscale.analyse.communication.collectives import collectives_rows
+from dpscale.analyse.causes_of_study import causes_rows
+from dpscale.analyse.communication.bandwidth import bandwidth_row, collectives_rows
 from dpscale.analyse.communication.estimators import communication_row, completed_steps, steps_rows
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.timing.environments import by_place, environment_rows, environments_of, placed
@@ -25,18 +24,15 @@ from dpscale.analyse.timing.times import (
     with_best,
     with_headline,
 )
-from dpscale.analyse.training.results import results_of
-from dpscale.analyse.training.summary import curve_rows, summary_rows, training_rows
-from dpscale.analyse.variants.measured import Variant, beside_base, variants_of, with_further_scopes
-from dpscale.analyse.variants.variants import one_gpu_rows, variant_rows
+from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
+from dpscale.analyse.variants import Variant, beside_base, one_gpu_rows, variant_rows, variants_of, with_further_scopes
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
 from dpscale.records.audit import AuditRecord
 from dpscale.records.collect import Collected
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
-from dpscale.tables.published import AuditTables
-from dpscale.tables.study import RejectedRow
+from dpscale.tables.study import AuditTables, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import RunsRow
 

@@ -14,8 +14,8 @@ from msgspec import to_builtins
 from dpscale import __version__
 from dpscale.audit.checks import COPIED, LOOK, Doubt, doubts
 from dpscale.audit.conventions import GLOBAL_STEPS
-from dpscale.audit.reading.own_table import is_table, read_studies, slug
-from dpscale.audit.reading.published import AUDIT_PATH, GLOBAL, Published
+from dpscale.audit.own_table import is_table, read_studies, slug
+from dpscale.audit.published import AUDIT_PATH, GLOBAL, Published
 from dpscale.audit.search import several
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of, worst_by_cell
 from dpscale.audit.sentences import summary as in_short
@@ -26,8 +26,8 @@ from dpscale.formulas.rounded import Rounded
 from dpscale.records.audit import AuditRecord
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
-from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditTables, AuditWarningsRow
 from dpscale.tables.row import csv_text
+from dpscale.tables.study import AuditFindingsRow, AuditRow, AuditTables, AuditWarningsRow
 
 NOTHING, FAULTS, NOT_READ = 0, 1, 2
 _YAML = (".yaml", ".yml")

@@ -17,7 +17,7 @@ from dpscale.audit.conventions import (
     clocks,
 )
 from dpscale.audit.conventions import WRONG as WRONG_KIND
-from dpscale.audit.reading.published import QUANTITIES, UNITS, Published, Spot
+from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
 from dpscale.audit.search import ColumnSearch
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading, clock_of, defined
 from dpscale.formulas.rounded import Number

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from dpscale.audit.reading.published import GLOBAL, POWERS_OF_UNITS, UNITS, UNSTATED, Published, Spot
+from dpscale.audit.published import GLOBAL, POWERS_OF_UNITS, UNITS, UNSTATED, Published, Spot
 from dpscale.formulas.rounded import Rounded
 from dpscale.vocabulary.networks import networks
 

@@ -13,10 +13,10 @@ from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
 from dpscale.present.text.table import Flagged, ShownColumn, ShownTable
 from dpscale.records.audit import AuditRecord
-from dpscale.tables.published import AuditRow, AuditTables
 from dpscale.tables.row import grouped
+from dpscale.tables.study import AuditRow, AuditTables
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary import own_yaml
 
 # What studies differ in most stands first: the table is wider than a phone.
 _ORDER = (

@@ -14,7 +14,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from dpscale.audit.conventions import METHOD, OTHER, WRONG, Choice, Constant, Convention, Form, space, steps_of
-from dpscale.audit.reading.published import Published, Spot
+from dpscale.audit.published import Published, Spot
 from dpscale.formulas.rounded import Rounded
 
 # Where unrelated numbers would fit as well with at least this probability, a convention is not called found.

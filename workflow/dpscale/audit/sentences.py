@@ -5,12 +5,12 @@ from textwrap import fill
 
 from dpscale.audit.checks import LOOK, SEVERITIES, listed, number
 from dpscale.audit.conventions import OTHER, WRONG
-from dpscale.audit.reading.published import QUANTITIES, Spot
+from dpscale.audit.published import QUANTITIES, Spot
 from dpscale.audit.search import several
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, clock_of
 from dpscale.records.audit import AuditRecord
-from dpscale.tables.published import AuditRow, AuditTables, AuditWarningsRow
 from dpscale.tables.row import grouped
+from dpscale.tables.study import AuditRow, AuditTables, AuditWarningsRow
 
 EXPLAINED_EXCEPT = "explained except"
 # Of a terminal.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from dpscale.audit.conventions import Choice, Clock, Convention, clocks
-from dpscale.audit.reading.published import QUANTITIES, Published, Spot, changed
+from dpscale.audit.published import QUANTITIES, Published, Spot, changed
 from dpscale.audit.search import OF_ANOTHER_RUN, ColumnSearch, common_factor, search, several
 from dpscale.formulas import scaling
-from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.rounded import Number, Rounded
+from dpscale.strategies.strategy import ring_allreduce_bytes
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
 

@@ -9,7 +9,7 @@ from statistics import fmean, median
 from msgspec.structs import replace
 
 from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_efficient
-from dpscale.analyse.causes.causes import FoundCause, Probes, Remedy, causes_of, in_rounds, minus, of_rounds
+from dpscale.analyse.causes import FoundCause, Probes, Remedy, causes_of, in_rounds, minus, of_rounds
 from dpscale.diagnosis.finders import FINDERS, SAME_SAMPLES, Seen, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
 from dpscale.records.script import ProbeBlock, Process, ScriptRecord

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, nan
 
-from dpscale.analyse.causes.causes import (
+from dpscale.analyse.causes import (
     BUSY_SHARE,
     Evidence,
     FoundCause,

@@ -18,7 +18,7 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import Configuration
-from dpscale.plan.workload_file import of_its_file
+from dpscale.plan.study import of_its_file
 from dpscale.schemas.settings import BUILT_IN, TimingSettings
 from dpscale.strategies.known import BASELINE
 from dpscale.strategies.known import strategy as strategy_of

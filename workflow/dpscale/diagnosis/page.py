@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from dpscale.analyse.causes.causes import Evidence, FoundCause, Remedy
+from dpscale.analyse.causes import Evidence, FoundCause, Remedy
 from dpscale.diagnosis.diagnose import Diagnosis, StepPart, devices_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill

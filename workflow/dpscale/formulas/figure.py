@@ -3,8 +3,9 @@
 The method (docs/method/statistics.md). A block is what shares processes, GPUs and minutes: a run, or a run of several
 GPUs with its one-GPU baseline. Differences and ratios are formed inside blocks, so that what a block shares drops out,
 such as its server. Blocks of one server share that server's effect: they are averaged first, and servers are the units
-of every interval. Three or more units have Student's 95 % interval; two have their values as ends; one has no ends.
-Times and ratios vary in proportion, so they are averaged as logarithms.
+of every interval. Three or more units have Student's 95 % interval. Two have their values as ends, but for speedups:
+where other configurations lend their spread, or steps are even, they have an interval (`interval_of_two`). One has no
+ends. Times and ratios vary in proportion, so they are averaged as logarithms.
 """
 
 import math
@@ -16,7 +17,7 @@ import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 from numpy.typing import NDArray
 
-from dpscale.formulas.on_server import OnServer
+from dpscale.formulas import OnServer
 
 Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)

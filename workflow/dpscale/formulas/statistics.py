@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 
+from dpscale.formulas import OnServer
 from dpscale.formulas.figure import INTERVAL, Figure, Floats, exponential, units_of
-from dpscale.formulas.on_server import OnServer
 
 # Fewer have no interval.
 FEWEST_UNITS = 3

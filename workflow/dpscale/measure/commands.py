@@ -247,7 +247,7 @@ def fit(
     Every batch is tried in new processes, and none that is larger than an epoch. To measure a study at the batch that
     this prints, write it into the study's batch_per_gpu.
     """
-    from dpscale.measure.fit.search import find_largest_batch
+    from dpscale.measure.launch.fit import find_largest_batch
     from dpscale.records.files import write_record
 
     values = FitSettings.from_json(settings | settings_of_workload(workload))

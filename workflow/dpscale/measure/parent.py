@@ -4,9 +4,8 @@ import ctypes
 import json
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
-
-from dpscale.records.files import JsonRecord
 
 OUTCOME = "outcome.json"
 PARENT_PID = "DPSCALE_PARENT_PID"
@@ -23,7 +22,7 @@ def end_with_parent(parent_pid: int | None = None) -> None:
         os._exit(1)
 
 
-def write_outcome(folder: Path, outcome: JsonRecord) -> None:
+def write_outcome(folder: Path, outcome: Mapping[str, object]) -> None:
     """Write `outcome` for the process that started this worker. The first outcome that is written stays."""
     partial = folder / f"{OUTCOME}.{os.getpid()}"
     partial.write_text(json.dumps(outcome))

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dpscale.schemas.settings import (
     SETTINGS,
@@ -46,9 +46,13 @@ class Configuration:
         return self.gpus // self.nodes
 
     @property
-    def coordinates(self) -> dict[str, Any]:
+    def coordinates(self) -> dict[str, str | int]:
         """The point as records name it: those on one node name no nodes."""
-        point = {"strategy": self.strategy, "gpus": self.gpus, "batch_per_gpu": self.batch_per_gpu}
+        point: dict[str, str | int] = {
+            "strategy": self.strategy,
+            "gpus": self.gpus,
+            "batch_per_gpu": self.batch_per_gpu,
+        }
         return {**point, **_nodes_if_several(self.nodes)}
 
     @classmethod
@@ -97,11 +101,11 @@ class Cell(ABC):
 
     @property
     @abstractmethod
-    def coordinates(self) -> dict[str, Any]:
+    def coordinates(self) -> dict[str, str | int]:
         """The values that no other cell of its kind has, as its record and its path name them."""
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> dict[str, str | int]:
         """The columns of a table that name this cell."""
         return self.coordinates
 
@@ -142,7 +146,7 @@ class StepCell(Cell):
         return self.run
 
     @property
-    def coordinates(self) -> dict[str, Any]:
+    def coordinates(self) -> dict[str, str | int]:
         return {**self.configuration.coordinates, "run": self.run}
 
 
@@ -166,7 +170,7 @@ class VariantCell(StepCell):
     settings: TimingSettings
 
     @property
-    def coordinates(self) -> dict[str, Any]:
+    def coordinates(self) -> dict[str, str | int]:
         return {**super().coordinates, "variant": self.variant}
 
     def settings_under(self, study: TimingSettings) -> TimingSettings:
@@ -196,7 +200,7 @@ class CollectivesCell(Cell):
     nodes: int = 1
 
     @property
-    def coordinates(self) -> dict[str, Any]:
+    def coordinates(self) -> dict[str, str | int]:
         return {"gpus": self.gpus, "run": self.run, **_nodes_if_several(self.nodes)}
 
 
@@ -222,11 +226,11 @@ class TrainingCell(Cell):
         return self.settings.gpus
 
     @property
-    def coordinates(self) -> dict[str, Any]:
+    def coordinates(self) -> dict[str, str | int]:
         return {"arm": self.arm, "seed": self.seed, **_nodes_if_several(self.nodes)}
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> dict[str, str | int]:
         return {**self.coordinates, **self.configuration.coordinates}
 
     def settings_under(self, study: TimingSettings) -> TrainingSettings:

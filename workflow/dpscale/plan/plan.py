@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from dpscale.errors import StudyError
 from dpscale.plan.cells import (
@@ -17,7 +16,7 @@ from dpscale.plan.cells import (
     VariantCell,
 )
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import StepSettings, TrainingSettings
+from dpscale.schemas.settings import JsonValues, StepSettings, TrainingSettings
 from dpscale.strategies.known import strategy
 
 
@@ -132,7 +131,7 @@ def answer_batch(study: Study) -> int:
     return int(study["answer"]["batch_per_gpu"] or smallest[-1])
 
 
-def batches_per_gpu(batches: Sequence[int] | Mapping[str, Any], epoch_images: int) -> list[int]:
+def batches_per_gpu(batches: Sequence[int] | JsonValues, epoch_images: int) -> list[int]:
     """Return the batches of a list, or of a geometric series, ascending.
 
     The series includes the first batch that is larger than the dataset of `epoch_images` images, so that it is

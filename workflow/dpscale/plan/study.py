@@ -1,15 +1,26 @@
-"""A study file, validated, with every default filled in. Pure, and free of torch."""
+"""A study file, validated, with every default filled in, and the checksum of its workload's file. Free of torch."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpscale.errors import StudyError, WorkloadError
 from dpscale.plan.contradictions import contradiction
-from dpscale.plan.workload_file import study_of_its_file
-from dpscale.schemas.settings import TimingSettings, TrainingSettings, variant_settings
+from dpscale.schemas.settings import (
+    BUILT_IN,
+    NO_CHECKSUM,
+    OF_FILE,
+    JsonValues,
+    NetworkSettings,
+    StepSettings,
+    TimingSettings,
+    TrainingSettings,
+    variant_settings,
+)
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
 from dpscale.strategies.known import STRATEGIES, strategy
 
@@ -36,7 +47,7 @@ class Study:
     Raises StudyError when `values` violates the schema or contradicts itself; `source` names the file in it.
     """
 
-    def __init__(self, values: Mapping[str, Any], source: str = "study"):
+    def __init__(self, values: JsonValues, source: str = "study"):
         problems = violations("study", values)
         if problems:
             raise StudyError(f"{source}: " + "; ".join(problems) + ". See config/README.md for every key.")
@@ -104,7 +115,7 @@ class Study:
         """Every variant by name as a study of its own: timing cells alone, under its settings."""
         return {name: self._variant(name, changes) for name, changes in self.values["variants"].items()}
 
-    def _variant(self, name: str, changes: Mapping[str, Any]) -> "Study":
+    def _variant(self, name: str, changes: JsonValues) -> "Study":
         """Return a variant as a study. Raises StudyError where its settings make no sense together."""
         values: dict[str, Any] = json.loads(json.dumps(self.values))
         values |= {"strong_scaling_global_batch": [], "variants": {}, "published": []}
@@ -140,7 +151,7 @@ class Study:
         return json.dumps(self.values, sort_keys=True)
 
 
-def _setting_of_ddp(name: str, changes: Mapping[str, Any]) -> str | None:
+def _setting_of_ddp(name: str, changes: JsonValues) -> str | None:
     """Return a setting that a variant changes and that the strategy `name` lacks, if there is one."""
     return next((key for key in changes if key.startswith("ddp_")), None) if strategy(name).is_sharded else None
 
@@ -180,3 +191,53 @@ def _contradictions(study: Study) -> Iterator[str]:
     baseline = study["training"]["baseline"]
     if baseline is not None and baseline not in study.arms:
         yield f"training.baseline: there is no arm {baseline}"
+
+
+Settings = TypeVar("Settings", bound=NetworkSettings)
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a workload's file in hexadecimal digits. Raises WorkloadError where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        raise WorkloadError(
+            f"workload: {path}: {why}. Name a Python file, from the folder that the study runs in"
+        ) from error
+
+
+def of_its_file(settings: Settings) -> Settings:
+    """Return settings with what follows from the file of a workload: its checksum, and where network and samples come
+    from. Raises WorkloadError where it cannot be read, or is not the file that the settings were made for."""
+    if settings.workload == BUILT_IN:
+        return settings
+    sha256 = checksum(Path(settings.workload))
+    if settings.workload_sha256 not in (NO_CHECKSUM, sha256):
+        raise WorkloadError(
+            f"workload: {settings.workload}: has changed since this was planned: its checksum is {sha256}, not "
+            f"{settings.workload_sha256}. Start the run again"
+        )
+    settings = replace(settings, network=OF_FILE, workload_sha256=sha256)
+    return replace(settings, dataset_source=OF_FILE) if isinstance(settings, StepSettings) else settings
+
+
+def study_of_its_file(values: JsonValues) -> dict[str, Any]:
+    """Return the values of a study with what follows from the workload's file, where it names one.
+
+    A checksum that stands there already is kept: tables and page need no file. Raises WorkloadError where the file
+    cannot be read, or where it is not said how many samples an epoch has.
+    """
+    path = values.get("workload", BUILT_IN)
+    if path == BUILT_IN:
+        return dict(values)
+    dataset = values.get("dataset", {})
+    if "images" not in dataset:
+        raise WorkloadError(f"dataset.images: say how many samples of {path} an epoch has")
+    stated = values.get("workload_sha256", NO_CHECKSUM)
+    return {
+        **values,
+        "workload_sha256": checksum(Path(path)) if stated == NO_CHECKSUM else stated,
+        "network": {"name": OF_FILE, **values.get("network", {})},
+        "dataset": {"source": OF_FILE, **dataset},
+    }

@@ -27,7 +27,7 @@ def report(
     """
     from dpscale.audit.page import render_studies
     from dpscale.present.charts.picture import write_charts
-    from dpscale.present.study.page import charts_of, render
+    from dpscale.present.page import charts_of, render
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
 
@@ -69,8 +69,8 @@ def summary(study_file: Path, price_per_gpu_hour: float | None) -> None:
 @click.option("--out", type=FOLDER, default=Path("handin"), help="Folder for report.tex, report.md and tables.csv.")
 def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
     """Write a report to edit and hand in: the assignment's tables, and what they say, in LaTeX, Markdown and CSV."""
-    from dpscale.present.handin.report import report as report_of
-    from dpscale.present.handin.report import write
+    from dpscale.present.handin_report import report as report_of
+    from dpscale.present.handin_report import write
     from dpscale.present.text.words import Terms
 
     study = Study.read(study_file)

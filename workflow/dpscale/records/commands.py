@@ -27,7 +27,7 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
     """
     from dpscale.plan.plan import plan
     from dpscale.records.collect import states_of
-    from dpscale.records.plan_lines import cell_lines, summary
+    from dpscale.records.progress import cell_lines, summary
 
     study = read_study(study_file)
     folder = results or study.results

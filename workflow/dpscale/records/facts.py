@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from dpscale.schemas.settings import NetworkSettings
-from dpscale.strategies.facts import NetworkFacts
+from dpscale.strategies.strategy import NetworkFacts
 
 
 class NetworkRecord(NetworkFacts, frozen=True, kw_only=True):

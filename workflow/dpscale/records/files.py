@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dpscale.errors import RecordError
-from dpscale.formulas.on_server import NO_BLOCK
+from dpscale.formulas import NO_BLOCK
 from dpscale.records.audit import AuditRecord
 from dpscale.records.facts import DatasetManifest, NetworkRecord
 from dpscale.records.kinds import RECORDS, Record

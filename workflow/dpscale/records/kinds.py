@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
-from dpscale.formulas.on_server import NO_BLOCK, OnServer
+from dpscale.formulas import NO_BLOCK, OnServer
 from dpscale.schemas.settings import (
     CollectivesSettings,
     FitSettings,
@@ -20,8 +20,8 @@ from dpscale.schemas.settings import (
     TimingSettings,
     TrainingSettings,
 )
-from dpscale.strategies.facts import NetworkSize
 from dpscale.strategies.known import STRATEGIES
+from dpscale.strategies.strategy import NetworkSize
 
 T = TypeVar("T")
 Positive = Annotated[int, Meta(ge=1)]

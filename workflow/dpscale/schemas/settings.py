@@ -27,6 +27,7 @@ NO_CHECKSUM = "none"
 
 # A JSON Schema, or a node of one.
 JsonSchema = dict[str, Any]
+JsonValues = Mapping[str, Any]  # values of a file that people write, or of a record, as YAML or JSON holds them
 
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
@@ -96,14 +97,14 @@ class NetworkSettings:
     )
 
     @classmethod
-    def of(cls, study: Mapping[str, Any]) -> Self:
+    def of(cls, study: JsonValues) -> Self:
         """Return the settings in a complete (validated, defaults filled in) study mapping."""
         return cls.from_json({name: reduce(getitem, cls.path_of(name), study) for name in cls.names()})
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
+    def from_json(cls, values: JsonValues) -> Self:
         """Return the settings in a record; one that it does not name has its default. Lists become tuples."""
-        named: dict[str, Any] = {name: values[name] for name in cls.names() if name in values}
+        named = {name: values[name] for name in cls.names() if name in values}
         lists = {name: tuple(value) for name, value in named.items() if isinstance(value, list)}
         return cls(**(named | lists))
 
@@ -151,7 +152,7 @@ class NetworkSettings:
         """Return the defaults of all settings that have one, as JSON holds them."""
         return {name: schema["default"] for name in cls.names() if "default" in (schema := cls.schema_of(name))}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def same_network(self, recorded: "NetworkSettings") -> bool:
@@ -388,7 +389,7 @@ class TrainingSettings(WholeStepSettings):
     set_epoch: bool = arm_setting("Is the sampler told the epoch. Without it every epoch has the same order.", True)
 
     @classmethod
-    def of_arm(cls, study: Mapping[str, Any], arm: Mapping[str, Any]) -> Self:
+    def of_arm(cls, study: JsonValues, arm: JsonValues) -> Self:
         """Return the settings of an `arm` in a complete study mapping; those that it leaves out are the study's."""
         settings_of_study = WholeStepSettings.of(study).to_json()
         without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}

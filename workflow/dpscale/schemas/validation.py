@@ -13,13 +13,14 @@ from dpscale.errors import DpscaleError
 from dpscale.schemas.settings import (
     ARM,
     JsonSchema,
+    JsonValues,
     NetworkSettings,
     record_settings_schema,
     required_of_arm,
     study_settings_schemas,
 )
 from dpscale.strategies.known import STRATEGIES
-from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary import own_yaml
 
 
 @cache
@@ -82,7 +83,7 @@ def violations(name: str, instance: Any) -> list[str]:
         return [f"holds what JSON cannot: {error}. Put names and dates into quotes"]
 
 
-def with_defaults(schema: JsonSchema, values: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(schema: JsonSchema, values: JsonValues) -> dict[str, Any]:
     """Return `values` with every key that `schema` gives a default for, at every depth of nested objects, named by the
     user or by the schema.
 

@@ -12,8 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.errors import StrategyError
-from dpscale.measure.workload.batches import Batch, Step
-from dpscale.measure.workload.workload import Workload
+from dpscale.measure.workload.batches import Batch, Step, Workload
 from dpscale.schemas.settings import StepSettings
 
 Devices = Sequence[torch.device]

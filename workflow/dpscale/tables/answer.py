@@ -1,16 +1,21 @@
 """What is concluded from the other tables."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import IMAGES, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, column
-from dpscale.tables.quantities import (
+from dpscale.tables.column import (
     BLOCKS,
     EFFICIENCY,
     EPOCH,
+    IMAGES,
     IS_HEADLINE,
+    MILLISECONDS,
+    MULTIPLES,
     OTHER_RUNS,
+    PERCENT,
     RESTS_ON,
+    SECONDS,
     SERVERS,
     SPEEDUP,
+    column,
 )
 from dpscale.tables.row import Place, Row
 
@@ -111,6 +116,6 @@ class AnswerRow(Place):
 class CountsRow(Row):
     """For every claim of the page: in how many rows it holds, and how many rows were asked."""
 
-    what: str = column("What", "The claim.")
+    claim: str = column("Claim", "The predicate, in words.")
     number: int | None = column("Number", "Rows for which it holds.")
-    of: int | None = column("Of", "Rows that were asked.")
+    asked: int | None = column("Asked", "Rows, or pairs of rows, that were asked.")

@@ -1,8 +1,7 @@
 """Communication: inferred, measured, and where a step's time goes."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB_PER_S, KIB, MB, MICROSECONDS, MILLISECONDS, PERCENT, SECONDS, column
-from dpscale.tables.quantities import (
+from dpscale.tables.column import (
     BANDWIDTH,
     BANDWIDTH_AT_LEAST,
     BLOCKS,
@@ -21,21 +20,29 @@ from dpscale.tables.quantities import (
     ENVIRONMENT,
     EPOCH,
     FULL_STEPS,
+    GB_PER_S,
     GPUS,
     IS_HEADLINE,
+    KIB,
+    MB,
     MESSAGE,
+    MICROSECONDS,
+    MILLISECONDS,
     NODES,
     OTHER_RUNS,
+    PERCENT,
     PROFILER,
     REASON,
     REPEATABILITY,
     RESTS_ON,
     RUNS,
+    SECONDS,
     SERVERS,
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
     N,
+    column,
 )
 from dpscale.tables.row import EnvironmentPoint, Place, Row
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast, dataclass_transform
 
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.tables.column import Column, Kind
-from dpscale.tables.quantities import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY
+from dpscale.formulas.figure import Kind as FigureKind
+from dpscale.tables.column import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY, Column, Kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,7 @@ _KINDS: Mapping[Any, Kind] = {
     Figure: "figure", float: "number", int: "count", int | None: "count", str: "text", bool | None: "flag",
 }  # fmt: skip
 _NOT_KNOWN: Mapping[Kind, Any] = {"figure": UNKNOWN, "number": nan, "count": None, "text": "", "flag": None}
+Entry = str | int | float | bool | None  # of a file; None is an empty one
 _RESTS_ON = "rests_on"
 # Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
 _CONTROLS = re.compile(
@@ -65,15 +66,15 @@ class Row:
         return tuple(name for column in cls.columns().values() for name in column.names)
 
     @classmethod
-    def read(cls, entries: Mapping[str, Any]) -> Self:
+    def read(cls, entries: Mapping[str, object]) -> Self:
         """Return the row with these entries of a file, text or numbers. A missing entry is empty, None or NaN."""
         kinds = _kinds_by_name(entries.get(_RESTS_ON))
         values = {name: _read(column, entries, kinds) for name, column in cls.columns().items()}
         return cls(**{name: value for name, value in values.items() if value is not None})
 
-    def flat(self) -> dict[str, Any]:
+    def flat(self) -> dict[str, Entry]:
         """Return its entries in a file, by column: None where there is nothing."""
-        entries: dict[str, Any] = {}
+        entries: dict[str, Entry] = {}
         for name, column in self.columns().items():
             value: Any = self._rests_on() if name == _RESTS_ON else getattr(self, name)
             numbers = (value.value, value.low, value.high) if column.kind == "figure" else (value,)
@@ -89,13 +90,13 @@ class Row:
         return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in names_by_kind.items())
 
 
-def _kinds_by_name(rests_on: Any) -> dict[str, Any]:
+def _kinds_by_name(rests_on: object) -> dict[str, FigureKind]:
     """Return the kinds of figures that the column says: `one machine: speedup, efficiency; two runs: epoch_s`."""
     groups = [] if _is_nothing(rests_on) else str(rests_on).split("; ")
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, FigureKind] = {}
     for group in groups:
         kind, names = group.split(": ")
-        kinds |= dict.fromkeys(names.split(", "), kind)
+        kinds |= dict.fromkeys(names.split(", "), cast(FigureKind, kind))
     return kinds
 
 
@@ -103,7 +104,7 @@ def _written(value: Any) -> Any:
     return None if value == "" or (isinstance(value, float) and value != value) else value
 
 
-def _read(column: Column, entries: Mapping[str, Any], kinds: Mapping[str, Any]) -> Any:
+def _read(column: Column, entries: Mapping[str, object], kinds: Mapping[str, FigureKind]) -> Any:
     """Return the value of a column; None where there is nothing."""
     if column.kind == "figure":
         value, low, high = (_number(entries.get(name)) for name in column.names)

@@ -15,16 +15,33 @@ from dpscale.tables.communication import (
     LadderRow,
     StepsRow,
 )
-from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
 from dpscale.tables.row import Row, read_rows
-from dpscale.tables.study import AbsencesRow, EnvironmentsRow, MissingRow, OriginsRow, RecordsRow, RejectedRow
-from dpscale.tables.timing import BlocksRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.study import (
+    AbsencesRow,
+    AuditFindingsRow,
+    AuditRow,
+    AuditWarningsRow,
+    EnvironmentsRow,
+    MissingRow,
+    OriginsRow,
+    RecordsRow,
+    RejectedRow,
+)
+from dpscale.tables.timing import (
+    BlocksRow,
+    OneGpuRow,
+    RunsRow,
+    ScopesRow,
+    SpeedupRow,
+    StrategyPairsRow,
+    TimesRow,
+    VariantsRow,
+)
 from dpscale.tables.training import (
     TrainingCurvesRow,
     TrainingRow,
     TrainingSummaryRow,
 )
-from dpscale.tables.variants import OneGpuRow, VariantsRow
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,17 @@
 """Trainings: their epochs, what arms come to, and what that costs."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import PERCENT, POINTS, SECONDS, column
-from dpscale.tables.quantities import (
+from dpscale.tables.column import (
     COMPARED_WITH,
     DIVERGED,
     ENERGY,
     EPOCH_NUMBER,
     EPOCH_OF_ARM,
     GPU_SECONDS,
+    PERCENT,
+    POINTS,
     REASON,
+    SECONDS,
     SEED,
     SEEDS,
     STATUS,
@@ -18,6 +20,7 @@ from dpscale.tables.quantities import (
     THROUGHPUT,
     TRAINING_ACCURACY,
     TRAINING_LOSS,
+    column,
 )
 from dpscale.tables.row import ArmPoint
 

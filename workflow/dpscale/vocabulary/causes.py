@@ -1,7 +1,7 @@
 """Causes of slow training steps on several GPUs, as plain data: every cause once, every step that is timed, and what
 can be tried at once.
 
-`measure/attach/` measures, `analyse/causes/causes.py` and `diagnosis/finders.py` find the cause, `diagnosis/page.py`
+`measure/attach/` measures, `analyse/causes.py` and `diagnosis/finders.py` find the cause, `diagnosis/page.py`
 says it. To add a cause: an entry in `causes.yaml`, its finder there, and a case in the tests (`tests/diagnosis/`).
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary import own_yaml
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary import own_yaml
 
 TERA = 1e12
 

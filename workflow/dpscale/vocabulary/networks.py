@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
-from dpscale.vocabulary.own_yaml import own_yaml
+from dpscale.vocabulary import own_yaml
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dpscale.plan.study import BASE
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AdviceRow, AnswerRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.variants import OneGpuRow, VariantsRow
+from dpscale.tables.timing import OneGpuRow, VariantsRow
 
 # The problems, by what is done about each.
 FEWER, STRATEGY, BATCH, VARIANT, ONE_GPU = (

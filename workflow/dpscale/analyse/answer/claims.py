@@ -19,9 +19,8 @@ from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderR
 from dpscale.tables.row import Row, grouped
 from dpscale.tables.study import MissingRow, RecordsRow
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.tables.timing import BlocksRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import BlocksRow, OneGpuRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
-from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import NOTHING
 
 R = TypeVar("R", bound=Row)
@@ -106,8 +105,8 @@ def counts_rows(tables: Tables) -> Iterator[CountsRow]:
         outcome = claim.of(getattr(tables, names[claim.rows]))
         if not claim.is_other_unit:
             used |= {id(figure) for case in outcome.asked for figure in claim.intervals(case)}
-        yield CountsRow(what=sentence, number=outcome.number, of=outcome.of)
-    yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
+        yield CountsRow(claim=sentence, number=outcome.number, asked=outcome.of)
+    yield CountsRow(claim=INTERVALS_USED, number=len(used), asked=len(used))
 
 
 def _claims_of(

@@ -17,8 +17,8 @@ from dpscale.formulas.statistics import FEWEST_UNITS, units_to_decide
 from dpscale.plan.cells import AnyCell, TimingCell, VariantCell
 from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study
-from dpscale.records.cost import seconds_of
 from dpscale.records.kinds import Record
+from dpscale.records.progress import seconds_of
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import grouped
 from dpscale.vocabulary import states

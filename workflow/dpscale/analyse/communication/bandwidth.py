@@ -1,17 +1,23 @@
-"""Bandwidth: inferred from the communication time, from the profiler's, and measured alone."""
+"""Bandwidth: of collectives alone, as measured, and of the communication time, as inferred."""
 
-from collections.abc import Iterable
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import compress
 from math import nan
 
 from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
-from dpscale.analyse.communication.collectives import between
 from dpscale.analyse.timing.points import Comparison
-from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, ratio
+from dpscale.formulas import OnServer, scaling
+from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, estimate_of_runs, multiplied, ratio
+from dpscale.formulas.statistics import repeatability
+from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
-from dpscale.strategies.facts import NetworkFacts
-from dpscale.strategies.known import strategy
+from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
+from dpscale.strategies.known import STRATEGIES, strategy
+from dpscale.strategies.strategy import Message, NetworkFacts
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE, STATES
 
@@ -87,3 +93,121 @@ def _why_not_resolvable(row: BandwidthRow) -> str:
         return f"the communication time has no interval: {STATES[inferred.kind][0]}"
     where = "below zero" if BELOW_ZERO.holds(row) else "not above zero for certain"
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"
+
+
+# The use of the allreduce of all gradients at once: it is timed, and utilisation is over it.
+WHOLE_GRADIENT = "whole gradient"
+
+Timings = TimedCollective | PeerCopy
+Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and of a copy its source and target
+
+
+def collectives_rows(
+    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]], network: NetworkFacts | None
+) -> Iterator[CollectivesRow]:
+    """Yield a row for every collective and size, and for every pair of GPUs: medians over repeats. Records were `swept`
+    by their number of GPUs and environment."""
+    uses = _uses(network)
+    for (gpus, environment), records in swept.items():
+        nodes = records[0].cell.nodes or 1
+        for (operation, size, source, target), results in _timed(records).items():
+            runs = [result.seconds for result in results.values()]
+            time_s = estimate_of_runs({block: _counted_s(result) for block, result in results.items()})
+            yield CollectivesRow(
+                operation=operation,
+                gpus=gpus,
+                message_bytes=size,
+                environment=environment,
+                runs=len(runs),
+                servers=len({record.block.server for record in records}),
+                n=sum(map(len, runs)),
+                time_s=time_s,
+                repeatability=repeatability(runs),
+                bus_bandwidth_gb_s=time_s.map(partial(scaling.bus_bandwidth_gb_s, operation, gpus, size)),
+                use=uses.get((operation, size), ""),
+                source=source,
+                target=target,
+                nodes=nodes if source is None else 1,
+            )
+
+
+def _timed(records: Sequence[CollectivesRecord]) -> dict[Call, dict[OnServer, Timings]]:
+    """Return the results of every call by record: collectives, then copies."""
+    calls: dict[Call, dict[OnServer, Timings]] = defaultdict(dict)
+    for record in records:
+        for result in record.collectives:
+            calls[result.operation, result.bytes, None, None][record.block] = result
+    for record in records:
+        for copy in record.peer_copies:
+            calls["peer_copy", copy.bytes, copy.source, copy.target][record.block] = copy
+    return calls
+
+
+def _counted_s(result: Timings) -> list[float]:
+    """Return the timings before which all calls were queued; all, where none is known to be so. Version 1 did not look,
+    and on a CPU there is no queue."""
+    held = (isinstance(result, TimedCollective) and result.held) or []
+    return list(compress(result.seconds, held)) or result.seconds
+
+
+def _uses(network: NetworkFacts | None) -> dict[Message, str]:
+    """Return the uses that the network has for messages, by operation and size."""
+    if network is None:
+        return {}
+    uses: dict[Message, list[str]] = defaultdict(list)
+    uses["allreduce", network.gradient_bytes].append(WHOLE_GRADIENT)
+    for row in STRATEGIES.values():
+        numbers: dict[str, int] = defaultdict(int)
+        for operation, size in row.messages_of_step(network):
+            numbers[operation] += 1
+            uses[operation, size].append(f"{row.message_names[operation]} {numbers[operation]}")
+    return {message: ", ".join(names) for message, names in uses.items()}
+
+
+def between(rows: Iterable[CollectivesRow], gpus: int, environment: str) -> list[CollectivesRow]:
+    """Return the rows of collectives between so many GPUs."""
+    return [row for row in rows if (row.gpus, row.environment) == (gpus, environment)]
+
+
+def isolated_step_s(configuration: Configuration, network: NetworkFacts, timed: Sequence[CollectivesRow]) -> Figure:
+    """Return E5 in s, from the rows that were `timed` between as many GPUs.
+
+    Not known where a message was not timed, nor a smaller and a larger one of its operation, between which it is
+    interpolated.
+
+    DDP broadcasts its buffers and reduces its buckets; DataParallel scatters images, broadcasts parameters and buffers,
+    gathers outputs, and reduces gradients, all from or to its first GPU.
+    """
+    row = strategy(configuration.strategy)
+    parts = [message_s(message, timed) for message in row.messages_of_step(network)]
+    if row.sends_inputs:
+        sent, returned = (configuration.batch_per_gpu * size for size in network.bytes_per_image)
+        for gpu in range(1, configuration.gpus):
+            parts += [_copy_s(0, gpu, sent, timed), _copy_s(gpu, 0, returned, timed)]
+    if not parts or not all(seconds.is_known for seconds in parts):
+        return UNKNOWN
+    return derive_in_blocks(lambda *seconds: sum(seconds), *parts)
+
+
+def message_s(message: Message, timed: Sequence[CollectivesRow]) -> Figure:
+    """Return a collective's time alone. Between two sizes that were timed it grows with the bytes, from one to the
+    other: a latency, and a time per byte. Beyond them it is not known."""
+    operation, size = message
+    by_size = {row.message_bytes: row.time_s for row in timed if row.operation == operation}
+    if size in by_size:
+        return by_size[size]
+    sizes = sorted(by_size)
+    place = bisect(sizes, size)
+    if not 0 < place < len(sizes):
+        return UNKNOWN
+    smaller, larger = sizes[place - 1 : place + 1]
+    share = (size - smaller) / (larger - smaller)
+    return derive_in_blocks(
+        lambda less_s, more_s: less_s + share * (more_s - less_s), by_size[smaller], by_size[larger]
+    )
+
+
+def _copy_s(source: int, target: int, size: int, timed: Sequence[CollectivesRow]) -> Figure:
+    """Return a copy's time at the bandwidth that was measured with a large one."""
+    copies = (row for row in timed if (row.source, row.target) == (source, target))
+    return next((multiplied(row.time_s, size / row.message_bytes) for row in copies), UNKNOWN)

@@ -9,14 +9,14 @@ from dataclasses import replace
 from operator import sub
 from statistics import fmean, median
 
-from dpscale.analyse.communication.collectives import between, isolated_step_s
+from dpscale.analyse.communication.bandwidth import between, isolated_step_s
 from dpscale.analyse.timing.points import Comparison, point_fields
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, Scale, estimate_of_runs
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord, ProfiledDevice
-from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import strategy
+from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.communication import CollectivesRow, CommunicationRow, StepsRow
 from dpscale.vocabulary.states import ARTEFACT, DISTORTED
 

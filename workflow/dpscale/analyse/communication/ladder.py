@@ -16,8 +16,8 @@ from statistics import median
 
 from dpscale.analyse.communication.estimators import StepsByConfiguration
 from dpscale.analyse.timing.points import Points, point_fields
+from dpscale.formulas import OnServer
 from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, estimate_of_runs, multiplied
-from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import median_of_blocks, repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from dpscale.formulas.on_server import OnServer
+from dpscale.formulas import OnServer
 from dpscale.plan.cells import AnyCell
 from dpscale.records.kinds import GpuLink, Record
 from dpscale.records.versions import VERSIONS
-from dpscale.tables.quantities import SOFTWARE
+from dpscale.tables.column import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).

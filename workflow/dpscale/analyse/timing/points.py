@@ -16,9 +16,8 @@ from statistics import geometric_mean, median
 from typing import NamedTuple
 
 from dpscale.analyse.timing.records import weightiest
-from dpscale.formulas import scaling
+from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, interval_of_two, is_uneven
-from dpscale.formulas.on_server import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
@@ -451,12 +450,12 @@ class Comparison:
     @cached_property
     def speedup(self) -> Figure:
         """T(1,b) / T(N,b); in a strong series T(1,B) over the point's T(N,b)."""
-        return self._with_interval(lambda comparison: comparison.own_speedup)
+        return self._with_interval_of_two(lambda comparison: comparison.own_speedup)
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
         """N·t(1,b) / t(N,b)."""
-        return self._with_interval(lambda comparison: comparison.own_speedup_from_steps)
+        return self._with_interval_of_two(lambda comparison: comparison.own_speedup_from_steps)
 
     @cached_property
     def own_speedup(self) -> Figure:
@@ -471,7 +470,7 @@ class Comparison:
             lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s)
         )
 
-    def _with_interval(self, own_figure: Callable[["Comparison"], Figure]) -> Figure:
+    def _with_interval_of_two(self, own_figure: Callable[["Comparison"], Figure]) -> Figure:
         """Return a speedup with the interval that two servers have. Most rest on more or fewer, and keep their own."""
         speedup = own_figure(self)
         if not speedup.is_of_two:

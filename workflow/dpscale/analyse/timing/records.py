@@ -9,8 +9,8 @@ from operator import attrgetter
 from dpscale.analyse.timing.environments import hosts, joined
 from dpscale.plan.cells import AnyCell
 from dpscale.records.collect import Collected
-from dpscale.records.cost import gpu_seconds
 from dpscale.records.kinds import Record, Sensor, TimingRecord, Watched
+from dpscale.records.progress import gpu_seconds
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
 from dpscale.tables.timing import TimesRow

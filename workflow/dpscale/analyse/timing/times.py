@@ -13,13 +13,12 @@ from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, mu
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
-from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
+from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
-from dpscale.tables.variants import OneGpuRow, VariantsRow
+from dpscale.tables.timing import OneGpuRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
 from dpscale.vocabulary.chips import chip_named
 
 Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)

@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from dpscale import __version__
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
@@ -31,13 +33,14 @@ from dpscale.plan.cells import (
     VariantCell,
 )
 from dpscale.plan.contradictions import contradiction
-from dpscale.plan.workload_file import of_its_file
+from dpscale.plan.study import of_its_file
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import JsonRecord, read_record, write_record
+from dpscale.records.kinds import Images
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
-from dpscale.strategies.facts import NetworkFacts
 from dpscale.strategies.known import strategy
+from dpscale.strategies.strategy import NetworkFacts
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10
@@ -55,7 +58,6 @@ RECORDED_VARIABLES = (
     *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
 )
 # Keys of the samples in a record.
-SAMPLES_KEYS = ("source", "synthetic", "images", "sha256")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Samples:
     """The samples of a cell, as its record describes them; and a function that verifies them, while the workers load
     torch."""
 
-    description: JsonRecord
+    description: Images
     verify: Callable[[], None] = lambda: None
 
     @classmethod
@@ -84,17 +86,20 @@ class Samples:
         is named, or where it is not that of `settings`."""
         if settings.workload != BUILT_IN:
             # As far as a checksum can tell, they are the file.
-            values = settings.dataset_source, False, settings.epoch_images, settings.workload_sha256
-            return cls(dict(zip(SAMPLES_KEYS, values, strict=True)))
+            return cls(Images(settings.dataset_source, False, settings.epoch_images, settings.workload_sha256))
         if folder is None:
             raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
         manifest = read_manifest(folder)
-        for key, value in {"source": settings.dataset_source, "images": settings.epoch_images}.items():
-            if getattr(manifest, key) != value:
-                raise MeasurementError(f"{folder}: its {key} is {getattr(manifest, key)}, the cell asks for {value}")
-        return cls(
-            {key: getattr(manifest, key) for key in SAMPLES_KEYS}, partial(verify_dataset, folder, manifest, arrays)
-        )
+        if manifest.source != settings.dataset_source:
+            raise MeasurementError(
+                f"{folder}: its source is {manifest.source}, the cell asks for {settings.dataset_source}"
+            )
+        if manifest.images != settings.epoch_images:
+            raise MeasurementError(
+                f"{folder}: its images are {manifest.images}, the cell asks for {settings.epoch_images}"
+            )
+        images = Images(manifest.source, manifest.synthetic, manifest.images, manifest.sha256)
+        return cls(images, partial(verify_dataset, folder, manifest, arrays))
 
 
 def time_cell(
@@ -213,7 +218,7 @@ def measure(
         "measurement_version": VERSIONS[cell.kind].current,
         "cell": cell.coordinates,
         "settings": values,
-        **({} if samples is None else {"dataset": dict(samples.description)}),
+        **({} if samples is None else {"dataset": asdict(samples.description)}),
     }
     gpus_here = gpus // run.place.nodes if values["device"] == "cuda" else 0
     require_given(gpus_here, os.environ)

@@ -83,11 +83,12 @@ class EpochTimer:
         let_gloo_settle()
         start = time.perf_counter()
         marks.mark()
-        for batch in batches:
+        for batch in batches:  # where loading is in the clock, this waits for the DataLoader
             step(batch)
             marks.mark()
         self._synchronise()
-        rank_epoch_s = gather(time.perf_counter() - start, self.workers)
+        own_epoch_s = time.perf_counter() - start
+        rank_epoch_s = gather(own_epoch_s, self.workers)
         epoch_s = max(rank_epoch_s)
         self.total_s += epoch_s
         return TimedEpoch(epoch_s, rank_epoch_s, marks.step_s())
@@ -114,7 +115,7 @@ def training_step(
     device: torch.device,
     memory_format: torch.memory_format,
 ) -> Step:
-    """Return the step of the scope `compute`: copy to the device, forward, backward, update. It waits for nothing."""
+    """Return a step: copy to the device, forward, backward, update. It waits for nothing."""
 
     def step(batch: Batch) -> None:
         batch = to_device(batch, device, memory_format)

@@ -20,11 +20,10 @@ from dpscale.errors import WorkloadError
 from dpscale.measure.worker.base import Worker
 from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
 from dpscale.measure.workload import workload_of
-from dpscale.measure.workload.batches import Batch, Step, mapped, tensors, to_device
+from dpscale.measure.workload.batches import Batch, Share, Step, Workload, mapped, tensors, to_device
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, host_memory, samples_of_epoch
 from dpscale.measure.workload.networks import in_precision, network_size
-from dpscale.measure.workload.workload import Share, Workload
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import StepSettings

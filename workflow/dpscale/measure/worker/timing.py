@@ -19,9 +19,8 @@ from dpscale.measure.watch.hardware import chip_rates
 from dpscale.measure.watch.sensors import Observation, Watcher, sum_of_known
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
-from dpscale.measure.workload.batches import Batch, Step, to_device
+from dpscale.measure.workload.batches import Batch, Share, Step, samples_per_rank, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
-from dpscale.measure.workload.workload import Share, samples_per_rank
 from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy

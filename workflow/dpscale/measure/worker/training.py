@@ -21,7 +21,7 @@ from dpscale.measure.worker.checkpoint import Checkpoint, Trained, Update
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
-from dpscale.measure.workload.batches import Step
+from dpscale.measure.workload.batches import Step, order_of_epoch, samples_per_rank
 from dpscale.measure.workload.dataset import checksum, split_images
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
 from dpscale.measure.workload.recipe import (
@@ -31,7 +31,6 @@ from dpscale.measure.workload.recipe import (
     parameter_groups,
     rate_of_step,
 )
-from dpscale.measure.workload.workload import order_of_epoch, samples_per_rank
 from dpscale.records.files import JsonRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings

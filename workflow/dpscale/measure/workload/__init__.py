@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from dpscale.schemas.settings import BUILT_IN, NetworkSettings
 
 if TYPE_CHECKING:
-    from dpscale.measure.workload.workload import Workload
+    from dpscale.measure.workload.batches import Workload
 
 
 def workload_of(settings: NetworkSettings, images: Path) -> "Workload":

@@ -19,16 +19,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dpscale.measure.ranks import meet
 from dpscale.measure.workload import workload_of
-from dpscale.measure.workload.batches import Batch, size_bytes
+from dpscale.measure.workload.batches import Batch, Workload, size_bytes
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.networks import network_size
-from dpscale.measure.workload.workload import Workload
-from dpscale.plan.workload_file import of_its_file
+from dpscale.plan.study import of_its_file
 from dpscale.records.files import write_record
 from dpscale.schemas.settings import NetworkSettings
-from dpscale.strategies.facts import Bucket, FlopPerImage, NetworkFacts
 from dpscale.strategies.fsdp.in_torch import unit_bytes
+from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
 
 # DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
 CHUNK_BYTES = 10 * 2**20

@@ -19,9 +19,8 @@ from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from dpscale.errors import WorkloadError
 from dpscale.measure.workload import files
-from dpscale.measure.workload.batches import Batch, length
-from dpscale.measure.workload.workload import Workload
-from dpscale.plan.workload_file import checksum
+from dpscale.measure.workload.batches import Batch, Workload, length
+from dpscale.plan.study import checksum
 
 # The functions of a file, and the arguments of each.
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {

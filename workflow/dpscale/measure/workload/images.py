@@ -19,8 +19,8 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from dpscale.measure.workload.arrays import CLASSES, EPOCH_ARRAYS, IMAGE_SIZE, TRAIN_ARRAYS
+from dpscale.measure.workload.batches import Share, Workload, order_of_epoch, samples_per_rank
 from dpscale.measure.workload.networks import build_network
-from dpscale.measure.workload.workload import Share, Workload, order_of_epoch, samples_per_rank
 from dpscale.schemas.settings import NetworkSettings
 
 MEAN = (0.4914, 0.4822, 0.4465)

@@ -10,8 +10,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, de
 
 from dpscale.errors import WorkloadError
 from dpscale.measure.parent import end_with_parent
-from dpscale.measure.workload.batches import Batch, in_host_memory, size_bytes
-from dpscale.measure.workload.workload import Collate, Share, Workload, order_of_epoch
+from dpscale.measure.workload.batches import Batch, Collate, Share, Workload, in_host_memory, order_of_epoch, size_bytes
 
 
 def samples_of_epoch(workload: Workload, samples: int) -> Dataset[Any]:

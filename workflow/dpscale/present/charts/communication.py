@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from dpscale.analyse.communication.collectives import WHOLE_GRADIENT
+from dpscale.analyse.communication.bandwidth import WHOLE_GRADIENT
 from dpscale.present.charts.lines import DrawnSeries, Panel, chart_of_lines, markers
 from dpscale.present.charts.picture import Chart
 from dpscale.present.charts.timing import at_batch
@@ -12,9 +12,8 @@ from dpscale.present.charts.waterfall import Stage, Waterfall, chart_of_waterfal
 from dpscale.present.text.numbers import binary, measured
 from dpscale.present.text.words import Terms, colour, largest
 from dpscale.strategies.known import BASELINE
-from dpscale.tables.column import GB_PER_S, KIB, MB, MILLISECONDS, PERCENT
+from dpscale.tables.column import BUS_BANDWIDTH, GB_PER_S, KIB, MB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import CollectivesRow, LadderRow
-from dpscale.tables.quantities import BUS_BANDWIDTH
 from dpscale.tables.row import in_groups
 
 _OPERATION_COLOURS = {

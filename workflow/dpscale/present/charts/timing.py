@@ -21,11 +21,9 @@ from dpscale.present.text.numbers import estimate, measured
 from dpscale.present.text.words import AtBatch, Terms, capitalised, colour, headline, on_nodes, smallest
 from dpscale.present.text.words import scope as scope_in_words
 from dpscale.tables.answer import AnswerRow
-from dpscale.tables.column import PERCENT
-from dpscale.tables.quantities import BATCH, EFFICIENCY, EPOCH, FASTER, SPEEDUP
+from dpscale.tables.column import BATCH, EFFICIENCY, EPOCH, FASTER, PERCENT, SPEEDUP
 from dpscale.tables.row import grouped, in_groups
-from dpscale.tables.timing import BlocksRow, SpeedupRow
-from dpscale.tables.variants import VariantsRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow, VariantsRow
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 

@@ -7,8 +7,7 @@ from dpscale.present.charts.lines import DrawnSeries, Panel, chart_of_lines, lev
 from dpscale.present.charts.picture import Chart
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms
-from dpscale.tables.column import PERCENT
-from dpscale.tables.quantities import EPOCH_NUMBER, TEST_ACCURACY
+from dpscale.tables.column import EPOCH_NUMBER, PERCENT, TEST_ACCURACY
 from dpscale.tables.row import grouped
 from dpscale.tables.training import TrainingCurvesRow
 

@@ -61,7 +61,7 @@ def of_records(tables: Tables, terms: Terms) -> list[str]:
 
 def by_chance(counts: Iterable[CountsRow]) -> str:
     """Say how many intervals are looked at, and how many of so many miss; "" where there is none."""
-    looked_at = next((row.number for row in counts if row.what == INTERVALS_USED), None)
+    looked_at = next((row.number for row in counts if row.claim == INTERVALS_USED), None)
     if not looked_at:
         return ""
     return (

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dpscale.present.text.words import (
     Terms,
@@ -15,6 +14,7 @@ from dpscale.present.text.words import (
     plural,
     span,
 )
+from dpscale.schemas.settings import JsonValues
 from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.study import EnvironmentsRow, RecordsRow
 from dpscale.tables.timing import RunsRow, TimesRow
@@ -45,7 +45,7 @@ class SetUp:
 
 
 def set_up(
-    study: Mapping[str, Any],
+    study: JsonValues,
     records: Sequence[RecordsRow],
     environments: Sequence[EnvironmentsRow],
     times: Iterable[TimesRow],
@@ -64,7 +64,7 @@ def set_up(
     )
 
 
-def network(study: Mapping[str, Any]) -> str:
+def network(study: JsonValues) -> str:
     """`ResNet-18 for 32×32 images, width 8`, or the name of the workload's file."""
     if is_own_workload(study):
         return Path(study["workload"]).name
@@ -73,7 +73,7 @@ def network(study: Mapping[str, Any]) -> str:
 
 
 def _devices(
-    study: Mapping[str, Any],
+    study: JsonValues,
     records: Sequence[RecordsRow],
     environments: Iterable[EnvironmentsRow],
     terms: Terms,
@@ -85,7 +85,7 @@ def _devices(
     return f"{count} ({listed(models)})" if models else count
 
 
-def _on_cpu(study: Mapping[str, Any], environments: Sequence[EnvironmentsRow]) -> str:
+def _on_cpu(study: JsonValues, environments: Sequence[EnvironmentsRow]) -> str:
     """Say that workers stand for GPUs, and what they share; "" of GPUs."""
     if study["device"] != "cpu":
         return ""
@@ -112,7 +112,7 @@ def _commit(records: Sequence[RecordsRow]) -> str:
 
 
 def _of_study(
-    study: Mapping[str, Any],
+    study: JsonValues,
     times: Iterable[TimesRow],
     runs: Iterable[RunsRow],
     bandwidth: Iterable[BandwidthRow],
@@ -139,14 +139,14 @@ def _of_study(
     })  # fmt: skip
 
 
-def _runs(study: Mapping[str, Any], times: Iterable[TimesRow]) -> str:
+def _runs(study: JsonValues, times: Iterable[TimesRow]) -> str:
     """`6 runs`, or `3 to 4 of 6 runs` where configurations lack some."""
     runs = {row.runs for row in ok(times) if row.runs is not None}
     planned = plural(study["runs"], "run")
     return planned if runs <= {study["runs"]} else f"{span(runs)} of {planned}"
 
 
-def _timed_epochs(study: Mapping[str, Any], runs: Iterable[RunsRow]) -> str:
+def _timed_epochs(study: JsonValues, runs: Iterable[RunsRow]) -> str:
     """`1 to 3`, as the runs under the study's own settings have; what is planned where nothing was measured."""
     return span([row.n for row in runs if not row.variant and row.n is not None] or [study["epochs"]["timed"]])
 

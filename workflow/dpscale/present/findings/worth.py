@@ -10,7 +10,7 @@ from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.statistics import MOST_UNITS
 from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
 from dpscale.present.text.words import Terms, joined, plural
-from dpscale.records.cost import duration
+from dpscale.records.progress import duration
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.row import grouped

@@ -125,8 +125,8 @@ def printed(figure: Figure, unit: Unit = PLAIN, digits: int = 4, states: Sequenc
 
 
 def recomputable(figure: Figure, unit: Unit, *states: str) -> Printed:
-    """Return a figure with as many digits as divisions and differences need that are done again with what is printed.
-    Its kind is one of its states."""
+    """Return a figure with four digits, whatever its interval: enough for divisions and differences that are done again
+    with what is printed. Its kind is one of its states."""
     if not figure.is_known:
         return Printed(states=states)
     digits = 4

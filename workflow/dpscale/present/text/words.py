@@ -1,13 +1,13 @@
 """How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states; and of which rows, in which
 order."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 from dpscale.present.text.numbers import ABSENT
-from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
+from dpscale.schemas.settings import BUILT_IN, OF_FILE, JsonValues, sample_of
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
 from dpscale.tables.column import Column
@@ -55,7 +55,7 @@ S = TypeVar("S", bound=_WithStatus)
 H = TypeVar("H", bound=_Headline)
 
 
-def is_own_workload(study: Mapping[str, Any]) -> bool:
+def is_own_workload(study: JsonValues) -> bool:
     """Whether a study trains a file of a user, not the built-in workload."""
     return bool(study["workload"] != BUILT_IN)
 
@@ -71,7 +71,7 @@ class Terms:
     own_workload: bool = False
 
     @classmethod
-    def of(cls, study: Mapping[str, Any], tables: Tables) -> "Terms":
+    def of(cls, study: JsonValues, tables: Tables) -> "Terms":
         return cls(
             device="worker" if study["device"] == "cpu" else "GPU",
             several_environments=len(tables.environments) > 1,

@@ -1,9 +1,7 @@
 """torch's DistributedDataParallel: a process per GPU, and an allreduce of the gradient, bucket by bucket, while the
 backward pass still runs."""
 
-from dpscale.formulas.ring import ring_allreduce_bytes
-from dpscale.strategies.facts import NetworkFacts
-from dpscale.strategies.strategy import ALONE, WHOLE, Message, Strategy
+from dpscale.strategies.strategy import ALONE, WHOLE, Message, NetworkFacts, Strategy, ring_allreduce_bytes
 
 # The rung that exists on several nodes of several GPUs.
 ONE_NODE = "one_node"

@@ -1,9 +1,7 @@
 """torch's DataParallel: one process, a thread per GPU. The first GPU copies its weights to all others in every step,
 sends them their images, and adds up their gradients."""
 
-from dpscale.formulas.ring import ring_allreduce_bytes
-from dpscale.strategies.facts import NetworkFacts
-from dpscale.strategies.strategy import ALONE, WHOLE, Message, Strategy
+from dpscale.strategies.strategy import ALONE, WHOLE, Message, NetworkFacts, Strategy, ring_allreduce_bytes
 
 _ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of the network in every step"
 

@@ -1,8 +1,7 @@
 """torch's fully_shard (FSDP2): a process per GPU, each with a share of the weights, gradients and momenta. The weights
 of a unit are gathered before its forward pass and again before its backward pass, and its gradient is scattered."""
 
-from dpscale.strategies.facts import NetworkFacts
-from dpscale.strategies.strategy import ALONE, WHOLE, Message, Strategy
+from dpscale.strategies.strategy import ALONE, WHOLE, Message, NetworkFacts, Strategy
 
 # Between `together` and the whole step: no GPU sends anything; and weights stay gathered after the forward pass.
 NO_COMMUNICATION, GATHERED_ONCE = "no_communication", "gathered_once"

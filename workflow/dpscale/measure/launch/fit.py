@@ -14,7 +14,7 @@ from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import Configuration
 from dpscale.plan.contradictions import contradiction
-from dpscale.plan.workload_file import of_its_file
+from dpscale.plan.study import of_its_file
 from dpscale.records.files import JsonRecord
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import FitSettings
@@ -152,7 +152,7 @@ def find_largest_batch(
             "timeout_s": timeout_s,
             "memory_bytes": memory_gb and memory_gb * 1e9,
         }
-        with Workers("dpscale.measure.fit.worker", job, processes, gpus) as workers:
+        with Workers("dpscale.measure.worker.fit", job, processes, gpus) as workers:
             outcome = workers.outcome(deadline - start, end_with_parent)
         where.update({name: outcome[name] for name in ("hardware", "software", "sensors")})
         rate = gpus * batch / outcome["step_s"] if outcome["step_s"] else None

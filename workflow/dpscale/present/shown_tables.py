@@ -11,14 +11,12 @@ from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
-from dpscale.tables.column import GB_PER_S, PERCENT, Column
+from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT, Column
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
-from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
+from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
-from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, UNDECIDED
 

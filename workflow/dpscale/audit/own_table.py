@@ -16,8 +16,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from dpscale.audit.reading.formats import SUFFIXES, Style, TextTable, is_missing, read_text, style_of, unit_behind
-from dpscale.audit.reading.published import (
+from dpscale.audit.formats import SUFFIXES, Style, TextTable, is_missing, read_text, style_of, unit_behind
+from dpscale.audit.published import (
     GLOBAL,
     PER_GPU,
     QUANTITIES,
@@ -30,9 +30,9 @@ from dpscale.audit.reading.published import (
 )
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number
+from dpscale.vocabulary import own_yaml
 from dpscale.vocabulary.chips import PRECISIONS
 from dpscale.vocabulary.networks import networks
-from dpscale.vocabulary.own_yaml import own_yaml
 from dpscale.vocabulary.states import MARK, OTHER_RUNS, STATES
 
 # What is assumed where a table does not say: the experiment of docs/method.md.

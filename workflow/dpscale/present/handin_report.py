@@ -10,13 +10,14 @@ from typing import Any
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.present.findings.set_up import dates, network
-from dpscale.present.handin.assignment import AssignmentTable, Quantity, grids, state_words
-from dpscale.present.handin.rows import AssignmentRows
+from dpscale.present.handin_assignment import AssignmentTable, Quantity, grids, state_words
+from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS, measured
 from dpscale.present.text.table import ShownTable
 from dpscale.present.text.words import Terms, capitalised, joined, listed, ok, plural
 from dpscale.records.files import write_text
+from dpscale.schemas.settings import JsonValues
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.column import GB_PER_S
 from dpscale.tables.row import csv_text
@@ -54,7 +55,7 @@ class Report:
         return [grid.by_configuration(self.terms) for grid in self.grids]
 
 
-def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
+def report(study: JsonValues, tables: Tables, terms: Terms) -> Report:
     """Return the report of the environment with the most records."""
     place = max(tables.environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
     rows = _assigned(AssignmentRows.of(tables).in_environment(place.environment))
@@ -78,7 +79,7 @@ def _assigned(rows: AssignmentRows) -> AssignmentRows:
 
 
 def _facts(
-    study: Mapping[str, Any], rows: AssignmentRows, place: EnvironmentsRow, measured_on: str, terms: Terms
+    study: JsonValues, rows: AssignmentRows, place: EnvironmentsRow, measured_on: str, terms: Terms
 ) -> dict[str, str]:
     """Return the facts of the machine and the study by name. `dpscale audit` reads some of the names."""
     parameters = next((row.parameters for row in rows.bandwidth if row.parameters), None)
@@ -131,7 +132,7 @@ def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable]
 
 
 def _to_say(
-    study: Mapping[str, Any], rows: AssignmentRows, printed_grids: Sequence[AssignmentTable], terms: Terms
+    study: JsonValues, rows: AssignmentRows, printed_grids: Sequence[AssignmentTable], terms: Terms
 ) -> Iterator[str]:
     """Yield the questions that no table can answer."""
     strategies = sorted({row.strategy for row in ok(rows.times) if row.gpus > 1})

@@ -10,8 +10,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.rows import AssignmentRows
-from dpscale.present.handin.sentences import Paragraphs, of_bandwidth, of_communication, of_speedup
+from dpscale.present.handin_sentences import AssignmentRows, Paragraphs, of_bandwidth, of_communication, of_speedup
 from dpscale.present.text.numbers import Printed, at_least, recomputable
 from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.present.text.words import Terms, capitalised, joined, ok, on_nodes, rank, scope, state

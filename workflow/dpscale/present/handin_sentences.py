@@ -1,8 +1,8 @@
 """What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self, TypeVar
 
 from dpscale.analyse.answer.claims import (
     BANDWIDTH_TREND,
@@ -17,19 +17,43 @@ from dpscale.analyse.answer.claims import (
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin.rows import AssignmentRows
 from dpscale.present.text.numbers import estimate, measured, recomputable, whole
-from dpscale.present.text.words import Terms, headline, joined, largest, ok, rank, state
+from dpscale.present.text.words import Terms, headline, in_order, joined, largest, ok, rank, state
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import OfConfiguration
-from dpscale.tables.timing import SpeedupRow
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import SpeedupRow, TimesRow
 
 P = TypeVar("P", bound=OfConfiguration)
 T = TypeVar("T", SpeedupRow, CommunicationRow, BandwidthRow)
 
 Paragraphs = Mapping[str, Sequence[str]]
 """Sentences by what they are about: Formula, Trend, Cause, Note."""
+
+
+class AssignmentRows(NamedTuple):
+    """In the order in which people read them."""
+
+    times: Sequence[TimesRow]
+    speedup: Sequence[SpeedupRow]
+    communication: Sequence[CommunicationRow]
+    bandwidth: Sequence[BandwidthRow]
+    ladder: Sequence[LadderRow]
+
+    @classmethod
+    def of(cls, tables: Tables) -> Self:
+        rows: Any = (in_order(getattr(tables, name)) for name in cls._fields)
+        return cls(*rows)
+
+    def where(self, keep: Callable[[Any], bool]) -> Self:
+        """These of them alone."""
+        kept: Any = (list(filter(keep, rows)) for rows in self)
+        return type(self)(*kept)
+
+    def in_environment(self, letter: str) -> Self:
+        """With those that were not measured: they are of none, and belong to each."""
+        return self.where(lambda row: row.environment in ("", letter))
 
 
 def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:

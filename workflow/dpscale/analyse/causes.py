@@ -10,8 +10,8 @@ from math import inf
 from operator import sub, truediv
 
 from dpscale.analyse.answer.claims import is_large_cost
+from dpscale.formulas import OnServer
 from dpscale.formulas.figure import Figure, less, share_of
-from dpscale.formulas.on_server import OnServer
 from dpscale.formulas.statistics import median_of_blocks
 from dpscale.tables.column import MILLISECONDS, PLAIN, Unit
 from dpscale.vocabulary.causes import CAUSES, Cause

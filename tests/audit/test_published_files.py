@@ -7,7 +7,7 @@ import yaml
 from msgspec import to_builtins
 
 from dpscale.audit.audit import audit
-from dpscale.audit.reading.published import AUDIT_PATH, Published, Spot, collect_audits, read_all
+from dpscale.audit.published import AUDIT_PATH, Published, Spot, collect_audits, read_all
 from dpscale.errors import PublishedError, RecordError
 from dpscale.records.files import write_record
 from published_factory import as_printed, written

@@ -6,8 +6,8 @@ import openpyxl
 import pytest
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.reading.own_table import read_table
-from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published, Spot
+from dpscale.audit.own_table import read_table
+from dpscale.audit.published import GLOBAL, UNSTATED, Published, Spot
 from dpscale.audit.verdicts import OF_OTHER_RUNS
 
 TABLES = Path(__file__).parent / "tables"

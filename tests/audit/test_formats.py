@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from dpscale.audit.reading.formats import Style, is_missing, style_of
+from dpscale.audit.formats import Style, is_missing, style_of
 
 NEITHER, COMMA, POINT = Style(None), Style(decimal_comma=True), Style(decimal_comma=False)
 

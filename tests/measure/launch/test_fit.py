@@ -10,8 +10,8 @@ import pytest
 
 from command_line import dpscale
 from dpscale.errors import MeasurementError
-from dpscale.measure.fit import search as fit
-from dpscale.measure.fit.search import TRIES, Try, largest_of, rounded, search
+from dpscale.measure.launch import fit
+from dpscale.measure.launch.fit import TRIES, Try, largest_of, rounded, search
 from json_records import read_json
 from record_factory import where_and_when
 

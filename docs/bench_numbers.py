@@ -1,0 +1,268 @@
+"""Numbers in documents that are made of single files: of what `bench/` measured, and of what a few records say."""
+
+import importlib
+import json
+import math
+import operator
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import fmean, median, variance
+from typing import Any
+
+from dpscale.formulas.figure import UNEVEN, Figure, multiplied
+from dpscale.formulas.statistics import mean_with_t_interval, paired_difference
+from dpscale.present.text.numbers import Printed
+from dpscale.present.text.words import joined
+
+ROOT = Path(__file__).parents[1]
+RECORDED = ROOT / "results/recorded"
+# The rows of the table of small batches, by the name of their variant in bench/small_batch.py.
+SMALL_BATCH = {
+    "as torch has it": "captured: ddp",
+    "`ddp.broadcast_buffers: false`, `ddp.gradient_as_bucket_view: true`, `ddp.bucket_mb: 10`": (
+        "captured: ddp, views, 10 MiB"
+    ),
+    "`ddp.broadcast_buffers: false`, `ddp.reducer: copies`, `compile: by-unit`": "captured: copies",
+}
+# The rungs of the ladder that ends with `copies`, and what each of them adds.
+COPIES = {
+    "alone": "one GPU",
+    "together": "both at once",
+    "together, by unit": "compiled stage by stage",
+    "copies, unaveraged": "sending gradients",
+    "copies": "averaging them and sending averages",
+}
+DIAGNOSED = {
+    "gpu": "[one H100]({file}) a script, two machines",
+    "cpu": "[two CPU workers]({file}) on two quiet cores",
+    "cpu-crowded": "[the same]({file}), twelve scripts at once on 24 cores of a busy host",
+}
+
+
+def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    names = list(head)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (names, ["---"] * len(names), *rows))
+
+
+def rounded(figure: Figure, digits: int) -> str:
+    """Return `1,421 [1,010, 1,999]`, or `1.45 (1.31 to 1.60, 2 runs)`, with so many digits behind the point."""
+    value, low, high = (f"{number:,.{digits}f}" for number in (figure.value, figure.low, figure.high))
+    return Printed(value, low, high, figure).text
+
+
+def scopes(records: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
+    """Yield all scopes of timing records."""
+    for path in sorted(records):
+        yield from (json.loads(path.read_text()).get("scopes") or {}).values()
+
+
+def module_of_bench(name: str) -> Any:
+    """Return a module of bench/. It is loaded when it is asked for: some load torch."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return importlib.import_module(f"bench.{name}")
+
+
+def spreads_by_turns() -> str:
+    """Return the table of bench/turns.py about its machines."""
+    files = sorted((ROOT / "results/recorded-turns").glob("*.json"))
+    lines = module_of_bench("turns").table([json.loads(path.read_text())["jobs"] for path in files])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def spreads_by_pairing() -> str:
+    """Return the table of bench/pairings.py about the recorded studies."""
+    return "".join(f"{line}\n" for line in module_of_bench("pairings").table(ROOT / "results"))
+
+
+def small_batch() -> Mapping[str, tuple[str, str]]:
+    """Return the time of every variant and rung of bench/small_batch.py in ms, and the speedup of variants."""
+    files = sorted((ROOT / "results/recorded-small-batch").glob("*.json"))
+    lines = module_of_bench("small_batch").table([json.loads(file.read_text())["times_s"] for file in files])
+    numbers = re.compile(r"\s*(.*?)\s+([+-]?\d\.\d{3}) ms(?:  speedup (.*))?")
+    matches = filter(None, map(numbers.fullmatch, lines))
+    return {match[1]: (match[2], match[3] or "") for match in matches}
+
+
+def small_batch_table() -> str:
+    times = small_batch()
+    return markdown(("ddp", "step, ms", "speedup"), ([label, *times[name]] for label, name in SMALL_BATCH.items()))
+
+
+def small_batch_ladder() -> str:
+    times = small_batch()
+    first, *more = ((label, times[rung][0]) for rung, label in COPIES.items())
+    parts = [f"{first[0]} {first[1].lstrip('+')} ms", *(f"{label} {added}" for label, added in more)]
+    return "; ".join(parts)
+
+
+def diagnosis() -> str:
+    """Return how often bench/diagnose_scripts.py was told the cause that it had put into a script."""
+    shown_table = module_of_bench("diagnosis_table").shown_table
+    rows = []
+    for name, label in DIAGNOSED.items():
+        file = f"results/recorded-diagnosis/scripts-{name}.json"
+        shown = shown_table(json.loads((ROOT / file).read_text())["runs"])
+        counts = [
+            re.findall(rf"{place}: (\d+ of \d+)", shown)[0] for place in ("named first", "first three", "when off")
+        ]
+        saving = re.findall(r"savings told: (\d+)%", shown)[0]
+        rows.append([label.format(file=f"../{file}"), *counts, f"{saving} %"])
+    head = ("where", "named first", "among the first three", "without the cause, told of one that is not there")
+    return markdown((*head, "savings, off in the median"), rows)
+
+
+def clock_cost(machine: str) -> Mapping[str, Mapping[str, list[float]]]:
+    """Return the seconds of a cell and of a loop by hand, round by round, as bench/clock_cost.py timed them."""
+    times: Mapping[str, Mapping[str, list[float]]] = json.loads((RECORDED / f"clock-cost/{machine}.json").read_text())
+    return times
+
+
+def cost_of_marks() -> str:
+    times = clock_cost("h100-1")
+    cell, by_hand = times["cell"], times["by_hand"]
+    marks = mean_with_t_interval(cell["mark_s"])
+    copies = paired_difference(cell["copy_s"], by_hand["copy_s"])
+    step_s = median(by_hand["step_s"])
+    marks_us, copies_us = (rounded(multiplied(figure, 1e6), 0).replace(" ", " µs ", 1) for figure in (marks, copies))
+    return (
+        f"over {len(cell['step_s'])} rounds, the marks took {marks_us} of a step of {1e3 * step_s:.1f} ms, "
+        f"{100 * marks.value / step_s:.1f} %, and copying a batch as a tree of tensors took {copies_us} more"
+    )
+
+
+def cost_of_an_epoch() -> str:
+    times = clock_cost("h100-2")
+    cell, by_hand = (list(map(math.log, times[loop]["step_s"])) for loop in ("cell", "by_hand"))
+    ratio = rounded(paired_difference(cell, by_hand).map(math.exp), 3)
+    return f"over {len(cell)} rounds, the whole epoch was {ratio} times that by hand"
+
+
+def binding_to_cores() -> str:
+    """Return the standard deviation of runs that are bound to cores over that of free ones."""
+    machines = [json.loads(path.read_text()) for path in sorted((RECORDED / "bound-to-cores").glob("*.json"))]
+    compared = module_of_bench("bound_to_cores").compared
+    without, loading = (
+        rounded(compared([machine[scope] for machine in machines]), 2) for scope in ("compute", "end_to_end")
+    )
+    return f"{without} without loading and {loading} with it"
+
+
+def loading_on_the_device() -> str:
+    """Return what an epoch with loading took longer, where images were in the memory of the GPU."""
+    times = json.loads((ROOT / "results/recorded-end-to-end/h200.json").read_text())["scopes"]
+    compute, loaded = (times[scope]["epoch_s"] for scope in ("compute", "end_to_end"))
+    compute_s, loaded_s = median(compute), median(loaded)
+    return (
+        f"{len(compute)} epochs each, after six to warm up, do not (`results/recorded-end-to-end`): "
+        f"{loaded_s:.4f} s against {compute_s:.4f} s, {100 * (loaded_s / compute_s - 1):.2f} % longer"
+    )
+
+
+def loading_in_single_epochs() -> str:
+    """Return what the first epoch with loading took longer in each run."""
+    runs = (ROOT / "results/recorded-h200-4/variants/on-device/single/gpus-1/batch-2048").glob("run-*.json")
+    both = [json.loads(path.read_text())["scopes"] for path in runs]
+    longer = [times["end_to_end"]["epoch_s"][0] / times["compute"]["epoch_s"][0] - 1 for times in both]
+    return f"{100 * min(longer):.0f} to {100 * max(longer):.0f} %"
+
+
+def barrier() -> str:
+    """Return how long the barrier took that `epoch_s` of version 1 had, and the times of ranks had not."""
+    barriers_s = [
+        epoch_s - max(of_ranks)
+        for scope in scopes(RECORDED.glob("cells/ddp/**/run-*.json"))
+        for epoch_s, of_ranks in zip(scope["epoch_s"], scope["rank_epoch_s"], strict=True)
+    ]
+    return f"{1e3 * median(barriers_s):.1f} ms in the median and up to {1e3 * max(barriers_s):.1f} ms"
+
+
+def energy_of_short_epochs() -> str:
+    """Return how far power and time of the epochs of a run differ: relative standard deviations, pooled over runs."""
+    repeated = [
+        scope
+        for scope in scopes(RECORDED.glob("cells/**/run-*.json"))
+        if len(scope["epoch_s"]) > 2 and 0.4 <= median(scope["epoch_s"]) < 0.7 and all(scope.get("energy_j") or [0])
+    ]
+    watts = [list(map(operator.truediv, scope["energy_j"], scope["epoch_s"])) for scope in repeated]
+    power, time = (
+        100 * math.sqrt(fmean(variance(epochs) / fmean(epochs) ** 2 for epochs in runs))
+        for runs in (watts, [scope["epoch_s"] for scope in repeated])
+    )
+    return (
+        f"{power:.1f} % (standard deviation, pooled over {len(repeated)} runs and scopes) where their times differ "
+        f"by {time:.2f} %"
+    )
+
+
+def buckets() -> str:
+    """Return how far the buckets that DDP built in training are from those of `network.json`."""
+    differences = []
+    for study in ("gpt", "resnet50"):
+        results = ROOT / f"results/recorded-{study}"
+        (record,) = results.glob("communication/ddp/**/run-*.json")
+        expected = json.loads((results / "network.json").read_text())["ddp_buckets"]
+        built = json.loads(record.read_text())["ddp_logger"]["bucket_bytes"]
+        differences += [abs(bucket["bytes"] - size) for bucket, size in zip(expected, built, strict=True)]
+    different = [size for size in differences if size]
+    return f"{len(different)} of {len(differences)} buckets, by at most {max(different):,} bytes"
+
+
+def gap_of_uneven_steps() -> str:
+    """Return between which shares of the median no run's quartiles of steps are apart: around the limit `UNEVEN`."""
+    spreads = [
+        (steps["p75"] - steps["p25"]) / steps["median"]
+        for scope in scopes(ROOT.glob("results/recorded*/cells/*/gpus-[24]/*/run-*.json"))
+        if (steps := scope.get("step_s_quantiles")) and scope["full_steps_per_epoch"] >= 10
+    ]
+    even, uneven = max(share for share in spreads if share < UNEVEN), min(share for share in spreads if share > UNEVEN)
+    return f"{math.ceil(1000 * even) / 10:g} and {math.floor(1000 * uneven) / 10:g} %"
+
+
+def loaded_epochs() -> str:
+    """Return how long epochs took with loading, with ddp on 4 GPUs at batch 128."""
+    cells = RECORDED.glob("cells/ddp/gpus-4/batch-128/run-*.json")
+    epochs_s = [
+        seconds for path in cells for seconds in json.loads(path.read_text())["scopes"]["end_to_end"]["epoch_s"]
+    ]
+    return f"{min(epochs_s):.2f} to {max(epochs_s):.2f} s"
+
+
+def cores_of_one_h200() -> str:
+    """Return on how many cores the eager step of one H200 ran, run by run."""
+    runs = (ROOT / "results/recorded-h200-4/cells/single/gpus-1/batch-32").glob("run-*.json")
+    return joined(
+        [f"{cores}" for cores in sorted(json.loads(path.read_text())["hardware"]["cpu_cores"] for path in runs)]
+    )
+
+
+def trained_epochs() -> str:
+    """Return how long an epoch of the first three seeds of `b512` took."""
+    records = [json.loads((RECORDED / f"training/b512/seed-{seed}.json").read_text()) for seed in (1, 2, 3)]
+    sixth, *third = (median(epoch["epoch_s"] for epoch in record["epochs"]) for record in records)
+    return f"{sixth:.2f} s per epoch on the sixth, {third[0]:.2f} and {third[1]:.2f} s on the third"
+
+
+MADE: Mapping[str, Callable[[], str]] = {
+    "turns": spreads_by_turns,
+    "pairings": spreads_by_pairing,
+    "small-batch": small_batch_table,
+    "small-batch-alone": lambda: small_batch()["captured: alone"][0],
+    "small-batch-ladder": small_batch_ladder,
+    "diagnosis": diagnosis,
+    "cost-of-marks": cost_of_marks,
+    "cost-of-an-epoch": cost_of_an_epoch,
+    "binding": binding_to_cores,
+    "loading-on-the-device": loading_on_the_device,
+    "loading-in-single-epochs": loading_in_single_epochs,
+    "barrier": barrier,
+    "energy": energy_of_short_epochs,
+    "buckets": buckets,
+    "gap": gap_of_uneven_steps,
+    "cores": cores_of_one_h200,
+    "loaded-epochs": loaded_epochs,
+    "trained-epochs": trained_epochs,
+}

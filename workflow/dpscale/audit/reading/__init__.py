@@ -1,1 +1,0 @@
-"""What others wrote, and how it is read: published studies, tables of their authors."""
