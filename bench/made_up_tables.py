@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 
 IMAGES, PARAMETERS = 50_000, 11_173_962
 BATCHES = (32, 128, 512, 2048)

@@ -6,7 +6,7 @@ import pytest
 
 from dpscale.audit.audit import audit
 from dpscale.audit.published import Published
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 
 
 @pytest.fixture(scope="session")

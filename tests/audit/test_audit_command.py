@@ -11,7 +11,7 @@ import pytest
 
 from command_line import dpscale
 from dpscale.audit.page import render
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 from dpscale.records.files import read_record
 from published_factory import written
 

@@ -9,7 +9,7 @@ from dpscale.audit.audit import audit
 from dpscale.audit.own_table import read_table
 from dpscale.audit.page import help_of, render, render_studies
 from dpscale.plan.study import Study
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 from dpscale.tables.study import AuditTables
 from dpscale.tables.tables import Tables
 from published_factory import published

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 
 STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")
 EXPECTED = Path(__file__).with_name("expected.yaml")

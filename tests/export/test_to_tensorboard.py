@@ -25,22 +25,15 @@ def read(folder: Path) -> Any:
     return events
 
 
-def test_figures_are_those_of_the_csv_files(measured: Measured, place: Path) -> None:
+def test_every_run_has_its_figures_and_curves(measured: Measured, place: Path) -> None:
     """TensorBoard keeps seven digits."""
-    for key in measured.runs.keys() - {"study"}:
+    for key, run in measured.runs.items():
         events = read(place / key)
-        for name, value in measured.runs[key].figures.items():
-            (event,) = events.Scalars(name)
-            assert event.value == np.float32(value), name
-
-
-def test_a_training_has_its_history(measured: Measured, place: Path) -> None:
-    record, events = measured.record(SHORT), read(place / SHORT)
-    losses = [(event.step, event.value) for event in events.Scalars("training/step_loss")]
-    assert losses == [(step, np.float32(loss)) for step, loss in enumerate(record["step_loss"], 1)]
-    accuracy = events.Scalars("training/test_accuracy")
-    assert [event.value for event in accuracy] == [np.float32(value) for value in (0.5, 0.6)]
-    assert accuracy[1].wall_time - accuracy[0].wall_time == pytest.approx(record["epochs"][1]["epoch_s"])
+        for name, value in run.figures.items():
+            assert [event.value for event in events.Scalars(name)] == [np.float32(value)]
+        for curve in run.curves:
+            written = [(event.step, event.wall_time, event.value) for event in events.Scalars(curve.name)]
+            assert written == [(number, clock_s, np.float32(value)) for number, clock_s, value in curve.points]
 
 
 def test_settings_stand_as_text(place: Path) -> None:

@@ -1,6 +1,5 @@
 """Cells on real GPUs: every strategy, out of memory as a result, and the wrong number of GPUs."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,7 +43,6 @@ def test_a_cell_on_gpus(tmp_path: Path, dataset: Path, strategy: str, precision:
                 assert len(half["peak_memory_bytes"]) == 1
                 assert_watched(half, gpus)
     assert (record["alone"] is None) == (strategy == "single")
-    print(json.dumps({key: record[key] for key in ("hardware", "software", "sensors")}))
 
 
 def assert_watched(result: dict[str, Any], gpus: int) -> None:
@@ -80,3 +78,14 @@ def test_a_baseline_that_does_not_fit_at_the_global_batch_is_a_result(
     record = measured("time", dataset_of(50_000), tmp_path / "record.json", "ddp", 2, batch, more)
     assert record["status"] == "ok", record["oom"]
     assert [(item["batch_per_gpu"], item["status"]) for item in record["alone"]] == [(batch, "ok"), (2 * batch, "oom")]
+
+
+@pytest.mark.gpu(2)
+def test_fsdp_takes_less_memory_than_ddp(tmp_path: Path, dataset: Path) -> None:
+    """Weights, gradients and momenta of this network are most of it."""
+    more = "--timed-epochs 2 --width 256 --scopes compute --baseline own_cells"
+    peaks = {}
+    for strategy in ("ddp", "fsdp"):
+        record = measured("time", dataset, tmp_path / f"{strategy}.json", strategy, torch.cuda.device_count(), 8, more)
+        peaks[strategy] = max(record["scopes"]["compute"]["peak_memory_bytes"])
+    assert peaks["fsdp"] < 0.8 * peaks["ddp"]

@@ -39,8 +39,6 @@ def collectives(folder: Path) -> dict[str, Any]:
 
 def test_every_pair_of_gpus_is_copied_between(collectives: dict[str, Any]) -> None:
     assert len(collectives["peer_copies"]) == ALL * (ALL - 1)
-    for copy in collectives["peer_copies"]:
-        print(copy["source"], copy["target"], copy["bytes"] / min(copy["seconds"]) / 1e9, "GB/s")
 
 
 @pytest.mark.parametrize("batch", [32, 512])
@@ -64,7 +62,6 @@ def test_a_profiled_step_is_accounted_for(
     timed = list(collectives_rows({(ALL, "A"): [typed(CollectivesRecord, {**collectives, **place})]}, facts))
     isolated = isolated_step_s(Configuration(strategy, ALL, batch), facts, timed)
     assert isolated.is_known
-    print(strategy, batch, estimates, f"E5 {isolated.value * 1e3:.3f} ms")
     # Nothing communicates faster than alone; copies between GPUs are timed with large ones.
     assert estimates.profiler_step_s.value > 0.7 * isolated.value
     traces = list(folder.glob(f"{strategy}-{batch}.rank-*.trace.json.gz"))

@@ -79,5 +79,3 @@ def test_a_cell_of_every_variant(tmp_path: Path, dataset: Path, strategy: str, v
     assert record["chip"]["matrix_flop_per_s"] > 1e12
     loads = record["scopes"]["end_to_end"]["loader_processes"]
     assert loads == (0 if variant == "on device" else 2 * gpus)
-    step_s = {scope: result["step_s_median"] for scope, result in record["scopes"].items()}
-    print(strategy, variant, record["preparation_s"], step_s, record["chip"])

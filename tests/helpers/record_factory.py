@@ -19,11 +19,11 @@ from dpscale.plan.cells import (
     TrainingCell,
     VariantCell,
 )
+from dpscale.records import VERSIONS
 from dpscale.records.collect import Collected
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import decoded, write_record
 from dpscale.records.kinds import RECORDS, Record
-from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import BASELINE, STRATEGIES
 

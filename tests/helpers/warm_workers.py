@@ -1,7 +1,7 @@
 """Workers of a cell that need not load torch, which takes longer than a small cell: forked from a process that has, or
 run in the tests' own process.
 
-The launcher's command for them, and that they end with it: launch/test_workers.py, worker/test_timing_cells.py.
+That command itself: worker/test_timing_cells.py; that workers end with their launcher: launch/test_workers.py.
 """
 
 import importlib
@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from dpscale.errors import MeasurementError
+from dpscale.measure import OUTCOME
 from dpscale.measure.launch import cells, workers
 from dpscale.measure.launch.nodes import NodeTeam
-from dpscale.measure.parent import OUTCOME
 from processes import signals_as_they_were
 from warm import WARM
 

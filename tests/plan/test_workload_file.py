@@ -59,15 +59,12 @@ def test_a_complete_study_needs_the_file_no_more(file: Path) -> None:
     ("more", "key"),
     [
         ({"dataset": {}}, "dataset.images"),
-        ({"network": {"name": "cifar_resnet18"}}, "network.name"),
         ({"network": {"width": 8}}, "network.width"),
         ({"dataset": {"images": 64, "source": "synthetic"}}, "dataset.source"),
         ({"images_on": "device"}, "images_on"),
         ({"training": {"arms": {"a": SMALL_ARM}}}, "training.arms.a.workload"),
         ({"workload": "nowhere.py"}, "workload: nowhere.py: there is no such file"),
-        ({"workload": "mine.txt"}, "workload"),
         ({"workload": "built-in", "network": {"name": "workload"}}, "network.name"),
-        ({"workload": "built-in", "dataset": {"source": "workload"}}, "dataset.source"),
     ],
 )
 def test_keys_that_do_not_go_with_a_file_are_refused_in_one_line(file: Path, more: dict[str, Any], key: str) -> None:

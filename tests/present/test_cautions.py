@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from dpscale.present.findings.cautions import first_cautions, other_cautions
 from dpscale.present.text.words import Terms
-from dpscale.records.versions import OLDER, VERSIONS
+from dpscale.records import OLDER, VERSIONS
 from dpscale.tables.tables import Tables
 from rows import known
 

@@ -16,7 +16,7 @@ from dpscale.plan.study import Study
 from dpscale.records import collect
 from dpscale.records.collect import CellState
 from dpscale.records.kinds import RECORDS, TimingRecord, TrainingRecord
-from dpscale.records.progress import Progress, cell_lines, outcome, summary
+from dpscale.records.progress import Progress, outcome
 from record_factory import any_record, training_record, typed, write
 
 VALUES: dict[str, Any] = {
@@ -58,7 +58,6 @@ def states_of(results: Path, study: Study = STUDY) -> list[CellState]:
     [
         ("elsewhere", "", "missing"),
         (TIMED.path, record_of(TIMED), "done"),
-        (TIMED.path, record_of(TIMED, oom=True), "done"),
         (TIMED.path, record_of(TIMED, Study({**VALUES, "precision": "bfloat16"})), "rejected"),
         (TIMED.path, "{", "rejected"),
         (LOG, "Error: no GPU\n", "failed"),
@@ -176,34 +175,17 @@ def test_watch_follows_a_run_to_its_end(tmp_path: Path) -> None:
     assert [line[:6] for line in lines if " s per epoch" in line] == [f"[{number}/5] " for number in range(1, 6)]
 
 
-def test_the_summary_of_a_plan_adds_up(tmp_path: Path) -> None:
-    study = Study({**VALUES, "batch_per_gpu": [32, 128, 65536]})
-    for cell in plan(study).timing[:2]:
-        write(tmp_path, cell, record_of(cell, minutes=45))
-    states, planned = states_of(tmp_path, study), plan(study)
-    lines = list(summary(study, planned, states))
-    row = next(line for line in lines if line.startswith("timing")).split()
-    to_come = [state.cell for state in states if state.cell.kind == "timing" and state.state == "missing"]
-    done_gpus = sum(cell.gpus for cell in plan(study).timing[:2])
-    hours = 0.75 * sum(cell.gpus for cell in to_come)
-    assert [float(number) for number in row[1:]] == [2, len(to_come), 0.75 * done_gpus, hours]
-    assert f"To be measured: {len(to_come) + 1} cells, at least {hours:.3g} GPU-hours." in lines
-    assert any(line.strip().startswith("unknown for 1 cell:") for line in lines), "the training"
-    assert sum("capped" in line for line in lines) == len({item.reason for item in planned.not_run}) == 2
-
-
-def test_plan_lists_every_cell_and_what_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / "study.json").write_text(json.dumps({**VALUES, "batch_per_gpu": [32, 65536]}))
-    study = Study.read(tmp_path / "study.json")
-    planned = plan(study)
-    write(tmp_path / "results/s", TIMED, record_of(TIMED, study))
+def test_plan_says_what_is_done_what_is_to_come_and_what_is_not_run(tmp_path: Path) -> None:
+    study = Study({**VALUES, "batch_per_gpu": [32, 65536]})
+    (tmp_path / "study.json").write_text(study.to_json())
+    write(tmp_path / "results/s", TIMED, record_of(TIMED, study, minutes=45))
     printed = must("plan", "study.json", folder=tmp_path)
-    assert f"To be measured: {len(planned.all_cells) - 1} cells, at least " in printed
-    assert "run-1.json" not in printed
+    words = " ".join(printed.split())
+    assert "timing 1 1 1.5 0.75 training 0 1 0 unknown" in words
+    assert "To be measured: 2 cells, at least 0.75 GPU-hours. unknown for 1 cell: " in words
     lines = must("plan", "study.json", "--cells", folder=tmp_path).removeprefix(printed).strip().splitlines()
-    assert lines == list(cell_lines(planned, states_of(tmp_path / "results/s", study)))
-    assert len(lines) == len(planned.all_cells) + len(planned.not_run)
-    assert lines[0] == f"{TIMED.path}  done"
-    assert lines[1].endswith("missing  no record yet  60 GPU-seconds")
-    assert f"{TRAINED.path}  missing  no record yet  cost unknown" in lines
-    assert "ddp on 2 GPUs at batch 65536  capped  global batch 131072 > 50000 images: no full step" in lines
+    assert [line.split("  ")[1] for line in lines] == ["done", "missing", "missing", "capped", "capped"]
+    assert lines[0].startswith(TIMED.path)
+    assert lines[1].endswith("no record yet  2.7e+03 GPU-seconds")
+    assert lines[2] == f"{TRAINED.path}  missing  no record yet  cost unknown"
+    assert lines[3] == "ddp on 2 GPUs at batch 65536  capped  global batch 131072 > 50000 images: no full step"

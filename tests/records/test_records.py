@@ -20,7 +20,7 @@ from dpscale.present.findings.cautions import other_cautions
 from dpscale.present.text.words import Terms
 from dpscale.records.collect import collect, differences
 from dpscale.records.facts import NetworkRecord
-from dpscale.records.files import set_aside, write_text
+from dpscale.records.files import set_aside
 from dpscale.records.kinds import TimingRecord
 from dpscale.records.outdated import find_outdated
 from json_records import read_json
@@ -50,8 +50,6 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     [
         {"status": "failed"},
         {"surprise": 1},
-        {"started_at": None},
-        {"scopes": {"compute": {}}},
         {"epochs_total_s": float("nan")},
     ],
 )
@@ -74,10 +72,6 @@ def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory: pytest.Temp
     ("change", "difference"),
     [
         ({"measurement_version": 0}, "measurement_version is 0"),
-        (
-            {"settings": STUDY.changed(precision="bfloat16").settings.to_json()},
-            "precision is bfloat16, the study says float32",
-        ),
         ({"cell": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 32, "run": 1}}, "gpus is 4, the study says 2"),
     ],
 )
@@ -107,12 +101,6 @@ def test_setting_aside_never_overwrites(tmp_path: Path) -> None:
         names.append(set_aside(tmp_path / "run-1.json").name)
     assert names == [f"run-1.json.set-aside-{n}" for n in (1, 2, 3)]
     assert [(tmp_path / name).read_text() for name in names] == ["a", "b", "c"]
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RecordError, match=r"cannot be written: .*\. Free space or fix permissions"):
-        write_text(tmp_path / "file" / "record.json", "x")
 
 
 @pytest.mark.parametrize("name", ["study", "cluster", "published"])
@@ -163,12 +151,9 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
     collected = collect(tmp_path, plan(STUDY).timing, STUDY.settings)
     assert set(collected.records) == set(plan(STUDY).timing)
     tables = build_tables(STUDY, collected)
-    assert [row.measurement_versions for row in tables.environments] == ["timing 1"]
     assert [row.older_measurements for row in tables.environments] == ["timing 1"]
-    assert (
-        "Records are of older versions of this program. Timing 1: one GPU alone was timed in jobs of its own, not in "
-        "the parallel ones." in other_cautions(tables, Terms.of(STUDY.values, tables))[0]
-    )
+    (caution, *_) = other_cautions(tables, Terms.of(STUDY.values, tables))
+    assert "Timing 1: one GPU alone was timed in jobs of its own" in caution
     assert {row.status for row in tables.speedup} == {"ok"}
     outdated = find_outdated(STUDY, plan(STUDY), tmp_path)
     assert len(outdated.rejected_records) == len(plan(STUDY).timing)

@@ -24,7 +24,6 @@ CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": 
 @pytest.mark.parametrize(
     ("values", "settings", "gres"),
     [
-        ({}, CUDA, "gpu:4"),
         ({"gpu_jobs": {"gpu_type": "v100"}}, CUDA, "gpu:v100:4"),
         ({"gpu_jobs": {"gpu_type": "v100"}}, CPU, ""),
         ({"gpu_jobs": {"gpu_type": "v100"}, "rehearsal": True}, CPU, "gpu:v100:4"),
@@ -54,8 +53,6 @@ def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
 @pytest.mark.parametrize(
     ("configuration", "scopes", "expected"),
     [
-        (("single", 1, 32), ["compute"], 1),
-        (("single", 1, 32), ["compute", "end_to_end"], 3),
         (("ddp", 4, 32), ["compute", "end_to_end"], 12),
         (("dp", 4, 32), ["compute", "end_to_end"], 6),
         (("dp", 4, 32), ["compute"], 4),
@@ -114,7 +111,6 @@ def test_every_attempt_asks_for_more_time_and_memory_and_slurm_never_cuts_a_cell
     [
         ("acount: x", "did you mean account?"),
         ("gpu_jobs: {gpu_type: 'v100:2'}", "gpu_jobs.gpu_type"),
-        ("gpu_jobs: v100", "gpu_jobs"),
         ("a: [", "is not YAML"),
     ],
 )
@@ -143,8 +139,6 @@ def test_options_of_sbatch_are_those_asked_for() -> None:
     ("limit", "minutes"),
     [
         ("infinite", math.inf),
-        ("n/a", math.inf),
-        ("30:00", 30),
         ("12:00:00", 720),
         ("7-00:00:00", 10_080),
         ("0:30", 0.5),

@@ -17,18 +17,15 @@ class Numbers(Dataset):
 
 
 def main(accumulate=4, steps=100000):
-    ddp = "RANK" in os.environ
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    if ddp:
-        torch.distributed.init_process_group(backend="nccl" if device == "cuda" else "gloo")
-        if device == "cuda":
-            device = f"cuda:{os.environ['LOCAL_RANK']}"
-            torch.cuda.set_device(device)
+    torch.distributed.init_process_group(backend="nccl" if device == "cuda" else "gloo")
+    if device == "cuda":
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
     kind = device.split(":")[0]
 
     net = nn.Sequential(nn.Linear(128, 256), nn.GELU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 4)).to(device)
-    if ddp:
-        net = nn.parallel.DistributedDataParallel(net)
+    net = nn.parallel.DistributedDataParallel(net)
     opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
     sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda s: 1 / (1 + s / 1000))
     scaler = torch.amp.GradScaler(kind, enabled=kind == "cuda")

@@ -1,6 +1,5 @@
 """A small Trainer class, as people write them for their projects: validation and a checkpoint after each epoch.
 
-    python trainer.py --epochs 10          (one process)
     python trainer.py --processes 2        (spawns its own ranks)
 """
 from __future__ import annotations
@@ -33,17 +32,14 @@ class Trainer:
     def __init__(self, model: nn.Module, config: Config) -> None:
         self.config = config
         self.device = torch.device(f"cuda:{config.rank}" if torch.cuda.is_available() else "cpu")
-        self.model = model.to(self.device)
-        if config.world_size > 1:
-            self.model = DistributedDataParallel(self.model)
+        self.model = DistributedDataParallel(model.to(self.device))
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.lr)
         self.criterion = nn.MSELoss()
         self.best = float("inf")
 
     def fit(self, train: DataLoader, valid: DataLoader) -> None:
         for epoch in range(self.config.epochs):
-            if isinstance(train.sampler, DistributedSampler):
-                train.sampler.set_epoch(epoch)
+            train.sampler.set_epoch(epoch)
             self.train_epoch(train)
             loss = self.validate(valid)
             if self.config.rank == 0:
@@ -71,37 +67,30 @@ class Trainer:
 
     def save(self, epoch: int, loss: float) -> None:
         self.config.out.mkdir(parents=True, exist_ok=True)
-        torch.save({"model": self.model.state_dict(), "epoch": epoch}, self.config.out / "last.pt")
         if loss < self.best:
             self.best = loss
-            torch.save(self.model.state_dict(), self.config.out / "best.pt")
+            torch.save({"model": self.model.state_dict(), "epoch": epoch}, self.config.out / "best.pt")
 
 
 def run(rank: int, config: Config) -> None:
     config.rank = rank
-    if config.world_size > 1:
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, rank=rank, world_size=config.world_size)
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, rank=rank, world_size=config.world_size)
     torch.manual_seed(0)
     x = torch.randn(3000, 32)
     train, valid = random_split(TensorDataset(x, x.sum(1, keepdim=True)), [1000, 2000])
-    sampler = DistributedSampler(train) if config.world_size > 1 else None
     model = nn.Sequential(nn.Linear(32, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 1))
     Trainer(model, config).fit(
-        DataLoader(train, config.batch_size, shuffle=sampler is None, sampler=sampler, drop_last=True),
+        DataLoader(train, config.batch_size, sampler=DistributedSampler(train), drop_last=True),
         DataLoader(valid, config.batch_size),
     )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=10_000)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
-    config = Config(epochs=args.epochs, world_size=args.processes, out=Path(tempfile.mkdtemp()))
-    if args.processes > 1:
-        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-        os.environ.setdefault("MASTER_PORT", "29551")
-        mp.spawn(run, args=(config,), nprocs=args.processes)
-    else:
-        run(0, config)
+    config = Config(world_size=args.processes, out=Path(tempfile.mkdtemp()))
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29551")
+    mp.spawn(run, args=(config,), nprocs=args.processes)

@@ -36,13 +36,6 @@ def nodes(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def own_slurm_folder(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """For a cluster of a test's own."""
-    with cluster_folder(tmp_path_factory) as folder:
-        yield folder
-
-
-@pytest.fixture
 def project(slurm: ThrowawaySlurm, finished: Project, tmp_path: Path) -> SlurmProject:
     """The tiny study, measured without Slurm: what is missing next is measured with it."""
     project = SlurmProject.on(slurm, finished, tmp_path / "project")

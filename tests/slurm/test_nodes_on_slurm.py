@@ -1,4 +1,8 @@
-"""Cells on several nodes through the profile: a study on four nodes of two workers each, and nodes that are lost."""
+"""Whole studies through the profile, on four nodes of two workers each, and nodes that are lost.
+
+The study's timing cells are measured by real workers, all others by stubs: what those measure, the laptop's study shows
+without Slurm (workflow/test_laptop_study.py).
+"""
 
 import os
 import re
@@ -9,12 +13,23 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from project import Project, job_counts, wait_for
+from project import Project, wait_for
 from slurm_project import SlurmProject, read
 from throwaway_slurm import ThrowawaySlurm
 
 OF_TWO = {"rehearsal": True, "gpus_per_node": 2, "gpu_jobs": {"gpu_type": "v100"}}
 IMAGES = {"source": "synthetic", "images": 256, "loader_workers": 0}
+STUBS = ("collectives", "communication", "training")
+ARM = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 16, "epochs": 1}
+WHOLE = {
+    "gpus": [1, 2, 4, 8],
+    "batch_per_gpu": [16],
+    "communication": {"runs": 1},
+    "training": {"seeds": 1, "arms": {"wide": ARM}},
+    "published": ["config/published/study-a.yaml"],
+}
+CELLS = {"time": 4, "collectives": 3, "communication": 3, "train": 1}
+OTHERS = dict.fromkeys(("dataset", "network", "study", "audit", "tables", "report", "all"), 1)
 
 
 def project_on(slurm: ThrowawaySlurm, empty: Project, folder: Path, **study: Any) -> SlurmProject:
@@ -26,28 +41,27 @@ def project_on(slurm: ThrowawaySlurm, empty: Project, folder: Path, **study: Any
 
 @pytest.fixture(scope="module")
 def study(nodes: ThrowawaySlurm, root: Path, tmp_path_factory: pytest.TempPathFactory) -> SlurmProject:
-    """1, 2, 4 and 8 workers on nodes of two, timed by real workers."""
-    empty = Project.create(root, tmp_path_factory.mktemp("empty"), ())
-    folder = tmp_path_factory.mktemp("nodes") / "project"
-    project = project_on(nodes, empty, folder, gpus=[1, 2, 4, 8], batch_per_gpu=[16])
-    done = project.snakemake()
-    assert done.returncode == 0, done.stdout + project.logs()
-    assert job_counts(done.stdout)["time"] == 4
+    """1, 2, 4 and 8 workers on nodes of two, from nothing to the page."""
+    empty = Project.create(root, tmp_path_factory.mktemp("empty"), STUBS)
+    project = project_on(nodes, empty, tmp_path_factory.mktemp("nodes") / "project", **WHOLE)
+    assert project.run() == {**CELLS, **OTHERS}
+    assert not project.page_is_partial()
     return project
 
 
 def test_every_cell_is_one_job_on_as_few_nodes_as_have_its_gpus(study: SlurmProject) -> None:
-    records = [read(path) for path in study.records()]
-    jobs = {job["JobId"]: job for job in study.jobs("time")}
-    assert len(jobs) == len(records) == 4
+    records = [read(path) for name in ("run", "seed") for path in study.folder.glob(f"results/tiny/*/**/{name}-*.json")]
+    jobs = {job["JobId"]: job for rule in CELLS for job in study.jobs(rule)}
+    assert len(jobs) == len(records) == sum(CELLS.values())
     for record in records:
         job, cell = jobs[record["provenance"]["job_id"]], record["cell"]
-        spans = max(1, cell["gpus"] // 2)
+        gpus = {**record["settings"], **cell}["gpus"]  # those of an arm are a setting
+        spans = max(1, gpus // 2)
         assert job["NumNodes"] == job["NumTasks"] == str(spans)
-        assert cell.get("nodes", 1) == spans
-        assert job["TresPerNode"] == f"gres:gpu:v100:{cell['gpus'] // spans}"
-        assert job["NumCPUs"] == str(cell["gpus"])
-        assert ("nodes" in record) == (spans > 1)
+        assert cell.get("nodes", 1) == spans == len(record.get("nodes", ["one"]))
+        assert job["TresPerNode"] == f"gres:gpu:v100:{gpus // spans}"
+        devices = record["provenance"]["environment"]["CUDA_VISIBLE_DEVICES"]
+        assert len(devices.split(",")) == gpus // spans
 
 
 def test_the_record_has_every_node_and_every_worker(study: SlurmProject) -> None:
@@ -63,26 +77,16 @@ def test_the_record_has_every_node_and_every_worker(study: SlurmProject) -> None
 
 
 def test_nothing_is_left_to_do_with_slurm_and_without(study: SlurmProject) -> None:
-    assert study.planned() == {}
     without = Project(study.folder)
-    assert without.planned() == {}
-
-
-def test_every_rule_that_measures_can_span_nodes(study: SlurmProject) -> None:
-    arm = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 16, "epochs": 1}
-    more = {"communication": {"runs": 1}, "training": {"seeds": 1, "arms": {"wide": arm}}}
-    study.change_study(runs=1, gpus=[1, 2, 4, 8], batch_per_gpu=[16], dataset=IMAGES, **more)
-    planned = study.snakemake("-n", "-p").stdout
-    srun = r"exec srun --nodes=(\d) --ntasks=\1 --cpus-per-task=2 --kill-on-bad-exit=1 --wait=10 --quiet "
-    commands = re.findall(srun + r"dpscale (\w+) --nodes \1 --end-with-parent .*(?:--gpus (\d)|wide)", planned)
-    assert sorted(command for _, command, _ in commands) == ["collectives"] * 2 + ["communication"] * 2 + ["train"]
-    assert all(int(gpus or 4) == 2 * int(spans) for spans, _, gpus in commands)
+    assert study.planned() == without.planned() == {}
     # Without Slurm, what was measured on several nodes stays, and nothing is added to it.
-    assert job_counts(Project(study.folder).snakemake("-n").stdout).keys() & {"collectives", "train"} == {"collectives"}
+    study.change_study(**{**WHOLE, "runs": 2, "dataset": IMAGES})
+    assert study.planned()["time"] == 4
+    assert without.planned()["time"] == 2
 
 
 def test_job_arrays_and_groups_are_refused(study: SlurmProject) -> None:
-    study.change_study(runs=2, gpus=[1, 2], batch_per_gpu=[16], dataset=IMAGES)
+    study.change_study(**{**WHOLE, "runs": 2, "dataset": IMAGES})
     for option, words in (
         ("--slurm-array-jobs=all", "get what its first cell asked for"),
         ("--groups=time=together", "all of them are measured again"),

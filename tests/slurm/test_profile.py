@@ -1,6 +1,6 @@
 """`snakemake --profile slurm` on a real Slurm: the tiny study, and everything that can go wrong with it.
 
-Its workers measure nothing, but for those of test_study_on_slurm.py.
+Its workers measure nothing, but for those of test_nodes_on_slurm.py.
 """
 
 import sys
@@ -50,23 +50,18 @@ def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alon
     project.endless("ddp")
     done = project.snakemake("--jobs", "1")
     assert done.returncode != 0
-    cells = project.folder / "results/tiny/cells"
-    assert (cells / "single/gpus-1/batch-32/run-1.json").exists()
-    assert not (cells / "ddp/gpus-2/batch-32").exists() or not list((cells / "ddp/gpus-2/batch-32").iterdir())
+    measured = project.folder.glob("results/tiny/cells/*/*/batch-32/*")
+    assert [path.parts[-4] for path in measured] == ["single"]
     failed = [job for job in project.jobs("time") if job["JobState"] == "FAILED"]
     assert [job["TimeLimit"] for job in failed] == ["00:11:00", "00:11:00"]
     assert [job["MinMemoryNode"] for job in failed] == ["8030M", "16060M"]
     command = "snakemake --profile slurm partial --configfile study.yaml"
     assert command in done.stdout
 
-    assert not project.page_is_partial()
     assert project.run("partial") == {"partial": 1}
-    (job,) = project.jobs("partial")
-    assert "TresPerNode" not in job
     page = project.page.read_text()
     assert "This page is partial: 1 cell without a record that can be used (1 failed)" in page
     assert "Error: stopped after 10 s (cell_timeout_s): 2 of 2 workers were still running" in page
-    assert "warm-up epoch" in page
 
     project.endless_no_more()
     project.change_study(batch_per_gpu=[32], cell_timeout_s=600, runs=1)
@@ -131,7 +126,6 @@ def strict(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -
         ({"account": "physics"}, {"gpus": [1, 4]}, "Requested node configuration is not available"),
         ({"account": "physics", "gpu_jobs": {"gpu_type": "h300"}}, {}, "--gres=gpu:h300:2"),
         ({}, {}, "Invalid account"),
-        ({"account": "physics", "gpu_jobs": {"constraint": "h200|l40s"}}, {}, "Invalid feature specification"),
     ],
 )
 def test_what_slurm_will_never_run_is_said_at_once(
@@ -148,11 +142,7 @@ def test_what_slurm_will_never_run_is_said_at_once(
     done = project.snakemake()
     assert done.returncode != 0
     assert message in done.stdout
-    assert "Slurm will not run these jobs; nothing was submitted" in done.stdout
-    assert "GPUs gpu:v100:2" in done.stdout
-    assert "your accounts: physics" in done.stdout
-    assert "Correct config/cluster.yaml" in done.stdout
+    assert "nothing was submitted" in done.stdout
+    assert "GPUs gpu:v100:2" in done.stdout and "your accounts: physics" in done.stdout
     assert not project.jobs()
-    assert not (project.folder / ".snakemake/locks").exists() or not list(
-        (project.folder / ".snakemake/locks").iterdir()
-    )
+    assert not list(project.folder.glob(".snakemake/locks/*"))

@@ -1,7 +1,6 @@
 """`make` in a fresh clone: the recorded study, and the help. `make report`: test_laptop_study.py."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,18 +29,3 @@ def test_another_torch_is_one_variable_and_remembered(clone: Clone, tmp_path: Pa
         assert sum(line.endswith(f"pip install -qq {torch}") for line in printed.splitlines()) == installed
         assert f"grep -vE '^torch(vision)?==' requirements.txt > {tmp_path}/requirements.txt" in printed
     assert "grep" not in commands("TORCH=").split(".torch\n", 1)[1].replace("grep -o", "")
-
-
-def test_bytecode_is_kept_where_the_environment_forbids_it(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    variables = clone.run("make", "--eval", "variables:; @env", "variables").splitlines()
-    assert any(line.startswith("PYTHONPATH=") for line in variables)
-    assert not any(line.startswith("PYTHONDONTWRITEBYTECODE=") for line in variables)
-
-
-def test_the_graph_can_be_drawn(clone: Clone) -> None:
-    command = [sys.executable, "-m", "snakemake", "--dag", "--cores", "1", "--configfile", "config/laptop.yaml"]
-    graph = clone.run(*command)
-    assert graph.startswith("digraph")
-    assert graph.count('label = "time\\n') == 12
-    assert graph.rstrip().endswith("}")

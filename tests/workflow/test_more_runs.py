@@ -1,7 +1,6 @@
 """`make report RUNS=3`: more runs of a study than its file has, with a real Snakemake; its workers measure nothing."""
 
 import json
-import re
 import subprocess
 from typing import Any
 
@@ -11,8 +10,6 @@ import warm
 from project import Project
 
 pytestmark = pytest.mark.snakemake
-
-OWN = {"fast": {"precision": "bfloat16", "runs": 1}, "slow": {"memory_format": "channels_last"}}
 
 
 def run(project: Project, runs: str) -> subprocess.CompletedProcess[str]:
@@ -41,14 +38,3 @@ def test_a_smaller_number_measures_nothing_and_the_answer_names_the_study_file(p
     assert {path: path.stat().st_mtime_ns for path in project.records()} == before
     assert "one run, not confirmed" in " ".join(done.stdout.split())
     assert "make report CONFIG=study.yaml RUNS=3" in " ".join(done.stdout.split())
-
-
-def test_what_has_a_number_of_its_own_keeps_it(project: Project) -> None:
-    project.change_study(communication={"runs": 1}, variants=OWN)
-    planned = project.snakemake("-n", "--config", "runs=3")
-    assert planned.returncode == 0, planned.stdout
-    missing = set(re.findall(r"output: results/tiny/([\w/]+)/ddp/gpus-2/batch-64/run-(\d)\.json", planned.stdout))
-    assert missing == {
-        ("cells", "3"), ("communication", "1"), ("variants/fast", "1"),
-        *(("variants/slow", run) for run in "123"),
-    }  # fmt: skip

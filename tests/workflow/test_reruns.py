@@ -16,8 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from command_line import must
-from dpscale.records.versions import VERSIONS
+from dpscale.records import VERSIONS
 from dpscale.tables.tables import TABLES
 from processes import running_in
 from project import STUDY, Project, wait_for
@@ -26,7 +25,7 @@ PUBLISHED = [f"config/published/study-{letter}.yaml" for letter in "ad"]
 ONE_CELL = {"time": 1, "tables": 1, "report": 1, "all": 1}
 PAGES = {"study": 1, "tables": 1, "report": 1, "all": 1}
 # Code of which nothing measures.
-NOT_CLOCKED = ("present/template/page.html.j2", "present/charts/timing.py", "analyse/tables.py", "cli.py")
+NOT_CLOCKED = ("present/template/page.html.j2", "analyse/tables.py", "cli.py")
 
 
 def test_the_first_run_makes_everything_and_a_second_nothing(finished: Project) -> None:
@@ -75,24 +74,16 @@ def test_a_study_that_grows_adds_only_what_is_new_of_every_kind(project: Project
     measured = {"collectives": 1, "communication": 1, "train": 2, "time_variant": 2}
     assert project.run("--until", "tables") == {**measured, "study": 1, "tables": 1}
     results = project.folder / "results/tiny"
-    assert json.loads((results / "collectives/gpus-2/run-1.json").read_text())["cell"] == {"gpus": 2, "run": 1}
-    trained = {arm: json.loads((results / f"training/{arm}/seed-1.json").read_text()) for arm in arms}
-    assert trained["large"]["cell"] == {"arm": "large", "seed": 1}
-    assert trained["large"]["settings"].items() >= of_large.items()
-    assert trained["small"]["settings"]["optimiser"] == "sgd"
+    trained = json.loads((results / "training/large/seed-1.json").read_text())
+    assert trained["settings"].items() >= of_large.items()
     assert {"small", "large"} <= set(pd.read_csv(results / "tables/training_summary.csv")["arm"])
     assert "channels-last" in set(pd.read_csv(results / "tables/variants.csv")["variant"])
     assert project.planned() == {"report": 1, "all": 1}
 
     # Facts that are gone are made again, for the tables alone.
     (results / "network.json").unlink()
-    grown["training"]["arms"]["warm"] = {**arms["large"], "warmup_epochs": 0.5}
     project.change_study(**grown, batch_per_gpu=[32, 64])
-    assert project.planned() == {"network": 1, "time": 4, "communication": 1, "train": 1, **PAGES}
-    must("tables", "--study", "study.yaml", "--results", "results/tiny", "--out", "tables", folder=project.folder)
-    missing = (project.folder / "tables/missing.csv").read_text()
-    for new in ("training/warm/seed-1.json", "cells/ddp/gpus-2/batch-32/run-1.json"):
-        assert f"\n{new}," in missing
+    assert project.planned() == {"network": 1, "time": 4, "communication": 1, **PAGES}
 
 
 def test_neither_touched_files_nor_a_longer_timeout_nor_code_that_is_not_clocked_measure_anything(
@@ -122,9 +113,6 @@ def test_another_dataset_is_made_and_every_cell_measured_on_it(project: Project)
 
 def test_a_changed_setting_measures_every_cell_and_keeps_the_old_records(project: Project) -> None:
     old = {path.name + str(path.parent): path.read_text() for path in project.records()}
-    project.change_study(network={"width": 6})
-    project.run("--until", "study")
-    assert not project.records("*set-aside*"), "only what is measured again is set aside"
     project.change_study(optimiser={"learning_rate": 0.2})
     assert project.planned()["time"] == 4
     assert not project.records("*set-aside*"), "a dry run must change nothing"
@@ -143,10 +131,8 @@ def test_foreign_records_and_a_newer_version_are_noticed_without_snakemakes_own_
     record["settings"]["width"] = 8
     project.record().write_text(json.dumps(record))
     assert project.planned()["time"] == 1
-    current = VERSIONS["timing"].current
-    path = project.folder / "workflow/dpscale/records/versions.py"
-    assert f'"timing": Version({current}' in path.read_text()
-    path.write_text(path.read_text().replace(f'"timing": Version({current}', f'"timing": Version({current + 1}'))
+    version = VERSIONS["timing"].current
+    project.edit("records/versions.py", f'"timing": Version({version}', f'"timing": Version({version + 1}')
     assert project.planned()["time"] == 4
 
 

@@ -43,7 +43,6 @@ class Terminal(io.StringIO):
     [
         ({}, Terminal(), True),
         ({"NO_COLOR": "1"}, Terminal(), False),
-        ({"TERM": "dumb"}, Terminal(), False),
         ({}, io.StringIO(), False),
     ],
 )

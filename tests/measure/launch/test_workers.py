@@ -13,10 +13,9 @@ import pytest
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
-from json_records import read_json
 from processes import alive, signals_as_they_were, started_by, workers_of
 from project import wait_for
-from stub_cell import SETTINGS, helpers_for_workers, measure_stub, start_stub
+from stub_cell import helpers_for_workers, measure_stub, start_stub
 
 pytestmark = pytest.mark.processes
 
@@ -28,14 +27,6 @@ from stub_cell import start_stub
 print(start_stub(Path(sys.argv[1]), "wait", end_with_parent=True).pid, flush=True)
 time.sleep(1000)
 """
-
-
-def test_the_outcome_of_the_workers_is_the_record(tmp_path: Path) -> None:
-    record = measure_stub(tmp_path / "r.json")
-    assert read_json("timing", tmp_path / "r.json") == record
-    assert (record["status"], record["cell"]["strategy"]) == ("ok", "ddp")
-    assert record["settings"] == SETTINGS.to_json()
-    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +117,5 @@ def test_the_state_of_the_code_is_read_without_a_lock(tmp_path: Path) -> None:
     before = index.read_bytes()
     assert git_state(tmp_path) == (git(tmp_path, "rev-parse", "HEAD"), False)
     assert index.read_bytes() == before
-    git(tmp_path, "status")
-    assert index.read_bytes() != before, "git itself does store it"
     code.write_text("number = 2\n")
     assert git_state(tmp_path)[1] is True

@@ -1,14 +1,10 @@
 """Device time by kind, on traces whose answer is known."""
 
-import json
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from dpscale.measure.watch.trace import (
     COMMUNICATION,
@@ -62,12 +58,9 @@ def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel]) -> No
     ("category", "name", "kind"),
     [
         ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", COMMUNICATION),
-        ("kernel", "ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclWorkElem)", COMMUNICATION),
         ("kernel", "void at::native::vectorized_elementwise_kernel<4>", COMPUTE),
-        ("kernel", "sm90_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw", COMPUTE),
         ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", COMMUNICATION),
         ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", COPY),
-        ("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", COPY),
         ("gpu_memcpy", "Memcpy DtoD (Device -> Device)", COMPUTE),
         ("gpu_memset", "Memset (Device)", COMPUTE),
     ],
@@ -104,19 +97,3 @@ def test_a_copy_between_devices_is_communication_of_both() -> None:
     row = event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 4, 2)
     row["args"] = {"fromDevice": 3, "inDevice": 3, "toDevice": 0, "bytes": 1024}
     assert read_kernels({"traceEvents": [row]}) == [Kernel(device, COMMUNICATION, 4_000, 6_000) for device in (0, 3)]
-
-
-def test_the_profilers_clock_is_the_hosts(tmp_path: Path) -> None:
-    """The window of profiled steps begins by one, kernels run by the other."""
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
-        before_ns = time.time_ns()
-        with record_function("here"):
-            time.sleep(0.01)
-        after_ns = time.time_ns()
-    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
-    trace = json.loads((tmp_path / "trace.json").read_text())
-    (row,) = (event for event in trace["traceEvents"] if event.get("name") == "here")
-    start_ns = trace["baseTimeNanoseconds"] + row["ts"] * 1e3
-    tolerance_ns = 1e5  # the profiler converts the processor's counter
-    assert before_ns - tolerance_ns <= start_ns
-    assert start_ns + row["dur"] * 1e3 <= after_ns + tolerance_ns

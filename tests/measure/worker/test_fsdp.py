@@ -79,7 +79,6 @@ def block() -> nn.Module:
     [
         (build_network("cifar_resnet18", 4), ["stages.0", "stages.1", "stages.2", "stages.3"]),
         (Autocast(build_network("cifar_resnet18", 4), "cpu"), [f"network.stages.{number}" for number in range(4)]),
-        (build_network("torchvision_resnet18", 64), ["layer1", "layer2", "layer3", "layer4"]),
         (
             nn.ModuleDict({"in": nn.Embedding(8, 2), "blocks": nn.ModuleList([block(), block()])}),
             ["blocks.0", "blocks.1"],

@@ -34,11 +34,14 @@ IMAGES = 65  # two workers pad it by one
 TRAINING = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES}".split()
 # Every remedy that has a state of its own, and a batch that grows.
 REMEDIES = (
-    "--optimiser lars --averaging-decay 0.8 --label-smoothing 0.1 --gradient-clipping 1 --batch-growth-epochs 1 "
-    "--warmup-epochs 1.5 --schedule cosine --bias-rate-factor 2 --weight-decay-on-norm-and-bias false"
+    "--optimiser lamb --momentum 0 --learning-rate 0.02 --averaging-decay 0.8 --label-smoothing 0.1 "
+    "--gradient-clipping 1 --batch-growth-epochs 1 --warmup-epochs 1.5 --schedule cosine --bias-rate-factor 2 "
+    "--weight-decay-on-norm-and-bias false"
 )
 # Losses are rounded, so that two that are equal may differ in the last digit.
 LAST_DIGIT = 10.0 ** (1 - LOSS_DIGITS)
+DDP = "--strategy ddp --gpus 2 --batch-per-gpu 8"
+SINGLE = "--strategy single --gpus 1 --batch-per-gpu 16"
 TIMES = ("epoch_s", "images_per_s", "gpu_s")
 
 
@@ -48,15 +51,13 @@ def in_this_process() -> Iterator[None]:
         yield
 
 
-def arguments(
-    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 8, more: str = ""
-) -> list[str]:
-    arm = f"train --arm a --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --epochs 3 {more}".split()
+def arguments(dataset: Path, out: Path, cell: str, more: str = "") -> list[str]:
+    arm = f"train --arm a {cell} --epochs 3 {more}".split()
     return [*arm, *TRAINING, "--dataset", str(dataset), "--out", str(out)]
 
 
-def trained(dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 8, more: str = "") -> Record:
-    assert must(*arguments(dataset, out, strategy, gpus, batch, more)).splitlines()[-1] == f"record: {out}"
+def trained(dataset: Path, out: Path, cell: str, more: str = "") -> Record:
+    assert must(*arguments(dataset, out, cell, more)).splitlines()[-1] == f"record: {out}"
     assert [path.name for path in out.parent.iterdir()] == [out.name], "the checkpoint has done its work"
     return read_json("training", out)
 
@@ -69,12 +70,12 @@ def figures(record: Record) -> Record:
 
 @pytest.fixture(scope="module")
 def ddp(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Record:
-    return trained(dataset, tmp_path_factory.mktemp("ddp") / "seed-1.json", more=REMEDIES)
+    return trained(dataset, tmp_path_factory.mktemp("ddp") / "seed-1.json", DDP, REMEDIES)
 
 
 @pytest.fixture(scope="module")
 def single(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Record:
-    return trained(dataset, tmp_path_factory.mktemp("single") / "seed-1.json", "single", 1, 16)
+    return trained(dataset, tmp_path_factory.mktemp("single") / "seed-1.json", SINGLE)
 
 
 class ColdWorker(TrainingWorker):
@@ -172,16 +173,14 @@ def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp: Record) -> None:
         assert epoch["images_per_s"] == pytest.approx(IMAGES / epoch["epoch_s"])
         assert epoch["gpu_s"] == pytest.approx(2 * epoch["epoch_s"])
         assert epoch["energy_j"] is None
-        assert (epoch["test_accuracy"] * (IMAGES // 5)) % 1 == pytest.approx(0, abs=1e-9)
+        # Of the 66 images that workers trained on, none counts twice.
+        assert is_whole(epoch["training_accuracy"] * IMAGES)
+        assert is_whole(epoch["test_accuracy"] * (IMAGES // 5))
     assert ddp["continued_after_epochs"] == []
 
 
-@pytest.mark.parametrize("kind", ["ddp", "single"])
-def test_no_image_counts_twice(kind: str, request: pytest.FixtureRequest) -> None:
-    """Right answers are a whole number of the 65 images, where workers trained on 66."""
-    for epoch in request.getfixturevalue(kind)["epochs"]:
-        right = epoch["training_accuracy"] * IMAGES
-        assert right == pytest.approx(round(right), abs=1e-9)
+def is_whole(answers: float) -> bool:
+    return answers == pytest.approx(round(answers), abs=1e-9)
 
 
 def test_the_training_loss_is_the_mean_over_the_images_of_all_steps(single: Record) -> None:
@@ -200,12 +199,12 @@ def test_without_set_epoch_every_epoch_has_the_order_of_the_first(set_epoch: boo
 
 
 def test_another_seed_gives_other_figures(dataset: Path, tmp_path: Path, single: Record) -> None:
-    second = trained(dataset, tmp_path / "seed-2.json", "single", 1, 16, more="--seed 2 --epochs 1")
+    second = trained(dataset, tmp_path / "seed-2.json", SINGLE, "--seed 2 --epochs 1")
     assert not set(second["step_loss"]) & set(single["step_loss"])
 
 
 def test_weights_in_bfloat16_stay_so(dataset: Path, tmp_path: Path, single: Record) -> None:
-    half = trained(dataset, tmp_path / "seed-1.json", "single", 1, 16, more="--precision bfloat16-pure --epochs 1")
+    half = trained(dataset, tmp_path / "seed-1.json", SINGLE, "--precision bfloat16-pure --epochs 1")
     assert half["network"]["gradient_bytes"] == 2 * half["network"]["parameters"]
     steps = half["epochs"][0]["steps"]
     assert half["step_loss"] == pytest.approx(single["step_loss"][:steps], rel=0.1)
@@ -217,7 +216,7 @@ def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(
 ) -> None:
     shutil.copy(checkpoint, tmp_path)
     assert len(torch.load(checkpoint, weights_only=True)["state"]["epochs"]) == 1
-    continued = trained(dataset, tmp_path / "seed-1.json", more=REMEDIES)
+    continued = trained(dataset, tmp_path / "seed-1.json", DDP, REMEDIES)
     assert continued["continued_after_epochs"] == [1]
     assert figures(continued) == figures(ddp)
 
@@ -227,36 +226,21 @@ def test_a_checkpoint_of_another_training_is_refused_with_the_keys_and_left_alon
 ) -> None:
     copy = Path(shutil.copy(checkpoint, tmp_path))
     remedies = REMEDIES.replace("--label-smoothing 0.1", "")
-    done = dpscale(*arguments(dataset, tmp_path / "seed-1.json", "single", 1, 16, more=remedies))
+    done = dpscale(*arguments(dataset, tmp_path / "seed-1.json", SINGLE, remedies))
     assert done.returncode == 1
-    assert "label_smoothing is 0.1, here it is 0.0. Delete it" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith(f"Error: {copy}: is of another training: strategy is ddp, here")
+    assert "strategy is ddp, here" in done.stderr and "label_smoothing is 0.1, here it is 0.0" in done.stderr
     assert copy.read_bytes() == checkpoint.read_bytes()
     assert not (tmp_path / "seed-1.json").exists()
 
 
-def test_warm_up_of_two_workers_leaves_no_trace_in_any_figure(dataset: Path, tmp_path: Path, ddp: Record) -> None:
-    """Bit for bit, with LARS, averaged weights, clipping and batch-norm statistics of each worker's own."""
+def test_warm_up_leaves_no_trace_in_any_figure(dataset: Path, tmp_path: Path, ddp: Record) -> None:
+    """Bit for bit, with LAMB, averaged weights, clipping and batch-norm statistics of each worker's own."""
     cold = outcome_of(ColdWorker, job_as_ddp(dataset, ddp, tmp_path / "checkpoint"))
     assert figures(cold) == figures(ddp)
 
 
-def test_warm_up_leaves_no_trace_in_any_figure(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = "--epochs 1 --optimiser lamb --momentum 0 --learning-rate 0.02 --averaging-decay 0.8"
-
-    def once(name: str) -> Record:
-        return trained(dataset, tmp_path / name / "seed-1.json", "single", 1, 16, more=more)
-
-    warm = once("warm")
-    with monkeypatch.context() as patch:
-        patch.setattr(Trained, "restore_in_place", lambda *_: None)
-        assert figures(once("kept"))["step_loss"] != figures(warm)["step_loss"], "steps before the clock train"
-    monkeypatch.setattr(TrainingWorker, "_warm_up", lambda *_: None)
-    assert figures(once("cold")) == figures(warm)
-
-
 def test_images_that_are_held_out_are_tested_and_never_trained_on(
-    dataset: Path, tmp_path: Path, single: Record, monkeypatch: pytest.MonkeyPatch
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels, held_out = np.load(dataset / "train_labels.npy"), 14
     trained_on, expected = split_images(labels, held_out)
@@ -269,24 +253,17 @@ def test_images_that_are_held_out_are_tested_and_never_trained_on(
 
     monkeypatch.setattr(TrainingWorker, "read_images", read_and_keep)
     more = f"--epochs 1 --validation-images {held_out}"
-    record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 16, more=more)
+    record = trained(dataset, tmp_path / "seed-1.json", SINGLE, more)
     assert images["training"].labels.tolist() == labels[trained_on].tolist()
     assert images["validation"].labels.tolist() == labels[expected].tolist()
-    pixels = np.load(dataset / "train_images.npy")[expected]
-    assert np.array_equal(images["validation"].plain(slice(0, held_out)).numpy(), pixels.transpose(0, 3, 1, 2))
     assert record["validation_checksum"] == checksum(expected)
     (epoch,) = record["epochs"]
-    assert epoch["steps"] == 4  # of 51 images
-    for name, number in (("validation", held_out), ("training", 51)):
-        right = epoch[f"{name}_accuracy"] * number
-        assert right == pytest.approx(round(right), abs=1e-9)
-    assert epoch["validation_loss"] > 0
+    assert is_whole(epoch["validation_accuracy"] * held_out) and is_whole(epoch["training_accuracy"] * 51)
     assert epoch["images_per_s"] == pytest.approx(51 / epoch["epoch_s"])
-    assert record["step_loss"][0] != single["step_loss"][0]
 
 
 def test_divergence_is_a_result_and_ends_the_training_early(dataset: Path, tmp_path: Path) -> None:
-    record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 16, more="--learning-rate 1e30")
+    record = trained(dataset, tmp_path / "seed-1.json", SINGLE, "--learning-rate 1e30")
     assert (record["status"], record["diverged"]) == ("ok", True)
     (epoch,) = record["epochs"]
     assert epoch["training_loss"] is epoch["test_accuracy"] is None

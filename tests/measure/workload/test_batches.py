@@ -32,8 +32,6 @@ IMAGES, LABELS = torch.arange(6 * 3 * 4 * 4.0).view(6, 3, 4, 4), torch.arange(6)
     "batch",
     [
         IMAGES,
-        (IMAGES, LABELS),
-        [IMAGES, LABELS],
         {"x": IMAGES, "more": [LABELS, ("name", 3)]},
         Pair(IMAGES, {"y": LABELS}),
         OrderedDict(x=IMAGES, y=None),

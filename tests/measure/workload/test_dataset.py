@@ -1,9 +1,8 @@
 """The dataset: every source, and everything that can be wrong with it."""
 
-import hashlib
-import pickle
 import shutil
 from collections.abc import Callable
+from itertools import product
 from os import truncate
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from PIL import Image
 from torch.utils.data import DistributedSampler
 
 from dpscale.errors import DatasetError
-from dpscale.measure.workload.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
+from dpscale.measure.workload.arrays import ARRAYS, read_manifest
 from dpscale.measure.workload.dataset import make_dataset, split_images
 from dpscale.measure.workload.images import MEAN, STD, DecodedImages, preloaded_batches, shard
 from dpscale.measure.workload.loading import LoadedEpochs
@@ -44,11 +43,7 @@ def image_folder(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-def test_a_dataset_has_the_shapes_of_cifar10_and_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
-    shapes = {name: np.load(synthetic / name, mmap_mode="r").shape for name in ARRAYS}
-    assert shapes["train_images.npy"] == (101, 32, 32, 3)
-    assert shapes["epoch_images.npy"] == (101, 3, 32, 32)
-    assert shapes["test_images.npy"] == (20, 32, 32, 3)
+def test_a_dataset_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
     assert make_dataset("synthetic", tmp_path, False, 101, tmp_path).files == read_manifest(synthetic).files
 
 
@@ -56,20 +51,13 @@ def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(tmp_path: Pat
     make_dataset("synthetic", tmp_path, False, 21, tmp_path)
     images, labels, _, _, epoch, epoch_labels = (np.load(tmp_path / name) for name in ARRAYS)
     padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)))
-    origins = []
-    for image, label in zip(epoch.transpose(0, 2, 3, 1), epoch_labels, strict=True):
-        matches = [
-            index
-            for index in np.flatnonzero(labels == label)
-            for candidate in (image, image[:, ::-1])
-            for top in range(9)
-            for left in range(9)
-            if np.array_equal(padded[index, top : top + 32, left : left + 32], candidate)
-        ]
-        assert len(matches) == 1
-        origins += matches
-    assert sorted(origins) == list(range(21))
-    assert origins != sorted(origins)
+    crops = {
+        padded[index, top : top + 32, left : left + 32][:, ::direction].tobytes(): index
+        for index, top, left, direction in product(range(21), range(9), range(9), (1, -1))
+    }
+    origins = [crops[image.tobytes()] for image in epoch.transpose(0, 2, 3, 1)]
+    assert sorted(origins) == list(range(21)) != origins
+    assert labels[origins].tolist() == epoch_labels.tolist()
 
 
 def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic: Path) -> None:
@@ -84,12 +72,10 @@ def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic: P
     assert batches[0][0].is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_shares_are_those_of_distributed_sampler(synthetic: Path, workers: int) -> None:
-    images = DecodedImages(synthetic)
-    for rank in range(workers):
-        sampler: DistributedSampler[Any] = DistributedSampler(images, workers, rank, shuffle=False)
-        assert list(sampler) == shard(len(images), rank, workers).tolist()
+@pytest.mark.parametrize(("rank", "workers"), [(0, 1), (0, 4), (3, 4)])
+def test_shares_are_those_of_distributed_sampler(synthetic: Path, rank: int, workers: int) -> None:
+    sampler: DistributedSampler[Any] = DistributedSampler(DecodedImages(synthetic), workers, rank, shuffle=False)
+    assert list(sampler) == shard(101, rank, workers).tolist()
 
 
 def test_loaded_epochs_differ_and_cover_all_images(synthetic: Path) -> None:
@@ -125,7 +111,6 @@ def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder: Path, tm
         (lambda f: Image.new("RGB", (64, 48)).save(f / "train/class0/0.png"), 30, "0.png: is 64x48, not 32x32"),
         (lambda f: truncate(f / "train/class0/0.png", 100), 30, "not a readable image"),
     ],
-    ids=["no folder", "too few images", "too few classes", "another size", "truncated image"],
 )
 def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(
     image_folder: Path, tmp_path: Path, damage: Callable[[Path], object], images: int, message: str
@@ -136,55 +121,25 @@ def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
-@pytest.fixture
-def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """CIFAR-10's own file layout with few images, and torchvision told their checksums."""
-    from torchvision.datasets import CIFAR10  # takes seconds, and every process of the tests reads this module
+class Cifar10:
+    """In place of torchvision's: 100 training images and 10 to test with, or none."""
 
-    folder = tmp_path / "data/cifar-10-batches-py"
-    folder.mkdir(parents=True)
-    generator = np.random.default_rng(0)
+    classes = CLASSES
 
-    def write(name: str, content: object) -> str:
-        (folder / name).write_bytes(pickle.dumps(content))
-        return hashlib.md5((folder / name).read_bytes()).hexdigest()
-
-    def batch(count: int) -> dict[str, Any]:
-        pixels = generator.integers(0, 256, (count, 3072), dtype=np.uint8)
-        return {"data": pixels, "labels": [number % 10 for number in range(count)]}
-
-    train = [[name, write(name, batch(20))] for name, _ in CIFAR10.train_list]
-    test = [[name, write(name, batch(10))] for name, _ in CIFAR10.test_list]
-    meta = {**CIFAR10.meta, "md5": write(CIFAR10.meta["filename"], {"label_names": CLASSES})}
-    monkeypatch.setattr(CIFAR10, "train_list", train)
-    monkeypatch.setattr(CIFAR10, "test_list", test)
-    monkeypatch.setattr(CIFAR10, "meta", meta)
-    return tmp_path / "data"
+    def __init__(self, root: str, train: bool, download: bool):
+        if root == "nowhere":
+            raise RuntimeError("Dataset not found or corrupted.")
+        count = 100 if train else 10
+        self.data, self.targets = np.zeros((count, 32, 32, 3), np.uint8), [number % 10 for number in range(count)]
 
 
-def test_cifar10_through_torchvision(cifar10: Path, tmp_path: Path) -> None:
-    manifest = make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
+def test_cifar10_through_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchvision.datasets.CIFAR10", Cifar10)
+    manifest = make_dataset("cifar10", tmp_path, False, 100, tmp_path)
     assert (manifest.images, manifest.test_images, manifest.synthetic) == (100, 10, False)
-    truncate(cifar10 / "cifar-10-batches-py/test_batch", 100)
+    assert np.load(tmp_path / "train_labels.npy").tolist() == [number % 10 for number in range(100)]
     with pytest.raises(DatasetError, match=r"its checksum is wrong, and dataset\.download is false"):
-        make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda path: path.unlink(), "missing"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\xff"), "truncated or changed"),
-    ],
-    ids=["missing", "tampered"],
-)
-def test_a_damaged_array_is_noticed(tmp_path: Path, damage: Callable[[Path], object], message: str) -> None:
-    make_dataset("synthetic", tmp_path, False, 50, tmp_path)
-    manifest = read_manifest(tmp_path)
-    verify_dataset(tmp_path, manifest, ARRAYS)
-    damage(tmp_path / EPOCH_ARRAYS[0])
-    with pytest.raises(DatasetError, match=message):
-        verify_dataset(tmp_path, manifest, EPOCH_ARRAYS)
+        make_dataset("cifar10", Path("nowhere"), False, 100, tmp_path)
 
 
 def test_no_dataset_says_how_to_make_one(tmp_path: Path) -> None:

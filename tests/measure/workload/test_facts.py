@@ -12,28 +12,23 @@ from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
+from dpscale.schemas.settings import NetworkSettings
 from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
+from json_records import read_json
+from record_factory import network_facts
 from workload_file import HALF_USED, written
 
 
 @pytest.mark.slow
 def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
+    """Those of made-up records, which the tests of bandwidths use."""
     must("network", "--out", tmp_path / "network.json")
-    facts = read_record(NetworkRecord, tmp_path / "network.json")
-    assert facts.parameters == 11_173_962
-    assert facts.gradient_bytes == 44_695_848
-    assert facts.tensors == 62
-    assert facts.buffer_bytes == 38_560
-    assert facts.flop_per_image is not None
-    assert facts.flop_per_image.forward == pytest.approx(1.1108e9, rel=1e-4)
-    assert facts.flop_per_image.forward_backward == pytest.approx(3.3290e9, rel=1e-4)
-    assert [bucket.bytes for bucket in facts.ddp_buckets] == [9_461_800, 26_494_976, 8_739_072]
-    shares = [bucket.ready_share for bucket in facts.ddp_buckets]
-    assert shares == sorted(shares) and shares[-1] == 1
-    assert sum(facts.dp_reduce_bytes) == facts.gradient_bytes
-    assert sum(facts.dp_broadcast_bytes) == facts.gradient_bytes + facts.buffer_bytes
-    assert max(facts.dp_broadcast_bytes) <= 10 * 2**20
-    assert facts.ddp_broadcast_bytes == [38_400, 160], "float32 and int64"
+    facts = read_json("network", tmp_path / "network.json")
+    expected = network_facts(NetworkSettings())
+    for bucket in facts["ddp_buckets"]:
+        bucket["ready_share"] = pytest.approx(bucket["ready_share"], rel=0.02)
+    assert {name: facts[name] for name in expected} == expected
+    assert facts["ddp_broadcast_bytes"] == [38_400, 160], "float32 and int64"
 
 
 def test_traffic_is_counted_layer_by_layer() -> None:

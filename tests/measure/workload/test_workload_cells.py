@@ -64,7 +64,6 @@ def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
             "def optimiser(parameters): return torch.optim.Adam(parameters)", "--fused-optimiser true",
             ": has an optimiser of its own: ask for a fused one there",
         ),
-        ("", f"--workload-sha256 {'0' * 64}", ": has changed since this was planned"),
     ],
 )  # fmt: skip
 def test_a_fault_of_the_file_is_one_line(tmp_path: Path, text: str, more: str, line: str) -> None:

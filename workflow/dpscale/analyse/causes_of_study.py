@@ -10,8 +10,8 @@ from functools import cached_property
 from math import isfinite
 from typing import TypeVar
 
+from dpscale.analyse.answer import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
 from dpscale.analyse.answer.claims import LOSES, NOTHING_WRONG, SLOW_DEVICE, SURER_BY_STEPS
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
 from dpscale.analyse.answer.verdict import Units
 from dpscale.analyse.causes import FoundCause, Link, ProbeCost, Probes, causes_of, exact, minus
 from dpscale.analyse.communication.bandwidth import between

@@ -29,8 +29,8 @@ from dpscale.analyse.variants import Variant, beside_base, one_gpu_rows, variant
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
-from dpscale.records.audit import AuditRecord
 from dpscale.records.collect import Collected
+from dpscale.records.facts import AuditRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
 from dpscale.tables.study import AuditTables, RejectedRow
 from dpscale.tables.tables import Tables

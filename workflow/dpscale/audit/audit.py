@@ -23,7 +23,7 @@ from dpscale.audit.verdicts import FigureVerdict, Reading, corrected, read
 from dpscale.errors import PublishedError
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.rounded import Rounded
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
 from dpscale.tables.row import csv_text

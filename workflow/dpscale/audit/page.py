@@ -12,7 +12,7 @@ from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT
 from dpscale.present.text.table import Flagged, ShownColumn, ShownTable
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AuditRow, AuditTables
 from dpscale.tables.tables import Tables

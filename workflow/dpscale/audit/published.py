@@ -12,7 +12,7 @@ import yaml
 
 from dpscale.errors import PublishedError, RecordError
 from dpscale.formulas.rounded import Number, Rounded
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 from dpscale.records.files import read_record
 from dpscale.schemas.validation import read_yaml, violations
 from dpscale.vocabulary.chips import Chip, chip_named

@@ -8,7 +8,7 @@ from dpscale.audit.conventions import OTHER, WRONG
 from dpscale.audit.published import QUANTITIES, Spot
 from dpscale.audit.search import several
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, clock_of
-from dpscale.records.audit import AuditRecord
+from dpscale.records.facts import AuditRecord
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AuditRow, AuditTables, AuditWarningsRow
 

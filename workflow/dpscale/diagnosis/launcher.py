@@ -23,9 +23,9 @@ import msgspec
 
 import dpscale
 from dpscale.errors import MeasurementError, RecordError
+from dpscale.records import VERSIONS
 from dpscale.records.files import JsonRecord, decoded
 from dpscale.records.script import ScriptRecord
-from dpscale.records.versions import VERSIONS
 from dpscale.vocabulary.causes import PROBES
 
 HOOKS = Path(dpscale.__file__).parent / "measure/attach/site"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpscale.analyse.answer.series import COMPUTE
+from dpscale.analyse.answer import COMPUTE
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.present.findings.set_up import dates, network
 from dpscale.present.handin_assignment import AssignmentTable, Quantity, grids, state_words

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
+from dpscale.analyse.answer import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.answer.claims import (
     BANDWIDTH_TREND,
     BELOW_THE_LINKS,
@@ -14,7 +15,6 @@ from dpscale.analyse.answer.claims import (
     SPEEDUP_TREND,
     Trend,
 )
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import estimate, measured, recomputable, whole

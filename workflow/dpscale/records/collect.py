@@ -9,11 +9,11 @@ from msgspec.structs import asdict
 from dpscale.errors import RecordError
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import NETWORK_FACTS
+from dpscale.records import VERSIONS
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
 from dpscale.records.files import read_record
 from dpscale.records.kinds import RECORDS, Record
-from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import NetworkSettings, TimingSettings
 
 # States of a cell. All but the first are measured by the next run.

@@ -1,6 +1,6 @@
-"""Records that no clock made: the facts of a study's network, and the manifest of its dataset."""
+"""Records of what is not clocked: datasets, facts of networks, and audits of published studies."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
@@ -34,3 +34,31 @@ class DatasetManifest(Struct, frozen=True, forbid_unknown_fields=True):
     classes: list[str]
     sha256: str  # Checksum over the files' checksums.
     files: dict[str, ArrayFile]
+
+
+# A row of a table as its file has it, by column. None is an empty entry.
+FlatRow = dict[str, str | int | float | bool | None]
+# Worth a look; what no convention gives; not what it is called, or not what its inputs give; or what no machine can do.
+Severity = Literal["look", "not explained", "wrong", "impossible"]
+
+
+class AuditRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    """The rows of the tables audit.csv, audit_findings.csv and audit_warnings.csv that are of one published study."""
+
+    kind: Literal["audit"]
+    dpscale_version: str
+    id: str
+    title: str
+    sha256: str  # Checksum of the published file that this is the audit of.
+    batch: Annotated[str, Meta(pattern="^(per_gpu|global|unstated)$")]  # Of the tables' batches, as stated or as found.
+    answer: str  # In short: the first cell that is wrong with its numbers, and how many are explained.
+    cells: list[FlatRow]  # Every time and every figure as printed and as defined; and those that are only computed.
+    findings: Annotated[list[FlatRow], Meta(min_length=1)]  # The first one says all in short.
+    warnings: list[FlatRow]  # Figures that do not agree.
+
+    def __post_init__(self) -> None:
+        rows = [*self.cells, *self.findings, *self.warnings]
+        if not all({"study", "quantity"} <= row.keys() for row in rows):
+            raise ValueError("a row has no study or no quantity")
+        if not all(row.get("severity") in get_args(Severity) for row in self.warnings):
+            raise ValueError(f"the severity of a warning is none of {', '.join(get_args(Severity))}")

@@ -10,11 +10,10 @@ import msgspec
 
 from dpscale.errors import RecordError
 from dpscale.formulas import NO_BLOCK
-from dpscale.records.audit import AuditRecord
-from dpscale.records.facts import DatasetManifest, NetworkRecord
+from dpscale.records import VERSIONS
+from dpscale.records.facts import AuditRecord, DatasetManifest, NetworkRecord
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.script import ScriptRecord
-from dpscale.records.versions import VERSIONS
 from dpscale.schemas.validation import settings_violations
 
 JsonRecord = dict[str, Any]  # A record, or a part of one, as JSON holds it.

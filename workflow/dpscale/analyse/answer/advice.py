@@ -5,9 +5,9 @@ alone.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dpscale.analyse.answer import Series, of_series, series_of
 from dpscale.analyse.answer.answer import is_one_enough, with_speedup
 from dpscale.analyse.answer.claims import SAVES
-from dpscale.analyse.answer.series import Series, of_series, series_of
 from dpscale.formulas.figure import Figure, ratio
 from dpscale.formulas.statistics import best_of
 from dpscale.plan.study import BASE

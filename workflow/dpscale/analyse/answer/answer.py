@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from math import isfinite, log
 from typing import Any
 
+from dpscale.analyse.answer import COMPUTE, END_TO_END, configuration_of, of_configuration
 from dpscale.analyse.answer.claims import ABOVE_IDEAL, FASTER_STRATEGY
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, of_configuration
 from dpscale.analyse.answer.verdict import DECIDED, Asked, Units, more_units, verdict
 from dpscale.formulas.figure import Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES

@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
-from dpscale.analyse.answer.series import COMPUTE, configuration_of, series_of
+from dpscale.analyse.answer import COMPUTE, configuration_of, series_of
 from dpscale.formulas.figure import INTERVAL, Figure
 from dpscale.formulas.scaling import AS_FAST
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow

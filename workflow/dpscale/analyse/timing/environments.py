@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from dpscale.formulas import OnServer
 from dpscale.plan.cells import AnyCell
+from dpscale.records import VERSIONS
 from dpscale.records.kinds import GpuLink, Record
-from dpscale.records.versions import VERSIONS
 from dpscale.tables.column import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow
 

@@ -34,10 +34,10 @@ from dpscale.plan.cells import (
 )
 from dpscale.plan.contradictions import contradiction
 from dpscale.plan.study import of_its_file
+from dpscale.records import VERSIONS
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import JsonRecord, read_record, write_record
 from dpscale.records.kinds import Images
-from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import NetworkFacts

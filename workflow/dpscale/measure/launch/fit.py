@@ -15,8 +15,8 @@ from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import Configuration
 from dpscale.plan.contradictions import contradiction
 from dpscale.plan.study import of_its_file
+from dpscale.records import VERSIONS
 from dpscale.records.files import JsonRecord
-from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import FitSettings
 from dpscale.strategies.known import strategy as strategy_named
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from dpscale.errors import MeasurementError
+from dpscale.measure import OUTCOME, PARENT_PID
 from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
-from dpscale.measure.parent import OUTCOME, PARENT_PID
 from dpscale.records.files import JsonRecord
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from dpscale.measure.parent import PARENT_PID, end_with_parent
+from dpscale.measure import PARENT_PID, end_with_parent
 
 if __name__ == "__main__":
     end_with_parent(int(os.environ[PARENT_PID]))  # before torch is loaded, which takes seconds

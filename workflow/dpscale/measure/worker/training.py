@@ -31,8 +31,8 @@ from dpscale.measure.workload.recipe import (
     parameter_groups,
     rate_of_step,
 )
+from dpscale.records import VERSIONS
 from dpscale.records.files import JsonRecord
-from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
 
 TEST_BATCH = 100

@@ -9,8 +9,8 @@ noise is for `findings`.
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
+from dpscale.analyse.answer import Configuration, configuration_of, of_configuration
 from dpscale.analyse.answer.answer import nearest, with_speedup
-from dpscale.analyse.answer.series import Configuration, configuration_of, of_configuration
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.plan.study import BASE

@@ -4,9 +4,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpscale.analyse.answer import advice
+from dpscale.analyse.answer import COMPUTE, advice
 from dpscale.analyse.answer.answer import TO_DO, Answer
-from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.worth import Deciding, deciding, speedups, verdicts, who
 from dpscale.present.text.numbers import brief, ends_of, estimate, measured, percent, plain, value_of

@@ -18,7 +18,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import Terms, capitalised, joined, largest, listed, out_of, plural, scope, span
-from dpscale.records.versions import OLDER
+from dpscale.records import OLDER
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS, SECONDS
 from dpscale.tables.communication import LadderRow

@@ -8,6 +8,7 @@ of values that no interval carries.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
+from dpscale.analyse.answer import COMPUTE, END_TO_END, of_configuration, series_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.analyse.answer.claims import (
     BELOW_BASELINE,
@@ -26,7 +27,6 @@ from dpscale.analyse.answer.claims import (
     STRATEGIES,
     SURELY_FASTER,
 )
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, of_configuration, series_of
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import SLOWER_BY

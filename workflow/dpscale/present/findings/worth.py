@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from dpscale.analyse.answer import COMPUTE
 from dpscale.analyse.answer.answer import Answer, is_none_faster, is_one_enough
-from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.statistics import MOST_UNITS
 from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
 from dpscale.present.text.words import Terms, joined, plural
