@@ -1,21 +1,17 @@
 """What all tests share: real studies made small, marks that set themselves, and hardware that is needed."""
 
-import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
-import charts_once
-import one_forkserver
-from clone import Clone
 from process_guard import ProcessGuard
-from project import Project
-from shared import made_once, of_all
+from project import Clone, Project
 
 # Tests start hundreds of processes. Where Python keeps no bytecode, each of them compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -71,18 +67,6 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """What is imported and collected stays to the end: looking through it for garbage takes half a second each time."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 50)  # tables and charts are many objects that soon go by themselves
-        gc.enable()
-
-
 def pytest_itemcollected(item: pytest.Item) -> None:
     for fixture, mark in MARK_OF_FIXTURE.items():
         if fixture in getattr(item, "fixturenames", ()):
@@ -124,6 +108,18 @@ def method(root: Path) -> str:
     return "\n".join(file.read_text() for file in [root / "docs/method.md", *sorted(root.glob("docs/method/*.md"))])
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The folder `name`, which `make` fills; pytest-xdist's other processes wait for that. Nobody may change it."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, done = base / name, base / f"{name}.done"
+    with FileLock(base / f"{name}.lock"):
+        if not done.exists():
+            make(folder)
+            done.touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The tiny study, run once from nothing to its page. Tests work on copies."""
@@ -161,11 +157,3 @@ def _nothing_is_lost_with_the_power() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def what_is_shared(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Charts are drawn once, and processes are forked from one."""
-    one_forkserver.install(of_all(tmp_path_factory))
-    os.environ[charts_once.FOLDER] = str(made_once(tmp_path_factory, "charts", Path.mkdir))
-    charts_once.install()

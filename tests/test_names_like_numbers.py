@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from command_line import must
-from dpscale.plan.cells import StepCell, TrainingCell, VariantCell
-from dpscale.plan.plan import plan
+from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
-from dpscale.records.files import write_record
-from record_factory import on_gpus, timing_record, training_record
+from dpscale.records.files import JsonRecord
+from made_study import records_of
+from record_factory import on_gpus, training_record, write
 
 pytestmark = pytest.mark.slow
 
@@ -38,34 +38,29 @@ LAST = {"128": 0.70, "2048": 0.50, "1e5": 0.60, "nan": 0.65, "true": 0.70}
 EPOCH_S = {"base": 4.0, "true": 2.0, "007": 3.0, "nan": 5.0}
 
 
-def record(study: Study, cell: Any, factor: float) -> dict[str, Any]:
+def epochs_of(cell: StepCell) -> list[float]:
+    variant = cell.variant if isinstance(cell, VariantCell) else "base"
+    return [EPOCH_S[variant] * (1 + 0.001 * cell.run) / cell.gpus] * 2
+
+
+def on_its_server(cell: AnyCell, record: JsonRecord) -> JsonRecord | None:
+    """Runs are on servers of their own. The arm `true` takes a quarter of the time."""
     if isinstance(cell, TrainingCell):
         last = LAST[cell.arm] + 0.001 * cell.seed
-        return training_record(cell, [last - 0.1, last], factor * (1.0 if cell.arm == "true" else 4.0))
+        return training_record(cell, [last - 0.1, last], 1.0 if cell.arm == "true" else 4.0)
     assert isinstance(cell, StepCell)
-    name = cell.variant if isinstance(cell, VariantCell) else "base"
-    settings = cell.settings if isinstance(cell, VariantCell) else study.settings
-    seconds = factor * EPOCH_S[name] * (1 + 0.001 * cell.run) / cell.gpus
-    found = timing_record(cell, settings, [seconds, seconds])  # type: ignore[arg-type]
-    return {**on_gpus(found, *(f"GPU-{cell.run}-{number}" for number in range(cell.gpus))), "preparation_s": 3.0}
-
-
-def measured(folder: Path, name: str, factor: float = 1.0) -> Path:
-    """The file of a study of this name; its records stand beside it, in a folder that is called so too."""
-    file = folder / f"{name}.yaml"
-    file.write_text(yaml.safe_dump({**STUDY, "study": name}))
-    study = Study.read(file)
-    for cell in (*plan(study).timing, *plan(study).variants, *plan(study).training):
-        kind = "training" if isinstance(cell, TrainingCell) else "timing"
-        write_record(kind, folder / name / cell.path, record(study, cell, factor))
-    return file
+    uuids = (f"GPU-{cell.run}-{number}" for number in range(cell.gpus))
+    return {**on_gpus(record, *uuids), "preparation_s": 3.0}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`tables` and `page.html` are what the commands make of a study that is called 1e5."""
     folder = tmp_path_factory.mktemp("named")
-    study = measured(folder, "1e5")
+    study = folder / "1e5.yaml"
+    study.write_text(yaml.safe_dump({**STUDY, "study": "1e5"}))
+    for cell, record in records_of(Study.read(study), on_its_server, epochs_of, lambda _: 0.5).items():
+        write(folder / "1e5", cell, record)
     must("tables", "--study", study, "--results", folder / "1e5", "--out", folder / "tables")
     shown = ("--out", folder / "page.html", "--charts", folder / "charts")
     must("report", "--study", study, "--tables", folder / "tables", *shown)

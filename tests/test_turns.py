@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from bench.turns import ALLOWED_LENGTHENING, STEPS, TURNS, own_job, table
+from bench.turns import ALLOWED_LENGTHENING, STEPS, TURNS, table
 
 SLOW = 0.05
 
@@ -33,7 +33,7 @@ def machine(deviation: dict[int, float], longer: dict[int, float] | None = None,
     return jobs
 
 
-def taken(*machines: list[Any]) -> str:
+def decision(*machines: list[Any]) -> str:
     return list(table(machines))[-1]
 
 
@@ -49,35 +49,18 @@ def taken(*machines: list[Any]) -> str:
 def test_the_fewest_turns_win_that_narrow_and_do_not_lengthen(
     deviation: dict[int, float], longer: dict[int, float] | None, turns: int
 ) -> None:
-    assert taken(machine(deviation, longer)).startswith(f"The rule takes {turns} turn")
+    assert decision(machine(deviation, longer)).startswith(f"The rule takes {turns} turn")
 
 
 def test_the_own_job_wins_where_hosts_slow_whole_jobs() -> None:
-    assert "the job's own turns" in taken(machine(dict.fromkeys(TURNS, 0.02), shared=0.1))
-    assert "the block's time of one GPU" in taken(machine(dict.fromkeys(TURNS, 0.02)))
-
-
-def test_one_round_has_no_spread_and_decides_nothing() -> None:
-    first = [job for job in machine(dict.fromkeys(TURNS, SLOW)) if job["round"] == 1]
-    assert taken(first).startswith("The rule takes nothing yet")
-
-
-def test_a_speedup_is_formed_in_turns() -> None:
-    job = {
-        "strategy": "ddp",
-        "batch": 32,
-        "turns": 2,
-        "round": 1,
-        "alone_s": [1.0, 1.0, 4.0, 4.0],
-        "parallel_s": [1, 4],
-    }
-    assert math.exp(own_job([job], ("ddp", 32, 2), 1)) == pytest.approx(2)
+    assert "the job's own turns" in decision(machine(dict.fromkeys(TURNS, 0.02), shared=0.1))
+    assert "the block's time of one GPU" in decision(machine(dict.fromkeys(TURNS, 0.02)))
 
 
 def test_what_the_documentation_says_of_the_machines_on_record(root: Path) -> None:
     files = sorted((root / "results/recorded-turns").glob("machine-*.json"))
-    *lines, decision = table([json.loads(path.read_text())["jobs"] for path in files])
-    assert decision.startswith("The rule takes 1 turn,")
+    *lines, conclusion = table([json.loads(path.read_text())["jobs"] for path in files])
+    assert conclusion.startswith("The rule takes 1 turn,")
     values = {
         name.partition(" (")[0]: [float(value.strip(" %+")) for value in cells]
         for _, name, *cells, _ in (map(str.strip, line.split("|")) for line in lines if "%" in line)

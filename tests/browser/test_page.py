@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from page_tables import audited, h200
+from page_tables import audited, h200, with_variants
 from playwright.sync_api import Browser, Page
-from variant_tables import with_variants
 
 from dpscale.plan.study import Study
 from dpscale.present.page import render

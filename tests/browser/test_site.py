@@ -7,8 +7,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from clone import Clone
 from offline import listen
+from project import Clone
 
 pytestmark = pytest.mark.alone
 

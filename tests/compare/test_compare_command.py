@@ -12,9 +12,8 @@ import yaml
 from command_line import dpscale
 from dpscale.plan.study import NETWORK_FACTS, Study
 from dpscale.records.files import write_record
-from h200_study import VALUES
+from made_study import H200, Change, records_of, slower
 from record_factory import network_facts, write
-from two_studies import Change, changed_records, slower
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -24,9 +23,9 @@ Command = Callable[..., CompletedProcess[str]]
 
 def measured(folder: Path, name: str, change: Change | None = None, results: str = "", **values: Any) -> None:
     """A study file in `folder`, and its records in `results`, by default where the project has them."""
-    wanted = {**VALUES, "study": name, **values}
+    wanted = {**H200, "study": name, **values}
     study = Study(wanted)
-    for cell, record in changed_records(study, change).items():
+    for cell, record in records_of(study, change).items():
         # Measured for this study: no record is the same file as in another one.
         record["provenance"]["job_id"] = results or name
         write(folder / (results or study.results), cell, record)

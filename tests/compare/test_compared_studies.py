@@ -9,12 +9,18 @@ from dpscale.analyse.tables import build_tables
 from dpscale.compare.comparison import ComparedStudies, ComparedStudy, render, studies_of
 from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell
+from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from html_reader import assert_sound, visible
-from two_studies import changed, compared, side, slower, small, study
+from made_study import collected, compared, side, slower, study
 
 # Whole studies, again and again.
 pytestmark = pytest.mark.slow
+
+
+def small(**changes: Any) -> Study:
+    """A study of times alone."""
+    return study(**{"communication": {"runs": 0}, "batch_per_gpu": [128, 512], **changes})
 
 
 def other_nccl(cell: AnyCell, record: dict[str, Any]) -> None:
@@ -51,10 +57,10 @@ def test_studies_that_share_a_record_are_refused() -> None:
         record["started_at"] = record["started_at"].replace("20", "21", 1)
 
     plain = small(batch_per_gpu=[128])
-    again = changed(plain, measured_again)
-    assert len(studies_of({"a": plain, "b": plain}, [changed(plain, None), again])) == 2
+    again = collected(plain, measured_again)
+    assert len(studies_of({"a": plain, "b": plain}, [collected(plain, None), again])) == 2
     with pytest.raises(ComparisonError, match=r"^c: \d+ of its records stand in a too\. The same file in both"):
-        studies_of(dict.fromkeys("abc", plain), [changed(plain, None), again, changed(plain, slower(1.2, "ddp"))])
+        studies_of(dict.fromkeys("abc", plain), [collected(plain, None), again, collected(plain, slower(1.2, "ddp"))])
 
 
 def test_of_three_studies_each_is_compared_with_the_first_as_two_are() -> None:

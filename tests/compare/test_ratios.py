@@ -10,7 +10,7 @@ from dpscale.compare.comparison import Epochs, Group, ratio_of, ratio_over_batch
 from dpscale.formulas import OnServer
 from dpscale.formulas.figure import estimate_of_blocks
 from dpscale.formulas.statistics import ratio_of_blocks
-from two_studies import compared, slower
+from made_study import compared, slower
 
 # Epoch seconds of runs 1, 2, ... by batch; None where a run has none.
 Runs = Mapping[int, Sequence[float | None]]

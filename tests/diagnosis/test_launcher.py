@@ -18,7 +18,7 @@ from script_factory import process
 
 pytestmark = pytest.mark.processes
 
-STUB = Path(__file__).parents[1] / "helpers/stub_script.py"
+STUB = Path(__file__).with_name("stub_script.py")
 
 
 @pytest.fixture(autouse=True)

@@ -97,7 +97,7 @@ def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch_by
     curves = {curve.name: curve for curve in run.curves}
     loss, accuracy = curves["training/step_loss"], curves["training/test_accuracy"]
     assert [(point.number, point.value) for point in loss.points] == [*enumerate(record["step_loss"], 1)]
-    assert [(point.number, point.value) for point in accuracy.points] == [(1, 0.4), (2, 0.6)]
+    assert [(point.number, point.value) for point in accuracy.points] == [(1, 0.5), (2, 0.6)]
     assert (loss.axis, accuracy.axis) == ("step", "epoch")
     epoch_s, steps = record["epochs"][0]["epoch_s"], record["epochs"][0]["steps"]
     ends = [point.clock_s for point in curves["training/epoch_s"].points]

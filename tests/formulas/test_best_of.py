@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from blocks import apart
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.formulas.statistics import best_of
+from rows import apart
 
 COVERED = 0.93
 STUDIES, EQUAL = 400, 8

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from blocks import apart
 from dpscale.formulas.figure import estimate_of_blocks
 from dpscale.formulas.statistics import FEWEST_UNITS, MOST_UNITS, units_to_decide
+from rows import apart
 
 NUMBERS = st.floats(-3, 3)
 SPREADS = st.floats(0.001, 2)

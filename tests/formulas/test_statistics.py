@@ -7,7 +7,6 @@ from bench.interval_coverage import CASES, SERVERS, covered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks import apart, together
 from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import derive_in_blocks, estimate_of_blocks, estimate_of_runs, ratio
 from dpscale.formulas.statistics import (
@@ -17,6 +16,7 @@ from dpscale.formulas.statistics import (
     repeatability,
     welch_difference,
 )
+from rows import apart, together
 
 seconds = st.floats(0.01, 1000, allow_nan=False)
 blocks = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), seconds, min_size=1, max_size=6).map(apart)

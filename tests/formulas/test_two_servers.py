@@ -17,8 +17,8 @@ from bench.interval_coverage import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks import apart, together
 from dpscale.formulas.figure import Figure, estimate_of_blocks, interval_of_two, is_uneven
+from rows import apart, together
 
 FEW_STUDIES = 1000
 COVERED, FALSELY_ABOVE = 0.93, 0.025

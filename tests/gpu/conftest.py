@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import run_apart
+from on_gpus import run_apart
 
 
 @pytest.fixture(scope="session")

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from command_line import run_apart
 from dpscale.analyse.communication.bandwidth import collectives_rows, isolated_step_s
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.formulas import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from json_records import read_json
-from on_gpus import measured
+from on_gpus import measured, run_apart
 from record_factory import typed
 
 pytestmark = pytest.mark.gpu(2)

@@ -17,7 +17,7 @@ from dpscale.measure.launch.fit import MULTIPLE, find_largest_batch
 from dpscale.records.files import write_record
 from dpscale.schemas.settings import FitSettings
 from json_records import read_json
-from workers_here import WorkerHere, single_workers_here
+from warm_workers import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.gpu
 

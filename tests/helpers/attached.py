@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 @dataclass(frozen=True)
 class Attached:
-    """What a run left: its exit code and output, and the files of its processes, by rank."""
+    """The result of a run: its exit code and output, and the files of its processes, by rank."""
 
     code: int
     output: str
@@ -60,12 +59,12 @@ def run_attached(
         done = warm.python(command, folder, variables)
     else:
         done = subprocess.run([python, *command], env=variables, cwd=folder, stdout=PIPE, stderr=STDOUT, text=True)
-    found: dict[int, dict[str, Any]] = defaultdict(dict)
+    by_rank: dict[int, dict[str, Any]] = {}
     for path_of_process in out.glob("process-*.json"):
         values = json.loads(path_of_process.read_text())
-        found[values["rank"]] = values
-    ranks = [found[rank] for rank in sorted(found)]
-    return Attached(done.returncode, done.stdout, ranks, sorted(file.name for file in out.iterdir()))
+        by_rank[values["rank"]] = values
+    processes = [by_rank[rank] for rank in sorted(by_rank)]
+    return Attached(done.returncode, done.stdout, processes, sorted(file.name for file in out.iterdir()))
 
 
 def torchrun(*script: str) -> list[str]:

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpscale.cli import main
-from signals import signals_as_they_were
+from processes import signals_as_they_were
 
 
 def dpscale(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What the command prints and its exit code, called in `folder`. A traceback is the test's."""
+    """Call the command in `folder`. Return its output and exit code; raise what it raises."""
     words = [str(argument) for argument in arguments]
     with pytest.MonkeyPatch.context() as patch, signals_as_they_were():
         patch.setattr(sys, "argv", ["dpscale", *words])
@@ -23,13 +23,7 @@ def dpscale(*arguments: object, folder: Path | None = None) -> subprocess.Comple
 
 
 def must(*arguments: object, folder: Path | None = None) -> str:
-    """What the command prints; it must succeed."""
+    """Call the command, which must succeed. Return its output."""
     done = dpscale(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def run_apart(*arguments: object) -> None:
-    """The same in a process of its own, where this one uses the GPUs too. It must succeed."""
-    done = subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

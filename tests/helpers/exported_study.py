@@ -8,12 +8,14 @@ from typing import Any
 
 from command_line import must
 from dpscale.export.runs import TrackedRun, runs_of
-from dpscale.plan.cells import TimingCell, TrainingCell, VariantCell
+from dpscale.plan.cells import AnyCell, StepCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
+from dpscale.records.files import JsonRecord
 from dpscale.tables.tables import Tables
-from record_factory import timing_record, training_record, write
+from made_study import records_of
+from record_factory import training_record, write
 
 # A training of two epochs.
 SHORT = "training/short/seed-1"
@@ -65,19 +67,24 @@ class Measured:
         return self.runs_by(Tables.read(self.results / "tables"))
 
 
+def epochs_of(cell: StepCell) -> list[float] | None:
+    """None where memory runs out."""
+    if (cell.gpus, cell.configuration.batch_per_gpu) == (1, 8192):
+        return None
+    return [4.25 / cell.gpus + 0.013 * cell.run + 0.001 * epoch for epoch in range(3)]
+
+
+def diverging(cell: AnyCell, _: JsonRecord) -> JsonRecord | None:
+    if isinstance(cell, TrainingCell) and cell.arm == "wild":
+        return training_record(cell, [0.4, 0.6], diverged=True)
+    return None
+
+
 def measure(folder: Path) -> Measured:
     """The study in `folder`: one cell ran out of memory, and one training diverged."""
     (folder / "study.json").write_text(json.dumps(VALUES))
     measured = Measured(folder, Study(VALUES))
-    for number, cell in enumerate(plan(measured.study).all_cells):
-        if isinstance(cell, TrainingCell):
-            record = training_record(cell, [0.4, 0.6], epoch_s=1.7 + 0.1 * number, diverged=cell.arm == "wild")
-        else:
-            assert isinstance(cell, TimingCell | VariantCell)
-            epochs = [4.25 / cell.gpus + 0.013 * number + 0.001 * epoch for epoch in range(3)]
-            ran_out = cell.gpus == 1 and cell.configuration.batch_per_gpu == 8192
-            settings = cell.settings if isinstance(cell, VariantCell) else measured.study.settings
-            record = timing_record(cell, settings, None if ran_out else epochs)
+    for cell, record in records_of(measured.study, diverging, epochs_of, accuracy=lambda _: 0.6).items():
         write(measured.results, cell, record)
     measured.rewrite_tables()
     measured.page.parent.mkdir()

@@ -1,10 +1,11 @@
-"""What a page says to its reader, and whether it is sound HTML."""
+"""The text of pages and of their pictures, and whether a page is sound HTML."""
 
 import re
 from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
 
+SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "link", "br"}
 # Elements without an end tag that end where another begins, or, the last of them, where their table's body ends.
 ENDED_BY = {"td": ["td"], "tr": ["td", "tr"], "/tbody": ["td", "tr"]}
@@ -57,7 +58,7 @@ def visible(page: str) -> str:
 
 
 def assert_sound(page: str) -> None:
-    found = read(page)
-    assert found.open == []
-    assert [name for name, times in Counter(found.ids).items() if times > 1] == []
-    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(found.text)) == []
+    reader = read(page)
+    assert reader.open == []
+    assert [name for name, times in Counter(reader.ids).items() if times > 1] == []
+    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(reader.text)) == []

@@ -1,8 +1,9 @@
-"""Cells on GPUs in processes of their own, on synthetic images."""
+"""Commands in processes of their own, where the tests' process uses the GPUs too."""
 
+import subprocess
+import sys
 from pathlib import Path
 
-from command_line import run_apart
 from dpscale.measure.workload.arrays import read_manifest
 from dpscale.records.files import JsonRecord
 from json_records import read_json
@@ -10,10 +11,16 @@ from json_records import read_json
 KINDS = {"time": "timing", "communication": "communication", "train": "training"}
 
 
+def run_apart(*arguments: object) -> None:
+    """Run `dpscale`, which must succeed."""
+    done = subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def measured(
     command: str, dataset: Path, out: Path, strategy: str, gpus: int, batch: int, more: str = ""
 ) -> JsonRecord:
-    """The record of a cell, which must be measured."""
+    """The record of a cell on synthetic images, which must be measured."""
     images = f"--dataset-source synthetic --epoch-images {read_manifest(dataset).images}"
     cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu {batch}"
     run_apart(command, *f"{cell} {images} {more}".split(), "--dataset", dataset, "--out", out)

@@ -1,4 +1,4 @@
-"""A copy of the project with a small study in it, and a real Snakemake to run there."""
+"""Copies of the project: one with a small study in it and a real Snakemake to run there, and a fresh clone."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
 import yaml
 
 import warm
@@ -72,13 +73,13 @@ class Project:
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder / "workflow"), str(HELPERS)])}
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What the command prints, on both streams."""
+        """Run Snakemake in a process that has loaded it. Its output has both streams."""
         _, _, snakemake, *words = self.command(*arguments)
         assert snakemake == "snakemake"
         return warm.snakemake(words, self.folder, self.environment)
 
     def command_line(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The same, typed by a user: it takes a second and a half longer."""
+        """Run Snakemake as a user does. It takes a second and a half longer."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.folder,
@@ -118,7 +119,7 @@ class Project:
         path.write_text(text.replace(old, new))
 
     def full_log(self) -> str:
-        """All that Snakemake said in the newest run that was no dry run."""
+        """Return the log of the newest run that was no dry run."""
         return max(self.folder.glob(".snakemake/log/*.log"), default=self.folder / "study.yaml").read_text()
 
     def logs(self) -> str:
@@ -144,7 +145,7 @@ class Project:
     def _write_stub(self, kind: str, warmup_epochs: Mapping[str, int]) -> None:
         path = self.folder / f"workflow/dpscale/measure/worker/{kind}.py"
         assert path.exists(), f"no worker is called {kind}"
-        path.write_text(f"from stub_worker import stub\n\nWORKER = stub({kind!r}, {warmup_epochs!r})\n")
+        path.write_text(f"from stub_cell import stub\n\nWORKER = stub({kind!r}, {warmup_epochs!r})\n")
 
     @property
     def page(self) -> Path:
@@ -156,6 +157,51 @@ class Project:
 
     def page_is_partial(self) -> bool:
         return "This page is partial" in self.page.read_text()
+
+
+class Clone:
+    """A clone in `folder`, with what is not committed yet."""
+
+    def __init__(self, root: Path, folder: Path):
+        if not (root / ".git").exists():
+            pytest.skip("no git repository here to clone")
+        self.folder = folder
+        subprocess.run(["git", "clone", "--quiet", str(root), str(folder)], check=True)
+        for change in ("Makefile", "Snakefile", "workflow", "config", "docs"):
+            if (root / change).is_dir():
+                shutil.copytree(root / change, folder / change, dirs_exist_ok=True)
+            else:
+                shutil.copy(root / change, folder / change)
+
+    def make(self, *targets: str) -> str:
+        """Call make, which must succeed. Return its output."""
+        environment_folder = Path(sys.executable).parents[1]
+        if not (environment_folder / ".ready").exists():
+            pytest.skip("not in an environment that make has set up")
+        borrowed = [
+            f"VENV={environment_folder}",
+            *(f"--old-file={environment_folder}/.ready{suffix}" for suffix in ("", "-dev")),
+        ]
+        return self.run("make", "--no-print-directory", *targets, *borrowed, stderr=subprocess.STDOUT)
+
+    def make_warm(self, *targets: str) -> str:
+        """Call make with programs that have loaded what they need. `make example` calls them as they are."""
+        with warm.programs() as place:
+            return self.make(*targets, f"BIN={place}")
+
+    def run(self, *command: str, stderr: int = subprocess.PIPE) -> str:
+        """Run a command in the clone's folder, which must succeed. Return its output."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**environment, "PYTHONPATH": str(self.folder / "workflow"), "CUDA_VISIBLE_DEVICES": ""},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + (done.stderr or "")
+        return done.stdout
 
 
 def job_counts(output: str) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,14 +30,6 @@ from dpscale.strategies.known import BASELINE, STRATEGIES
 R = TypeVar("R", bound=Struct)
 
 PARAMETERS = 11_173_962
-SENSOR = {
-    "sm_clock_mhz": 1980,
-    "power_w": 300.5,
-    "throttle_reasons": [],
-    "other_processes": [],
-}
-
-
 # The epochs of one GPU alone at a batch, before and after the parallel ones; None where its memory ran out.
 Around = tuple[list[float], list[float]] | None
 
@@ -51,40 +44,28 @@ def timing_record(
 
     `alone` holds the baselines of its own by batch; None where it has none.
     """
-    configuration = cell.configuration
-    gpus = configuration.gpus if settings.device == "cuda" else 0
+    out_of_memory = epoch_s is None
+    scopes = {} if epoch_s is None else _scopes(cell.configuration, settings, epoch_s)
     return {
-        **_of_steps(cell, settings, cell.run, gpus),
-        "status": "oom" if epoch_s is None else "ok",
-        "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if epoch_s is None else None,
+        **_of_steps(cell, settings, cell.run, cell.gpus),
+        "status": "oom" if out_of_memory else "ok",
+        "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if out_of_memory else None,
         "epochs_total_s": None if epoch_s is None else sum(epoch_s),
-        "scopes": {}
-        if epoch_s is None
-        else {scope: _scope(configuration, settings, epoch_s) for scope in settings.scopes},
+        "scopes": scopes,
         "alone": None if alone is None else [_alone(batch, settings, around) for batch, around in alone.items()],
     }
 
 
 def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, Any]:
-    alone = Configuration(BASELINE, 1, batch)
-    scopes = {} if around is None else {
-        scope: {end: _scope(alone, settings, epoch_s) for end, epoch_s in zip(("before", "after"), around, strict=True)}
-        for scope in settings.scopes
-    }  # fmt: skip
+    scopes = {}
+    if around is not None:
+        before, after = (_scopes(Configuration(BASELINE, 1, batch), settings, epoch_s) for epoch_s in around)
+        scopes = {scope: {"before": before[scope], "after": after[scope]} for scope in settings.scopes}
     return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
 
 
-def on_chip(record: dict[str, Any], matrix_flop_per_s: float, copy_bytes_per_s: float) -> dict[str, Any]:
-    """The record with what its first GPU reached in a large matrix product and in a large copy."""
-    precision = {"bfloat16": "bfloat16", "float32": "tf32", "float32-strict": "float32"}[
-        record["settings"]["precision"]
-    ]
-    rates = {"matrix_flop_per_s": matrix_flop_per_s, "copy_bytes_per_s": copy_bytes_per_s}
-    return {**record, "chip": {"precision": precision, **rates}}
-
-
 def older_timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
-    """The same as version 1 of the measurement wrote it: without a baseline of its own, nothing seen in the clock."""
+    """Return a record as version 1 of the measurement wrote it: without a baseline, and nothing seen in the clock."""
     record = timing_record(cell, settings, epoch_s)
     del record["alone"]
     for scope in record["scopes"].values():
@@ -100,16 +81,14 @@ def on_gpus(record: dict[str, Any], *uuids: str, host: str = "node1") -> dict[st
 
 
 def watched(gpus: int) -> dict[str, Any]:
-    """What was seen during an epoch in which nothing was wrong."""
-    gpu = {
-        "clock_event_reasons": [], "slowed_s": {"power": 0.0, "thermal": 0.0},
-    }  # fmt: skip
+    """Return the observations of an epoch in which nothing was wrong."""
+    gpu = {"clock_event_reasons": [], "slowed_s": {"power": 0.0, "thermal": 0.0}}
     host = {"busy_cores": 1.5, "stolen_cores": 0.0}
     return {"samples": 10, "gpus": [gpu] * gpus, "host": host, "other_processes": 0}
 
 
 def where_and_when(run: int, gpus: int) -> dict[str, Any]:
-    """What every record says of hardware, software and time."""
+    """Return the hardware, software and time of a record."""
     return {
         "started_at": f"2026-01-01T00:00:{run:02}+00:00",
         "finished_at": f"2026-01-01T00:01:{run:02}+00:00",
@@ -140,44 +119,47 @@ def where_and_when(run: int, gpus: int) -> dict[str, Any]:
             "nccl": "2.28.9",
             "driver": "580",
         },
-        "sensors": {"before": [SENSOR] * gpus, "after": [SENSOR] * gpus},
+        "sensors": {"before": [], "after": []},
     }
 
 
-def _scope(configuration: Configuration, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
-    steps = -(-settings.epoch_images // configuration.global_batch)
-    step_s = [seconds * configuration.global_batch / settings.epoch_images for seconds in epoch_s]
-    return {
+def _scopes(configuration: Configuration, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
+    on_gpus = settings.device == "cuda"
+    full_steps, smaller = divmod(settings.epoch_images, configuration.global_batch)
+    scope = {
         "epoch_s": epoch_s,
         "rank_epoch_s": [[seconds] for seconds in epoch_s],
-        "step_s_median": step_s,
-        "steps_per_epoch": steps,
-        "full_steps_per_epoch": settings.epoch_images // configuration.global_batch,
-        "peak_memory_bytes": [10**9] * configuration.gpus if settings.device == "cuda" else None,
-        "energy_j": [100.0] * len(epoch_s) if settings.device == "cuda" else None,
+        "step_s_median": [seconds * configuration.global_batch / settings.epoch_images for seconds in epoch_s],
+        "steps_per_epoch": full_steps + (smaller > 0),
+        "full_steps_per_epoch": full_steps,
+        "peak_memory_bytes": [10**9] * configuration.gpus if on_gpus else None,
+        "energy_j": [100.0] * len(epoch_s) if on_gpus else None,
         "loader_processes": 0,
-        "watched": [watched(configuration.gpus if settings.device == "cuda" else 0) for _ in epoch_s],
+    }
+    return {
+        name: {**scope, "watched": [watched(configuration.gpus if on_gpus else 0) for _ in epoch_s]}
+        for name in settings.scopes
     }
 
 
-def _of_cell(cell: AnyCell, settings: NetworkSettings, run: int, gpus: int) -> dict[str, Any]:
-    """What every record holds."""
+def _of_cell(cell: AnyCell, settings: CollectivesSettings, run: int, devices: int) -> dict[str, Any]:
+    """Return the keys of all records."""
     return {
         "kind": cell.kind,
         "measurement_version": VERSIONS[cell.kind].current,
         "status": "ok",
         "cell": cell.coordinates,
         "settings": settings.to_json(),
-        **where_and_when(run, gpus),
+        **where_and_when(run, devices if settings.device == "cuda" else 0),
     }
 
 
-def _of_steps(cell: AnyCell, settings: StepSettings, run: int, gpus: int) -> dict[str, Any]:
-    """What records hold whose cells make steps."""
+def _of_steps(cell: AnyCell, settings: StepSettings, run: int, devices: int) -> dict[str, Any]:
+    """Return the keys of records of training steps."""
     source = settings.dataset_source
     images = {"source": source, "synthetic": source == "synthetic", "images": settings.epoch_images, "sha256": "0" * 64}
     network = {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS}
-    return {**_of_cell(cell, settings, run, gpus), "dataset": images, "network": network, "oom": None}
+    return {**_of_cell(cell, settings, run, devices), "dataset": images, "network": network, "oom": None}
 
 
 def network_facts(settings: NetworkSettings) -> dict[str, Any]:
@@ -201,7 +183,7 @@ def network_facts(settings: NetworkSettings) -> dict[str, Any]:
 
 
 def typed_facts(settings: NetworkSettings, **changes: Any) -> NetworkRecord:
-    """The same facts as analysis has them, with changes."""
+    """Return the network's facts as analysis has them, with changes."""
     return typed(NetworkRecord, {**network_facts(settings), **changes})
 
 
@@ -220,15 +202,11 @@ def collectives_record(
         }  # fmt: skip
 
     return {
-        **_of_cell(
-            cell, CollectivesSettings.from_json(settings.to_json()), cell.run, gpus if settings.device == "cuda" else 0
-        ),
+        **_of_cell(cell, CollectivesSettings.from_json(settings.to_json()), cell.run, gpus),
         "collectives": [timings(*sent) for sent in messages(typed_facts(settings), settings.device, STRATEGIES)],
         "peer_copies": [
-            {"source": a, "target": b, "bytes": 2**28, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
-            for a in range(gpus)
-            for b in range(gpus)
-            if a != b and settings.device == "cuda"
+            {"source": source, "target": target, "bytes": 2**28, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
+            for source, target in permutations(range(gpus if settings.device == "cuda" else 0), 2)
         ],
     }
 
@@ -273,7 +251,7 @@ def communication_record(
         }  # fmt: skip
 
     return {
-        **_of_steps(cell, StepSettings.from_json(settings.to_json()), cell.run, gpus),
+        **_of_steps(cell, StepSettings.from_json(settings.to_json()), cell.run, configuration.gpus),
         "steps": {
             "block_steps": 10,
             "seed": cell.run,
@@ -314,7 +292,7 @@ def training_record(
         }  # fmt: skip
 
     return {
-        **_of_steps(cell, arm, cell.seed, arm.gpus if arm.device == "cuda" else 0),
+        **_of_steps(cell, arm, cell.seed, arm.gpus),
         "diverged": diverged,
         "continued_after_epochs": [],
         "validation_checksum": None,

@@ -23,38 +23,38 @@ RECORDED = {
 
 @cache
 def recorded_tables(root: Path, results: str, config: str = "") -> Tables:
-    """Those of results/<results>, whose study is config/<config>.yaml; without `config` of the same name.
+    """Return the tables of results/<results>, whose study is config/<config>.yaml; without `config` of the same name.
 
     Built once per process: whoever changes a table changes a copy.
     """
     study = Study.read(root / f"config/{config or results}.yaml")
-    found = collect(root / "results" / results, expected_cells(study), study.settings)
-    assert not found.rejected
-    return build_tables(study, found)
+    collected = collect(root / "results" / results, expected_cells(study), study.settings)
+    assert not collected.rejected
+    return build_tables(study, collected)
 
 
 def recorded_page(root: Path, results: str, config: str = "") -> str:
-    """The page of the same study."""
+    """Return the page of such a study."""
     return written_page(root, results, config)[0]
 
 
 @cache
 def written_page(root: Path, results: str, config: str = "") -> tuple[str, Sequence[float]]:
-    """The same page, rendered once per process, and the numbers that were written into it before they were rounded."""
+    """Return the page, rendered once per process, and the numbers that were written into it, before rounding."""
     study = Study.read(root / f"config/{config or results}.yaml")
-    with watched() as found:
-        return render(study.values, recorded_tables(root, results, config)), found
+    with watched() as numbers_written:
+        return render(study.values, recorded_tables(root, results, config)), numbers_written
 
 
 @contextmanager
 def watched() -> Iterator[list[float]]:
     """All numbers that are written, without their signs."""
-    found: list[float] = []
+    numbers_written: list[float] = []
     round_off = numbers.fixed
 
     def watch(number: float, decimals: int) -> str:
-        found.append(abs(float(number)))
+        numbers_written.append(abs(float(number)))
         return round_off(number, decimals)
 
     with patch.object(numbers, "fixed", watch):
-        yield found
+        yield numbers_written

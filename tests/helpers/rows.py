@@ -1,24 +1,26 @@
-"""Rows of tables: read from the entries of files, and picked by their fields."""
+"""Rows of tables: read from the entries of files, and picked by their fields; and the blocks that figures are of."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from dpscale.formulas import OnServer
 from dpscale.tables.row import Row
 from dpscale.tables.tables import TABLES, Tables
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Row)
 
 
 def picked(rows: Iterable[R], **where: object) -> list[R]:
-    """Those whose fields have these values."""
+    """Return the rows whose fields have these values."""
     return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]
 
 
 def one(rows: Iterable[R], **where: object) -> R:
-    """The only one."""
-    (found,) = picked(rows, **where)
-    return found
+    """Return the only such row."""
+    (row,) = picked(rows, **where)
+    return row
 
 
 def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
@@ -30,11 +32,11 @@ def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any
 
 def read_tables(entries: Mapping[str, Iterable[Any]]) -> Tables:
     """Tables of rows, or of what files hold of them; those that are not given are empty."""
-    found: dict[str, Any] = {
+    tables: dict[str, Any] = {
         name: [row if isinstance(row, Row) else TABLES[name].read(row) for row in rows]
         for name, rows in entries.items()
     }
-    return Tables(**found)
+    return Tables(**tables)
 
 
 def changed(rows: Iterable[Any], where: Mapping[str, object], **values: Any) -> list[Any]:
@@ -43,3 +45,13 @@ def changed(rows: Iterable[Any], where: Mapping[str, object], **values: Any) -> 
     chosen = picked(rows, **where)
     assert chosen
     return [replace(row, **values) if row in chosen else row for row in rows]
+
+
+def apart(values: Mapping[Any, T]) -> dict[OnServer, T]:
+    """Every block on another server."""
+    return {OnServer(str(name), number): value for number, (name, value) in enumerate(values.items(), 1)}
+
+
+def together(values: Mapping[Any, T]) -> dict[OnServer, T]:
+    """All blocks on one server."""
+    return {OnServer(str(name), 1): value for name, value in values.items()}

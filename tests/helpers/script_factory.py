@@ -14,19 +14,19 @@ HEALTHY = {"as_it_is": 10.4, "batch_kept": 10.3, "no_allreduce": 10.2, "batch_ke
 
 
 def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY, **changed: Any) -> dict[str, Any]:
-    """Of one rank. Probes take `steps_ms`: a number, or one for every step of a round in turn."""
+    """Return what one rank wrote. Probes take `steps_ms`: a number, or one for every step of a round in turn."""
     blocks = []
     again = {"as_it_is_again": steps_ms["as_it_is"]} if "as_it_is" in steps_ms else {}
     for number in range(ROUNDS):
         for name, times in {**steps_ms, **again}.items():
-            each = [times] if isinstance(times, int | float) else list(times)
-            each_s = [1e-3 * (1 + number * 1e-4) * each[step % len(each)] for step in range(STEPS)]
+            in_turn_ms = [times] if isinstance(times, int | float) else list(times)
+            step_s = [1e-3 * (1 + number * 1e-4) * in_turn_ms[step % len(in_turn_ms)] for step in range(STEPS)]
             blocks.append({
-                "round": number, "probe": name, "steps": STEPS, "seconds": sum(each_s), "step_s": each_s,
+                "round": number, "probe": name, "steps": STEPS, "seconds": sum(step_s), "step_s": step_s,
                 "loading_s": STEPS * changed.get("loading_ms", 0.1) / 1e3,
             })  # fmt: skip
     changed.pop("loading_ms", None)
-    made = {
+    values = {
         "host": "here", "pid": 100 + rank, "rank": rank, "world_size": ranks,
         "python": "3.11.7", "torch": "2.8.0", "device": "cpu", "device_model": None, "devices": 0,
         "backend": "gloo" if ranks > 1 else None, "strategy": "ddp" if ranks > 1 else "single",
@@ -38,7 +38,7 @@ def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY
         "switches": {}, "environment": {},
         "machine": {"cores": 16, "cores_usable": 16, "busy_share": 0.2, "same_command": 0},
     }  # fmt: skip
-    return made | changed
+    return values | changed
 
 
 def script_record(
@@ -46,18 +46,18 @@ def script_record(
 ) -> ScriptRecord:
     """With interventions, and with none: the first probe's times. `one` is what it was on one device, twice."""
 
-    def run(what: str, made: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def run(kind: str, processes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {
-            "what": what, "code": 0, "to_first_step_s": 4.0, "wall_s": 104.0, "other_cores": other_cores,
-            "others_on_gpu": [], "processes": list(made),
+            "what": kind, "code": 0, "to_first_step_s": 4.0, "wall_s": 104.0, "other_cores": other_cores,
+            "others_on_gpu": [], "processes": list(processes),
         }  # fmt: skip
 
-    alone = [run("one", one)] if one else []
+    on_one_device = [run("one", one)] if one else []
     record = {
         "kind": "script", "measurement_version": 1,
         "command": ["torchrun", "--nproc-per-node", str(len(processes)), "train.py"],
         "minutes": 3.0, "started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:03:00+00:00",
         "dpscale_version": "1.0", "one_unknown": None if one else "the command says no number of processes",
-        "runs": [*alone, run("diagnosed", processes), run("paced", processes), *alone],
+        "runs": [*on_one_device, run("diagnosed", processes), run("paced", processes), *on_one_device],
     }  # fmt: skip
     return decoded(ScriptRecord, json.dumps(record | changed).encode())

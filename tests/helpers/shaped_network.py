@@ -50,7 +50,7 @@ class ShapedNetwork:
 
     @property
     def carried_gb_s(self) -> float:
-        """What a link can carry of messages, in GB/s."""
+        """Return the rate of messages that a link can carry, in GB/s."""
         return self.rate_mbit * 1e6 / 8 * PAYLOAD_SHARE / 1e9
 
     def __enter__(self) -> "ShapedNetwork":
@@ -110,7 +110,7 @@ class ShapedNetwork:
 
 def _remove_what_the_killed_left() -> None:
     spaces = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout.split()
-    names = {found[1]: found[2] for space in spaces if (found := re.fullmatch(r"(dp(\d+))-\d+", space))}
+    names = {match[1]: match[2] for space in spaces if (match := re.fullmatch(r"(dp(\d+))-\d+", space))}
     killed = [name for name, pid in names.items() if not Path("/proc", pid).exists()]
     for space in spaces:
         if space.rpartition("-")[0] in killed:

@@ -94,10 +94,10 @@ class SlurmProject(Project):
         (self.folder / "config/cluster.yaml").write_text(yaml.safe_dump(values))
 
     def jobs(self, rule: str = "") -> list[dict[str, str]]:
-        """What Slurm knows of the jobs of a rule, or of all, that were submitted from this folder; oldest first."""
-        known = map(self.slurm.job, self.slurm.job_numbers())
-        here = [job for job in known if job["WorkDir"] == str(self.folder) and f"rule_{rule}" in job["Comment"]]
-        return sorted(here, key=lambda job: int(job["JobId"]))
+        """Return what Slurm knows of the jobs of a rule, or of all, that this folder submitted; oldest first."""
+        jobs = map(self.slurm.job, self.slurm.job_numbers())
+        submitted = [job for job in jobs if job["WorkDir"] == str(self.folder) and f"rule_{rule}" in job["Comment"]]
+        return sorted(submitted, key=lambda job: int(job["JobId"]))
 
     def alive(self) -> list[dict[str, str]]:
         return [job for job in self.jobs() if job["JobState"] in ("PENDING", "RUNNING", "COMPLETING")]

@@ -69,7 +69,6 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 ReturnToService=2
 KillWait=5
-SlurmdTimeout={slurmd_timeout_s}
 MinJobAge=3600
 # The nodes have the processors and the memory written here, whatever this machine has.
 SlurmdParameters=config_overrides
@@ -90,7 +89,7 @@ JobAcctGatherType=jobacct_gather/linux
 
 GresTypes=gpu
 {nodes}
-{enforced}
+{configuration}
 PartitionName=all Nodes=ALL Default=YES DefaultTime=60 MaxTime=INFINITE
 """
 
@@ -133,22 +132,18 @@ def missing_requirement() -> str | None:
 class ThrowawaySlurm:
     """A cluster of nodes that are all this machine, every one with its GPUs of one type.
 
-    A job may ask for the accounts `physics` and `root`; with accounts_enforced, physics must be asked for by name.
-    Otherwise `configuration` is more for slurm.conf.
+    A job may ask for the accounts `physics` and `root`. `configuration` is more for slurm.conf; with
+    `ACCOUNTS_ENFORCED`, physics must be asked for by name.
     """
 
     def __init__(
         self,
         folder: Path,
         nodes: dict[str, tuple[str, int]] | None = None,
-        accounts_enforced: bool = False,
-        slurmd_timeout_s: int = 300,
         configuration: str = "",
     ):
         self.folder = folder.resolve()
         self.nodes = nodes or {"gn1": ("v100", 4), "gn2": ("v100", 4)}
-        self.accounts_enforced = accounts_enforced
-        self.slurmd_timeout_s = slurmd_timeout_s
         self.configuration = configuration
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._born = 0.0
@@ -162,7 +157,7 @@ class ThrowawaySlurm:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client program needs to talk to this cluster."""
+        """The variable by which a client program finds this cluster."""
         return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def run(self, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -171,17 +166,13 @@ class ThrowawaySlurm:
         return subprocess.run(command, env=environment, capture_output=True, text=True, **options)
 
     def job_numbers(self) -> list[str]:
-        """Of every job the controller remembers: what MinJobAge has not forgotten."""
+        """Return the numbers of all jobs that the controller remembers."""
         return self._answer("squeue", "--noheader", "--states=all", "--format=%i").split()
 
     def job(self, number: int | str) -> dict[str, str]:
         """Everything the controller knows of one job, by Slurm's own names."""
         line = self._answer("scontrol", "show", "job", "--oneliner", str(number))
         return dict(re.findall(r"([A-Za-z][A-Za-z/:_]*)=(.*?)(?= [A-Za-z][A-Za-z/:_]*=|\s*$)", line))
-
-    def processes(self) -> dict[int, str]:
-        """Every process of the cluster and of its jobs, with its command line."""
-        return processes_of(self.folder, self._born)
 
     def start(self) -> None:
         try:
@@ -203,21 +194,22 @@ class ThrowawaySlurm:
         self.daemons.clear()
 
     def kill_node(self, node: str) -> None:
-        """As if its power went off: its daemon and all of its jobs are gone, and say nothing to anybody."""
-        here = {each.pid: each.info["ppid"] for each in self.processes_on(node)}
-        steps = set(here.values()) - set(here)
+        """End a node as if its power went off: its daemon and all of its jobs say nothing to anybody."""
+        parents = {process.pid: process.info["ppid"] for process in self.processes_on(node)}
+        processes = {*parents, *parents.values(), self.daemons[node].pid}
         # All of them stand still first: none may see another one's end.
         for ending in (signal.SIGSTOP, signal.SIGKILL):
-            for process in [*here, *steps, self.daemons[node].pid]:
-                with suppress(ProcessLookupError):
-                    os.kill(process, ending)
+            signal_all(processes, ending)
         del self.daemons[node]
 
     def processes_on(self, node: str) -> list[psutil.Process]:
-        """Those of the jobs on a node; another cluster on this machine may have one of the same name."""
-        own = processes_of(self.folder, self._born)
-        running = (each for each in psutil.process_iter(["environ", "ppid"]) if each.pid in own)
-        return [each for each in running if (each.info["environ"] or {}).get("SLURMD_NODENAME") == node]
+        """Return the processes of the jobs on a node. Another cluster on this machine may have one of the same name."""
+        in_cluster = processes_of(self.folder, self._born)
+        return [
+            process
+            for process in psutil.process_iter(["environ", "ppid"])
+            if process.pid in in_cluster and (process.info["environ"] or {}).get("SLURMD_NODENAME") == node
+        ]
 
     def start_controller(self) -> None:
         self._start("slurmctld", "slurmctld", "-D")
@@ -266,8 +258,7 @@ class ThrowawaySlurm:
             host=host,
             ports=ports,
             nodes="\n".join(nodes),
-            slurmd_timeout_s=self.slurmd_timeout_s,
-            enforced=ACCOUNTS_ENFORCED if self.accounts_enforced else self.configuration,
+            configuration=self.configuration,
         )
         (self.folder / "slurm.conf").write_text(slurm_conf)
         self._write_gpus()
@@ -367,13 +358,13 @@ def write_secret(path: Path, text: str) -> None:
 
 def free_ports(count: int) -> list[int]:
     """Below the range from which connections get theirs, so that none is taken before its daemon listens."""
-    found: set[int] = set()
-    while len(found) < count:
+    ports: set[int] = set()
+    while len(ports) < count:
         port = random.SystemRandom().randrange(10_000, 30_000)
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind(("", port))
-            found.add(port)
-    return list(found)
+            ports.add(port)
+    return list(ports)
 
 
 def processes_of(folder: Path, born_since: float = 0) -> dict[int, str]:
@@ -383,14 +374,17 @@ def processes_of(folder: Path, born_since: float = 0) -> dict[int, str]:
     """
     named = re.compile(re.escape(str(folder)) + r"(?![\w.-])")
     running = psutil.process_iter(["ppid", "create_time", "cmdline", "environ"])
-    younger = {each.pid: each.info for each in running if each.info["create_time"] >= born_since}
+    younger = {process.pid: process.info for process in running if process.info["create_time"] >= born_since}
     younger.pop(os.getpid(), None)
-    # Some end while they are looked at, and some are nobody's business.
-    words = {pid: [*(of["cmdline"] or ()), *(of["environ"] or {}).values()] for pid, of in younger.items()}
-    found = {pid for pid, said in words.items() if named.search(" ".join(said))}
-    while started := {pid for pid, of in younger.items() if of["ppid"] in found} - found:
-        found |= started
-    return {pid: " ".join(younger[pid]["cmdline"] or ()) for pid in found}
+    # Where a process ends meanwhile, or is nobody's business, nothing is known of it.
+    in_cluster = {
+        pid
+        for pid, info in younger.items()
+        if named.search(" ".join([*(info["cmdline"] or ()), *(info["environ"] or {}).values()]))
+    }
+    while started := {pid for pid, info in younger.items() if info["ppid"] in in_cluster} - in_cluster:
+        in_cluster |= started
+    return {pid: " ".join(younger[pid]["cmdline"] or ()) for pid in in_cluster}
 
 
 def end_processes(folder: Path, born_since: float) -> None:

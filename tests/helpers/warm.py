@@ -159,12 +159,10 @@ def _snakemake(place: Path) -> None:
 
 
 def _dpscale(place: Path) -> None:
-    import charts_once
     from dpscale.cli import main
     from warm_workers import warm_workers
 
     sys.executable = str(place / "python")  # of scripts
-    charts_once.install()
     with warm_workers():
         main()
 
@@ -178,11 +176,11 @@ def _python(place: Path) -> None:
         sys.argv[1:] = words[1:]
         _dpscale(place)
     elif how == "-m":
-        what, *sys.argv[1:] = words
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        module, *sys.argv[1:] = words
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     elif how == "-c":
-        what, *sys.argv[1:] = words
-        exec(what, {"__name__": "__main__"})
+        code, *sys.argv[1:] = words
+        exec(code, {"__name__": "__main__"})
     else:
         sys.argv = [how, *words]
         sys.path.insert(0, str(Path(how).resolve().parent))
@@ -190,7 +188,7 @@ def _python(place: Path) -> None:
 
 
 def _customize() -> None:
-    """As Python does when it starts."""
+    """Import sitecustomize, as Python does when it starts."""
     spec = PathFinder.find_spec("sitecustomize", os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if spec and spec.loader:
         spec.loader.exec_module(module_from_spec(spec))

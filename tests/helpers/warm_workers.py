@@ -1,5 +1,5 @@
-"""Workers of a cell that need not load torch: each is a process of its own with the job, rank, environment and session
-that the launcher gives it, and ends as `python -m dpscale.measure.worker` would.
+"""Workers of a cell that need not load torch, which takes longer than a small cell: forked from a process that has, or
+run in the tests' own process.
 
 That command itself: worker/test_timing_cells.py; that workers end with their launcher: launch/test_workers.py.
 """
@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,14 +19,32 @@ from typing import Any
 
 import pytest
 
-from dpscale.measure.launch import workers
-from signals import signals_as_they_were
-from stub_cell import helpers_for_workers
+from dpscale.errors import MeasurementError
+from dpscale.measure import OUTCOME
+from dpscale.measure.launch import cells, workers
+from dpscale.measure.launch.nodes import NodeTeam
+from processes import signals_as_they_were
 from warm import WARM
+
+# `dpscale` with fewer and shorter blocks, for `python -c`: where it does not matter how long a step takes.
+QUICK = """
+from functools import partial
+from dpscale.cli import main
+from dpscale.measure.worker import communication
+from dpscale.strategies.ddp import in_torch
+from warm_workers import warm_workers
+
+in_torch.SETTLES_STEPS = 3
+communication.CPU_BLOCK_S = communication.WITNESS_S = 0.02
+communication.random_orders = partial(communication.random_orders, rounds=1)
+with warm_workers():
+    main()
+"""
 
 
 class WarmWorker:
-    """What the launcher needs of `subprocess.Popen`."""
+    """A forked process with the job, rank, environment and session that the launcher gives a worker. It has what the
+    launcher needs of `subprocess.Popen`."""
 
     def __init__(
         self,
@@ -35,14 +54,14 @@ class WarmWorker:
         start_new_session: bool,
         pass_fds: Sequence[int],
     ):
-        _, *module_of_python, module, job_file, rank = command
+        _, *module_of_python, worker, job_file, rank = command
         assert module_of_python == ["-m", "dpscale.measure.worker"]
         assert start_new_session
-        # A launcher that was itself forked from what has loaded torch has it, and forks workers with its open files.
+        # A launcher that was itself forked has loaded torch, and forks workers with its open files.
         is_forked = multiprocessing.parent_process() is not None
         assert is_forked or not pass_fds, "a worker that is forked from elsewhere inherits no socket of its launcher"
         context = multiprocessing.get_context("fork") if is_forked else WARM
-        self._process = context.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
+        self._process = context.Process(target=_work, args=(worker, job_file, int(rank), dict(env)))
         self._process.start()
         with suppress(ProcessLookupError):  # where it has ended already
             while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
@@ -60,27 +79,71 @@ class WarmWorker:
         self._process.join()
 
 
+def _work(worker: str, job_file: str, rank: int, environment: Mapping[str, str]) -> None:
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    _run(worker, json.loads(Path(job_file).read_text()), rank)
+
+
+def _run(worker: str, job: Mapping[str, Any], rank: int) -> None:
+    """Run the worker of a module, or a class of it: `module:class`."""
+    module, _, name = worker.partition(":")
+    getattr(importlib.import_module(module), name or "WORKER")(job, rank).run()
+
+
 @contextmanager
 def warm_workers() -> Iterator[None]:
-    """The launcher starts workers that have loaded torch already."""
+    """Have the launcher fork its workers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "subprocess", SimpleNamespace(Popen=WarmWorker, DEVNULL=subprocess.DEVNULL))
         yield
 
 
-def outcome_of_two(module: str, job: Mapping[str, Any]) -> dict[str, Any]:
-    """What two such workers of a module beside this one leave. Raises MeasurementError as the launcher does."""
-    with (
-        signals_as_they_were(),
-        helpers_for_workers(),
-        warm_workers(),
-        workers.Workers(module, job, 2, 0) as started,
-    ):
+def outcome_of(worker: type, job: Mapping[str, Any], count: int = 2) -> dict[str, Any]:
+    """Return the outcome of forked workers of a class. Raises MeasurementError as the launcher does."""
+    name = f"{worker.__module__}:{worker.__qualname__}"
+    with signals_as_they_were(), warm_workers(), workers.Workers(name, job, count, 0) as started:
         return started.outcome(300, end_with_parent=False)
 
 
-def _work(module: str, job_file: str, rank: int, environment: Mapping[str, str]) -> None:
-    os.setsid()
-    os.environ.clear()
-    os.environ.update(environment)
-    importlib.import_module(module).WORKER(json.loads(Path(job_file).read_text()), rank).run()
+class WorkerHere:
+    """One worker in this process, in place of `Workers`: patches reach it. It runs when its outcome is asked for."""
+
+    def __init__(self, worker: str, job: Mapping[str, Any]):
+        self._worker = worker
+        self._job = job
+
+    def __enter__(self) -> "WorkerHere":
+        self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
+        import torch
+
+        threads = torch.get_num_threads()
+        try:
+            _run(self._worker, {**self._job, "folder": self._folder.name}, 0)
+        finally:
+            torch.set_num_threads(threads)
+        outcome: dict[str, Any] = json.loads((Path(self._folder.name) / OUTCOME).read_text())
+        if outcome["status"] == "failed":
+            raise MeasurementError(outcome["message"])
+        return outcome
+
+
+@contextmanager
+def single_workers_here() -> Iterator[None]:
+    """Measure cells of one worker in this process, and fork the workers of others."""
+
+    def workers_of(
+        module: str, job: Mapping[str, Any], count: int, gpus: int, team: NodeTeam
+    ) -> workers.Workers | WorkerHere:
+        return WorkerHere(module, job) if count == 1 else workers.Workers(module, job, count, gpus, team)
+
+    with pytest.MonkeyPatch.context() as patch, warm_workers():
+        patch.setattr(cells, "Workers", workers_of)
+        yield

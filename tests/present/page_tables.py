@@ -44,11 +44,37 @@ def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environmen
 
 
 def times_row(epoch_s: float, **where: Any) -> dict[str, Any]:
+    quantities = {**around("epoch_s", epoch_s), **around("images_per_s", IMAGES / epoch_s)}
+    return {**with_steps(**where), "status": "ok", "runs": 3, **quantities}
+
+
+def with_steps(**where: Any) -> dict[str, Any]:
     place = key(**where)
-    return {
-        **place, "status": "ok", "runs": 3, **around("epoch_s", epoch_s), **around("images_per_s", IMAGES / epoch_s),
-        "full_steps_per_epoch": IMAGES // place["global_batch"],
-    }  # fmt: skip
+    return {**place, "full_steps_per_epoch": IMAGES // place["global_batch"]}
+
+
+def variant_row(variant: str, epoch_s: float, **more: Any) -> dict[str, Any]:
+    """A row of variants.csv: one GPU at batch 128 unless said otherwise. Quantities are known to 1 %."""
+    where = {"strategy": "single", "gpus": 1, "batch": 128}
+    where |= {name: more.pop(name) for name in ("strategy", "gpus", "batch", "scope") if name in more}
+    row = {"variant": variant, **times_row(epoch_s, **where), "n": 6, "is_fastest": False}
+    for name, value in more.items():
+        row |= around(name, value) if isinstance(value, float) else {name: value}
+    return row
+
+
+BASE = variant_row("base", 3.0)
+FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
+SLOW = variant_row("bf16", 4.0, faster=0.75)
+
+
+def of_variants(*rows: dict[str, Any]) -> Tables:
+    return tables(variants=list(rows))
+
+
+def with_variants() -> Tables:
+    """The study on record that has the most variants."""
+    return recorded_tables(ROOT, "recorded-h200-4")
 
 
 def absent_row(status: str, reason: str | None, **where: Any) -> dict[str, Any]:
@@ -56,11 +82,10 @@ def absent_row(status: str, reason: str | None, **where: Any) -> dict[str, Any]:
 
 
 def speedup_row(speedup: float, baseline_s: float, **where: Any) -> dict[str, Any]:
-    place = key(**where)
+    row = with_steps(**where)
     return {
-        **place, "scaling": "weak", "status": "ok", "full_steps_per_epoch": IMAGES // place["global_batch"],
-        "epoch_s": baseline_s / speedup, "baseline_epoch_s": baseline_s, **around("speedup", speedup),
-        **around("efficiency", speedup / place["gpus"]),
+        **row, "scaling": "weak", "status": "ok", "epoch_s": baseline_s / speedup, "baseline_epoch_s": baseline_s,
+        **around("speedup", speedup), **around("efficiency", speedup / row["gpus"]),
     }  # fmt: skip
 
 
@@ -97,21 +122,19 @@ def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def arm_row(arm: str, accuracy: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:
-    """A row of training_summary.csv: ddp on 4 GPUs at batch 512 unless said otherwise, known to `spread`."""
-    place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "global_batch": 2048, "environment": "A"}
+def arm_row(arm: str, accuracy: float, **more: Any) -> dict[str, Any]:
+    """A row of training_summary.csv."""
     return {
-        "arm": arm, **place, "epochs": 5, "remedies": "", "is_baseline": False, "status": "ok", "seeds": 3,
-        "compared_with": None if more.get("is_baseline") else "small", "diverged": 0,
-        **around("test_accuracy", accuracy, spread), **more,
+        "arm": arm, **key("ddp", 4, 512), "epochs": 5, "is_baseline": False, "status": "ok", "seeds": 3, "diverged": 0,
+        "compared_with": None if more.get("is_baseline") else "small", **around("test_accuracy", accuracy), **more,
     }  # fmt: skip
 
 
 def epoch_row(arm: str, seed: int, epoch: int, accuracy: float | None, batch: int = 512) -> dict[str, Any]:
     """A row of training.csv; the loss was not finite any more where `accuracy` is None."""
     return {
-        "arm": arm, "strategy": "ddp", "gpus": 4, "batch_per_gpu": batch, "global_batch": 4 * batch,
-        "environment": "A", "seed": seed, "epoch": epoch, "status": "diverged" if accuracy is None else "ok",
+        "arm": arm, **key("ddp", 4, batch), "seed": seed, "epoch": epoch,
+        "status": "diverged" if accuracy is None else "ok",
         "training_loss": None if accuracy is None else 2 - accuracy, "test_accuracy": accuracy,
     }  # fmt: skip
 

@@ -1,25 +1,29 @@
 """What the first screen says of studies that differ in one thing, through their records and the real tables."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from page_tables import GPU, WORKER, around, key
 from syrupy.assertion import SnapshotAssertion
 
-from answered_study import answered_tables, screen_of
 from dpscale.analyse.answer import advice as problems
 from dpscale.analyse.answer.answer import Answer, answer_json, answer_of
-from dpscale.plan.plan import answer_batch
+from dpscale.analyse.tables import build_tables
+from dpscale.plan.cells import AnyCell, TimingCell
+from dpscale.plan.plan import answer_batch, plan
 from dpscale.plan.study import Study
-from dpscale.present.findings.answer import first_screen, reason, text
+from dpscale.present.findings.answer import FirstScreen, first_screen, reason, text
+from dpscale.present.text.words import Terms
+from dpscale.records.files import JsonRecord
 from dpscale.schemas.validation import violations
 from dpscale.tables.answer import AdviceRow, CausesRow
 from dpscale.tables.study import MissingRow, RejectedRow
+from dpscale.tables.tables import Tables
 from dpscale.vocabulary.causes import CAUSES
+from record_factory import collected_of, on_gpus, timing_record
 
 # Sentences by their beginnings, or by words that no other one has.
 SENTENCES = {
@@ -44,6 +48,13 @@ SENTENCES = {
     "one machine": "are of one machine",
     "few steps": "has fewer than ten full steps",
 }
+VALUES: Mapping[str, Any] = {
+    "study": "s", "strategies": ["single", "ddp"], "gpus": [1, 2, 4], "batch_per_gpu": [128], "scopes": ["compute"],
+    "runs": 3, "communication": {"runs": 0},
+}  # fmt: skip
+ALONE_S = 8.0
+# The speedups of every run by number of GPUs, or by strategy, number of GPUs and batch.
+Gains = Mapping[Any, Sequence[float]]
 TWO, FOUR = [1.8, 1.82, 1.78], [3.5, 3.55, 3.45]
 FAST = {2: TWO, 4: FOUR}
 PAIR: Mapping[str, Any] = {"gpus": [1, 2]}
@@ -86,12 +97,44 @@ CASES: Mapping[str, tuple[Mapping[str, Any], str]] = {
 }  # fmt: skip
 
 
+def answered_tables(gains: Gains, loaded: Gains | None = None, one_server: bool = False, **values: Any) -> Tables:
+    """The tables of a study in which one GPU takes `ALONE_S`. Runs are on servers of their own."""
+    study = Study({**VALUES, **({"scopes": ["compute", "end_to_end"]} if loaded else {}), **values})
+    records: dict[AnyCell, JsonRecord] = {}
+    for cell in plan(study.on_any_machine()).timing:
+        alone = {cell.configuration.batch_per_gpu: ([ALONE_S] * 2, [ALONE_S] * 2)} if cell.gpus > 1 else None
+        epochs_s = [epoch_s_of(cell, gains), epoch_s_of(cell, gains if loaded is None else loaded)]
+        if None in epochs_s:
+            continue
+        in_memory, with_loading = (
+            timing_record(cell, study.settings, [epoch_s] * 2, alone) for epoch_s in epochs_s if epoch_s
+        )
+        if loaded is not None:
+            in_memory["scopes"]["end_to_end"] = with_loading["scopes"]["end_to_end"]
+        server = 0 if one_server else cell.run
+        uuids = [f"GPU-{server}-{device}" for device in range(cell.gpus)]
+        records[cell] = on_gpus(in_memory, *uuids, host=f"node{server}")
+    return build_tables(study, collected_of(records))
+
+
+def epoch_s_of(cell: TimingCell, gains: Gains) -> float | None:
+    """None where the run was not made."""
+    if cell.gpus == 1:
+        return ALONE_S
+    point = cell.configuration
+    speedups = gains.get((point.strategy, point.gpus, point.batch_per_gpu)) or gains.get(point.gpus, ())
+    return ALONE_S / speedups[cell.run - 1] if cell.run <= len(speedups) else None
+
+
+def screen_of(tables: Tables, device: str = "cuda", per_gpu_hour: float | None = None) -> FirstScreen:
+    terms = Terms.of(Study({**VALUES, "device": device}).values, tables)
+    return first_screen(answer_of(tables, per_gpu_hour), terms)
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_the_first_screen_has_the_sentences_that_the_data_call_for(
-    tmp_path: Path, case: str, snapshot: SnapshotAssertion
-) -> None:
+def test_the_first_screen_has_the_sentences_that_the_data_call_for(case: str, snapshot: SnapshotAssertion) -> None:
     given, choices = CASES[case]
-    screen = screen_of(answered_tables(tmp_path, **given))
+    screen = screen_of(answered_tables(**given))
     on_terminal = text(screen)
     assert {name for name, words in SENTENCES.items() if words in on_terminal} == set(choices.split(", "))
     assert on_terminal == snapshot
@@ -99,16 +142,16 @@ def test_the_first_screen_has_the_sentences_that_the_data_call_for(
     assert [sign in cells for sign in "[("] == [word in screen.caption for word in ("brackets", "parentheses")]
 
 
-def test_what_the_command_measures_beside_these_runs_is_said(tmp_path: Path) -> None:
+def test_what_the_command_measures_beside_these_runs_is_said() -> None:
     """Missing cells of other kinds take time too; those of the runs themselves are in their time."""
-    data = answered_tables(tmp_path, gains={2: [1.9]}, gpus=[1, 2])
+    data = answered_tables(gains={2: [1.9]}, gpus=[1, 2])
     rows = [MissingRow(kind="communication", run=run, status="missing") for run in (1, 2)]
     assert "2 missing cells of other kinds" in text(screen_of(replace(data, missing=rows)))
     assert "missing" not in text(screen_of(replace(data, missing=[replace(row, kind="timing") for row in rows])))
 
 
-def test_records_that_could_not_be_used_are_counted(tmp_path: Path) -> None:
-    data = answered_tables(tmp_path, gains=FAST)
+def test_records_that_could_not_be_used_are_counted() -> None:
+    data = answered_tables(gains=FAST)
     assert "1 record could not be used" in text(screen_of(replace(data, rejected=[RejectedRow(path="a.json")])))
     assert "could not be used" not in text(screen_of(data))
 
@@ -127,14 +170,14 @@ def test_the_batch_of_the_answer_is_fixed_before_the_data(batches: Any, fixed: i
     assert answer_batch(study) == batch
 
 
-def test_an_epoch_has_a_price_where_an_hour_has_one(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    screen = screen_of(answered_tables(tmp_path, {2: TWO}, **PAIR), per_gpu_hour=3.6)
+def test_an_epoch_has_a_price_where_an_hour_has_one(snapshot: SnapshotAssertion) -> None:
+    screen = screen_of(answered_tables({2: TWO}, **PAIR), per_gpu_hour=3.6)
     assert [row[-1] for row in screen.rows] == ["0.00800", "0.00889"], "8 s on 1 GPU, 4.44 s on 2"
     assert text(screen) == snapshot
 
 
-def test_workers_are_no_gpus(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    on_terminal = text(screen_of(answered_tables(tmp_path, {2: TWO}, **PAIR), device="cpu"))
+def test_workers_are_no_gpus(snapshot: SnapshotAssertion) -> None:
+    on_terminal = text(screen_of(answered_tables({2: TWO}, **PAIR), device="cpu"))
     assert on_terminal == snapshot
     assert "GPU" not in on_terminal.replace("no measure of GPUs", "")
 
@@ -161,8 +204,8 @@ def test_why_not_more(case: str, snapshot: SnapshotAssertion) -> None:
     assert ("could not find out" in sentences) == (row["cause"] == "unknown" and "part" not in row)
 
 
-def test_a_cause_says_what_to_change_after_what_was_measured(tmp_path: Path) -> None:
-    screen = screen_of(answered_tables(tmp_path, **CASES["two scopes that disagree"][0]))
+def test_a_cause_says_what_to_change_after_what_was_measured() -> None:
+    screen = screen_of(answered_tables(**CASES["two scopes that disagree"][0]))
     assert screen.section == "speedup"
     in_memory, with_loading = screen.reason.split(" With data loading: ")
     assert "loading" not in in_memory and with_loading.startswith("Slow loader.")
@@ -179,8 +222,8 @@ def test_what_to_change_knows_the_device() -> None:
     ("case", "kind"),
     [("worth it", "interval"), ("one run", "one run"), ("two machines", "two machines"), ("nothing measured", None)],
 )
-def test_the_answer_for_machines_has_its_schema(tmp_path: Path, case: str, kind: str | None) -> None:
-    answer = answer_of(answered_tables(tmp_path, **CASES[case][0]))
+def test_the_answer_for_machines_has_its_schema(case: str, kind: str | None) -> None:
+    answer = answer_of(answered_tables(**CASES[case][0]))
     written = json.loads(answer_json(answer, ["A sentence."]))
     assert not violations("answer", written)
     assert [row["gpus"] for row in written["devices"]] == [row.gpus for row in answer.rows]

@@ -6,20 +6,24 @@ from typing import Any
 
 import pytest
 from page_tables import (
+    BASE,
+    FAST,
     GPU,
     SEVERAL,
+    SLOW,
     arm_row,
     collective_row,
     environment_row,
     epoch_row,
     h200,
     ladder_rows,
+    of_variants,
     place,
     speedup_row,
     study,
     tables,
+    variant_row,
 )
-from variant_tables import BASE, FAST, SLOW, of_variants, variant_row
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts import charts

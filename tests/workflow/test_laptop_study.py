@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from clone import Clone
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.kinds import CommunicationRecord
 from json_records import read_json
+from project import Clone
 from record_factory import typed
 
 Record = dict[str, Any]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clone import Clone
+from project import Clone
 
 
 def test_make_example_renders_the_recorded_study(example: Path) -> None:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from blocks import apart
 from dpscale.analyse.answer import advice
 from dpscale.analyse.answer.advice import advice_rows
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.formulas.statistics import best_of
 from dpscale.tables.answer import AdviceRow, AnswerRow
 from dpscale.tables.timing import OneGpuRow, VariantsRow
-from rows import known, read_tables
+from rows import apart, known, read_tables
 
 PLACE = {"gpus": 4, "global_batch": 512, "environment": "A", "is_headline": True, "status": "ok"}
 ON_ONE: dict[str, Any] = {"strategy": "single", "gpus": 1}

@@ -1,22 +1,21 @@
 """On which side of a limit a speedup lies, and how many more machines or runs would decide."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from answered_study import answered_tables
-from blocks import apart, together
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.analyse.answer.verdict import Asked, Units, more_units, verdict
-from dpscale.analyse.tables import complete
+from dpscale.analyse.tables import build_tables, complete
 from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
 from dpscale.tables.answer import AnswerRow
+from made_study import collected, study
 from record_factory import timing_record, typed_records
+from rows import apart, together
 
 
 def machines(*values: float) -> Figure:
@@ -99,8 +98,9 @@ def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
     assert (asked.batch_per_gpu, asked.worth_from) == (32, 0.7)
 
 
-def test_runs_of_variants_are_no_runs_of_the_answer(tmp_path: Path) -> None:
-    tables = answered_tables(tmp_path, {2: [1.9]}, gpus=[1, 2])
+def test_runs_of_variants_are_no_runs_of_the_answer() -> None:
+    one_run = study(gpus=[1, 2], runs=1, communication={"runs": 0})
+    tables = build_tables(one_run, collected(one_run))
     of_variant = [replace(run, variant="graph", run=7) for run in tables.runs]
     more = complete(replace(tables, runs=[*tables.runs, *of_variant]), Asked(study_file="mine.yaml"))
     assert answer_of(more).several[0].command == "make report CONFIG=mine.yaml RUNS=3"

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from blocks import apart
 from dpscale.analyse.causes_of_study import causes_rows
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
-from rows import known, read_tables
+from rows import apart, known, read_tables
 
 Entries = dict[str, Any]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import h200_study
 from dpscale.analyse.tables import build_tables
 from dpscale.errors import StrategyError
 from dpscale.plan.cells import TimingCell
@@ -16,18 +15,17 @@ from dpscale.plan.study import Study
 from dpscale.strategies import known
 from dpscale.strategies.strategy import Message, NetworkFacts, NetworkSize
 from dpscale.tables.communication import BandwidthRow
-from h200_study import COMMUNICATION_S, collected
+from made_study import COMMUNICATION_S, DDP, THREE_RUNS, collected, h200_tables, measured, study
 from record_factory import timing_record
 from rows import one
-from timed_study import DDP, THREE_RUNS, measured
 
-STUDY = h200_study.study()
+STUDY = study()
 GRADIENT_BYTES = 44_695_848
 DDP_4 = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
 
 
 def test_bandwidth_three_ways() -> None:
-    row = one(h200_study.h200_tables().bandwidth, **DDP_4)
+    row = one(h200_tables().bandwidth, **DDP_4)
     ring_bytes = 1.5 * GRADIENT_BYTES
     assert row.bus_bandwidth_gb_s.value == pytest.approx(ring_bytes / (6 * 1e-5 + ring_bytes / 250e9) / 1e9)
     assert row.profiler_bandwidth_gb_s.value == pytest.approx(ring_bytes / (0.9 * COMMUNICATION_S["ddp"]) / 1e9)

@@ -5,15 +5,14 @@ from math import nan
 
 import pytest
 
-import h200_study
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from dpscale.tables.tables import Tables
-from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s, written
+from made_study import COMMUNICATION_S, EXPOSED_S, collected, h200_tables, records_of, step_s, study
 from record_factory import collected_of, network_facts, typed_facts
 from rows import one
 
-STUDY = h200_study.study()
+STUDY = study()
 GRADIENT_BYTES = 44_695_848
 # Copies and collectives of dp: latencies, and bytes of weights, gradients and buffers.
 DP_COLLECTIVES_S = (7 + 5) * 1e-5 + (2 * GRADIENT_BYTES + 38_560) / 250e9
@@ -23,7 +22,7 @@ DP_4 = {**DDP_4, "strategy": "dp"}
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return h200_study.h200_tables()
+    return h200_tables()
 
 
 @pytest.mark.parametrize(("strategy", "gpus", "batch"), [("ddp", 4, 512), ("dp", 2, 32)])
@@ -92,7 +91,7 @@ def test_without_some_records_the_other_figures_stand(tables: Tables, kind: type
 
 
 def test_a_profiler_that_changes_the_step_gives_no_bandwidth() -> None:
-    records = written(STUDY)
+    records = records_of(STUDY)
     for cell, record in records.items():
         if isinstance(cell, CommunicationCell) and cell.configuration == Configuration("ddp", 4, 512):
             for block in record["profile"]["blocks"]:

@@ -10,9 +10,9 @@ from dpscale.plan.cells import TimingCell
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
+from made_study import DDP, measured, place_of
 from record_factory import watched
 from rows import one, picked
-from timed_study import DDP, measured, place_of
 
 LOG = "12:00:00 warm-up epoch 1\nError: stopped after 5 s\n"
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from blocks import apart
 from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
+from made_study import DDP, THREE_RUNS, TIMED, measured, place_of, tables_of
 from record_factory import on_gpus, timing_record
-from rows import one, picked
-from timed_study import DDP, THREE_RUNS, VALUES, measured, place_of, tables_of
+from rows import apart, one, picked
 
 
 def test_figures_follow_from_the_records(tmp_path: Path) -> None:
@@ -42,7 +41,7 @@ def test_out_of_memory_is_a_state_of_its_own_and_no_other_baseline_is_borrowed(t
 
 
 def test_points_of_every_state_stand_in_one_table(tmp_path: Path) -> None:
-    values = {**VALUES, "strategies": ["single", "ddp"], "batch_per_gpu": [32, 128, 40_000]}
+    values = {**TIMED, "strategies": ["single", "ddp"], "batch_per_gpu": [32, 128, 40_000]}
     tables = measured(tmp_path, values, oom=[("ddp", 2, 128)], skip=[("ddp", 2, 64), ("single", 1, 40_000)])
     assert {(row.strategy, row.batch_per_gpu): row.status for row in tables.times} == {
         ("single", 32): "ok", ("single", 128): "ok", ("single", 40_000): "missing",
@@ -51,7 +50,7 @@ def test_points_of_every_state_stand_in_one_table(tmp_path: Path) -> None:
 
 
 def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) -> None:
-    values = {**VALUES, "scopes": ["compute", "end_to_end"]}
+    values = {**TIMED, "scopes": ["compute", "end_to_end"]}
 
     def out_of_memory(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
         oom = timing_record(cell, Study(values).settings, None)

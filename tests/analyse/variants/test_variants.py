@@ -12,7 +12,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.tables.timing import VariantsRow
-from record_factory import collected_of, network_facts, on_chip, on_gpus, timing_record
+from record_factory import collected_of, network_facts, on_gpus, timing_record
 
 STUDY = Study(
     {
@@ -162,8 +162,9 @@ def test_mfu_and_limits_are_by_the_rates_of_every_runs_own_gpu() -> None:
     for cell, record in written().items():
         assert isinstance(cell, StepCell)
         rate = 1 / OF_SERVER[cell.run]
-        product = 8e14 if name_of(cell) == "half" else 4e14
-        records[cell] = on_chip(record, product * rate, 4e12 * rate)
+        precision, product = ("bfloat16", 8e14) if name_of(cell) == "half" else ("tf32", 4e14)
+        chip = {"precision": precision, "matrix_flop_per_s": product * rate, "copy_bytes_per_s": 4e12 * rate}
+        records[cell] = {**record, "chip": chip}
     table = variants(collected_of(records, FACTS))
     half = table["half", 1, 128]
     for row, element_bytes in ((half, 2), (table["base", 1, 128], 4)):

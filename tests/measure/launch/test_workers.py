@@ -14,9 +14,8 @@ from dpscale.errors import MeasurementError
 from dpscale.measure import PRELOADED
 from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
-from processes import alive, started_by, workers_of
+from processes import alive, signals_as_they_were, started_by, workers_of
 from project import wait_for
-from signals import signals_as_they_were
 from stub_cell import helpers_for_workers, measure_stub, start_stub
 
 pytestmark = pytest.mark.processes
@@ -130,7 +129,7 @@ def test_a_cell_that_is_to_end_with_its_parent_does(tmp_path: Path) -> None:
 def test_without_a_temporary_folder_no_worker_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.TemporaryDirectory", _no_folder)
     with signals_as_they_were(), pytest.raises(MeasurementError, match="set TMPDIR to one that can be written"):
-        Workers("stub_worker", {}, 1, 0)
+        Workers("stub_cell", {}, 1, 0)
 
 
 def _no_folder(**_: object) -> None:

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from command_line import dpscale, must
 from dpscale.errors import MeasurementError
@@ -14,7 +16,7 @@ from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
 from dpscale.strategies.known import STRATEGIES
 from json_records import read_json
-from warm_workers import outcome_of_two, warm_workers
+from warm_workers import outcome_of, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 
@@ -109,11 +111,19 @@ def test_a_right_result_is_told_from_a_wrong_one(operation: str, rank: int) -> N
     assert collective.is_correct() is is_undefined
 
 
+class WrongWorker(CollectivesWorker):
+    """Its allreduce adds nothing up."""
+
+    def run(self) -> None:
+        with patch.object(dist, "all_reduce", lambda tensor: None):
+            super().run()
+
+
 @pytest.mark.processes
 def test_a_collective_that_gives_a_wrong_result_is_an_error() -> None:
     job = {"gpus": 2, "settings": {"device": "cpu"}, "timeout_s": 60, "messages": [["allreduce", 4096]]}
     with pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"):
-        outcome_of_two("wrong_collectives", job)
+        outcome_of(WrongWorker, job)
 
 
 @pytest.mark.parametrize(

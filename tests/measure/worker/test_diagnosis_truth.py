@@ -15,7 +15,7 @@ import dpscale
 from attached import AS_MANY_AS_FIT, run_attached
 from dpscale.diagnosis.diagnose import Diagnosis, diagnose_script
 from dpscale.diagnosis.loop import loop_command
-from other_work import QUIET_CORES, OtherWork
+from processes import QUIET_CORES, OtherWork
 from script_factory import script_record
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]

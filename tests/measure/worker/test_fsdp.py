@@ -19,9 +19,9 @@ from dpscale.strategies.fsdp.in_torch import unit_bytes
 from dpscale.strategies.strategy import NetworkSize
 from dpscale.strategies.units import units
 from json_records import read_json
-from quick_ladder import QUICK
 from record_factory import typed, typed_facts
-from warm_workers import outcome_of_two, warm_workers
+from sharded_worker import ShardedWorker
+from warm_workers import QUICK, outcome_of, warm_workers
 from workload_file import SAMPLES, written
 
 IMAGES = 64
@@ -32,7 +32,7 @@ SETTINGS = StepSettings(device="cpu", width=4, dataset_source="synthetic", epoch
 @pytest.mark.processes
 def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -> None:
     job = {"configuration": ["fsdp", GPUS, BATCH], "seed": 1, "dataset": str(tmp_path), "timeout_s": 300}
-    outcome = outcome_of_two("sharded_worker", {**job, "settings": SETTINGS.to_json()})
+    outcome = outcome_of(ShardedWorker, {**job, "settings": SETTINGS.to_json()})
     assert outcome["losses"]["fsdp"] == pytest.approx(outcome["losses"]["ddp"], rel=1e-5)
     sizes = unit_bytes(build_network("cifar_resnet18", SETTINGS.width))
     sent = outcome["sent"]

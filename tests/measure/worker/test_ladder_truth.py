@@ -3,6 +3,8 @@
 One process beside a worker: test_diagnosis_truth.py.
 """
 
+import os
+import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,17 +12,26 @@ from statistics import median
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.optim import Optimizer
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.ladder import ladder_rows
+from dpscale.measure.worker import communication
+from dpscale.measure.worker.communication import CommunicationWorker
+from dpscale.measure.workload.batches import Batch, Step
 from dpscale.plan.cells import CommunicationCell, Configuration
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings, TimingSettings
-from injected_ladder import SLEEP_S
-from other_work import QUIET_CORES, OtherWork
+from dpscale.strategies.ddp import in_torch
+from dpscale.strategies.ddp.in_torch import settled
+from dpscale.strategies.in_torch import StepVariant
+from processes import QUIET_CORES, OtherWork
 from record_factory import communication_record, typed
-from uneven_ladder import SLOW
-from warm_workers import outcome_of_two
+from warm_workers import outcome_of
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -30,14 +41,66 @@ BEFORE_IT = ("alone", "together", "no_sync", "no_op_hook")
 CONFIGURATION = Configuration("ddp", 2, 2)
 
 
-def ladder(module: str, dataset: Path) -> dict[str, Any]:
-    """The `steps` of a record by two workers of a module."""
+# On a CPU that does other things too, steps differ by milliseconds.
+SLEEP_S = 40e-3
+SLOW = "SLOW_RANK"
+CORES = sorted(os.sched_getaffinity(0))
+
+
+class SleepingWorker(CommunicationWorker):
+    """Its hook of the whole step sleeps after the last bucket is full. Ranks have a core each."""
+
+    def measure(self) -> None:
+        os.sched_setaffinity(0, {CORES[self.rank % len(CORES)]})
+        communication.WITNESS_S = 0.0  # only the rungs are looked at
+        super().measure()
+
+    def rungs(self) -> dict[str, StepVariant]:
+        return {**super().rungs(), "training": settled(self, sleeping_hook)}
+
+
+def sleeping_hook(group: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+    if bucket.is_last():
+        time.sleep(SLEEP_S)
+    reduced: torch.futures.Future[torch.Tensor] = allreduce_hook(group, bucket)
+    return reduced
+
+
+class UnevenWorker(CommunicationWorker):
+    """Its rank `SLOW` is at half speed: after every step it computes for as long again. Both ranks have the same core,
+    so that what else runs here slows both alike."""
+
+    def measure(self) -> None:
+        os.sched_setaffinity(0, {CORES[0]})
+        communication.WITNESS_S = 0.0
+        in_torch.SETTLES_STEPS = 3
+        super().measure()
+
+    def rungs(self) -> dict[str, StepVariant]:
+        rungs = super().rungs()
+        return {name: rungs[name] for name in ("alone", "together", "no_sync", "training")}
+
+    def step_of(self, network: nn.Module, optimiser: Optimizer) -> Step:
+        step = super().step_of(network, optimiser)
+
+        def slow(batch: Batch) -> None:
+            before_s = time.process_time()
+            step(batch)
+            until_s = 2 * time.process_time() - before_s
+            while time.process_time() < until_s:
+                pass
+
+        return slow if str(self.rank) == os.environ.get(SLOW) else step
+
+
+def ladder(worker: type, dataset: Path) -> dict[str, Any]:
+    """The `steps` of a record by two workers of a class."""
     settings = StepSettings(width=4, device="cpu", dataset_source="synthetic", epoch_images=IMAGES).to_json()
     job = {
         "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1, "traces": None,
         "dataset": str(dataset), "timeout_s": 300,
     }  # fmt: skip
-    steps: dict[str, Any] = outcome_of_two(module, job)["steps"]
+    steps: dict[str, Any] = outcome_of(worker, job)["steps"]
     return steps
 
 
@@ -48,7 +111,7 @@ def test_a_rank_at_half_speed_is_named_and_no_other(
     monkeypatch.setenv(SLOW, slow_rank)
     cell = CommunicationCell(CONFIGURATION, 1)
     record = communication_record(cell, TimingSettings(device="cpu"), 1.0, 0.2, 0.1, 0.1)
-    record["steps"] = ladder("uneven_ladder", dataset)
+    record["steps"] = ladder(UnevenWorker, dataset)
     slow = SLOW_DEVICE.of(list(ladder_rows(CONFIGURATION, "A", [typed(CommunicationRecord, record)]))).holding
     assert [row.slowest for row in slow] == named, record["steps"]["variants"]
 
@@ -72,7 +135,7 @@ def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(dataset: Path) -> None
     failures = []
     for attempt in range(ATTEMPTS):
         with OtherWork().watched() as other_work:
-            variants = ladder("injected_ladder", dataset)["variants"]
+            variants = ladder(SleepingWorker, dataset)["variants"]
         print(f"attempt {attempt + 1}: other processes used {other_work.cores:.2f} cores")
         try:
             return check({name: blocks["step_s"] for name, blocks in variants.items()})

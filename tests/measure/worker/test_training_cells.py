@@ -1,29 +1,30 @@
 """Training cells on the CPU: records, interruption, divergence, the same mathematics."""
 
-import json
+import os
 import shutil
+import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.distributed.nn.functional import all_reduce
 
 from command_line import dpscale, must
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch.workers import Workers
+from dpscale.measure.worker.checkpoint import Checkpoint, Trained
+from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.training import LOSS_DIGITS, TrainingWorker
 from dpscale.measure.workload.dataset import checksum, split_images
 from dpscale.measure.workload.images import DeviceImages
 from dpscale.plan.study import Study
 from json_records import read_json
-from signals import signals_as_they_were
-from stub_cell import helpers_for_workers
-from warm_workers import warm_workers
-from workers_here import WorkerHere, single_workers_here
+from warm_workers import outcome_of, single_workers_here
 
 pytestmark = pytest.mark.processes
 
@@ -46,7 +47,7 @@ TIMES = ("epoch_s", "images_per_s", "gpu_s")
 
 @pytest.fixture(scope="module", autouse=True)
 def in_this_process() -> Iterator[None]:
-    with single_workers_here(), warm_workers():
+    with single_workers_here():
         yield
 
 
@@ -77,46 +78,77 @@ def single(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Record:
     return trained(dataset, tmp_path_factory.mktemp("single") / "seed-1.json", SINGLE)
 
 
-@dataclass
-class TrainedInTurn:
-    """Outcomes of two workers that train several arms in turn.
+class ColdWorker(TrainingWorker):
+    """Starts its clock without a warm-up."""
 
-    `cold` is the training of `ddp` without its warm-up, the first of all. In float64, `shared` has statistics in
-    common; in `apart` every worker has its own. `checkpoint` is that of the training of `ddp`, killed after its first
-    epoch: tests work on copies.
-    """
+    def _warm_up(self, timer: EpochTimer, trained: Trained, training: DeviceImages) -> None:
+        pass
 
-    cold: Record
-    shared: Record
-    apart: Record
-    checkpoint: Path
+
+class KilledWorker(TrainingWorker):
+    """Its rank 0 is killed after the first epoch, when the checkpoint is written."""
+
+    def _report_epoch(self) -> None:
+        super()._report_epoch()
+        if self.rank == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class SharedStatistics(nn.BatchNorm2d):
+    """SyncBatchNorm on a CPU, where torch's does not compute: mean and variance of the whole global batch, with
+    gradients through both."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        count: Tensor = all_reduce(torch.tensor(float(x.numel() // x.shape[1])))
+        mean: Tensor = all_reduce(x.sum(dim=(0, 2, 3))) / count
+        variance: Tensor = all_reduce(((x - mean[:, None, None]) ** 2).sum(dim=(0, 2, 3))) / count
+        assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * count / (count - 1), self.momentum)
+        scale = self.weight / (variance + self.eps).sqrt()
+        output: Tensor = (x - mean[:, None, None]) * scale[:, None, None] + self.bias[:, None, None]
+        return output
+
+
+class Float64Worker(TrainingWorker):
+    """Trains in float64: the kernels that a processor picks make no difference that could be seen after a few steps."""
+
+    def _prepare_training(self, checkpoint: Checkpoint) -> Trained:
+        with patch.object(nn.SyncBatchNorm, "convert_sync_batchnorm", with_shared_statistics):
+            return super()._prepare_training(checkpoint)
+
+    def build_network(self) -> nn.Module:
+        network = super().build_network().double()
+        network.register_forward_pre_hook(lambda _network, images: tuple(part.double() for part in images))
+        return network
+
+
+def with_shared_statistics(network: nn.Module) -> nn.Module:
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.__class__ = SharedStatistics
+    return network
+
+
+def job_as_ddp(dataset: Path, ddp: Record, checkpoint: Path) -> dict[str, Any]:
+    """The job of the training of `ddp`."""
+    return {
+        "configuration": ["ddp", 2, 8], "seed": 1, "arm": "a", "settings": ddp["settings"], "timeout_s": 60,
+        "dataset": str(dataset), "checkpoint": str(checkpoint),
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def in_turn(dataset: Path, ddp: Record, tmp_path_factory: pytest.TempPathFactory) -> TrainedInTurn:
-    folder = tmp_path_factory.mktemp("in_turn")
-    (folder / "killed").mkdir()
-    as_ddp = {
-        "configuration": ["ddp", 2, 8], "seed": 1, "arm": "a", "settings": ddp["settings"], "timeout_s": 60,
-        "dataset": str(dataset),
-    }  # fmt: skip
-    jobs = [
-        {**as_ddp, "module": "cold_worker", "checkpoint": str(folder / "cold.checkpoint")},
-        float64_job(dataset, folder / "shared.checkpoint", "ddp", 2, 8, epochs=1, sync_batch_norm=True),
-        float64_job(dataset, folder / "apart.checkpoint", "ddp", 2, 8, epochs=1),
-        {**as_ddp, "module": "killed_worker", "checkpoint": str(folder / "killed/seed-1.checkpoint")},
-    ]
-    with (
-        signals_as_they_were(),
-        helpers_for_workers(),
-        Workers("in_turn", {"jobs": jobs, "outcomes": str(folder)}, 2, 0) as workers,
-        pytest.raises(MeasurementError, match="was killed by SIGKILL"),
-    ):
-        workers.outcome(120, end_with_parent=False)
-    outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(3)]
-    assert [path.name for path in (folder / "killed").iterdir()] == ["seed-1.checkpoint"]
-    cold, shared, apart = outcomes
-    return TrainedInTurn(cold, shared, apart, folder / "killed/seed-1.checkpoint")
+def checkpoint(dataset: Path, ddp: Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of the training of `ddp`, killed after its first epoch. Tests work on copies."""
+    checkpoint = tmp_path_factory.mktemp("killed") / "seed-1.checkpoint"
+    with pytest.raises(MeasurementError, match="was killed by SIGKILL"):
+        outcome_of(KilledWorker, job_as_ddp(dataset, ddp, checkpoint))
+    assert list(checkpoint.parent.iterdir()) == [checkpoint]
+    return checkpoint
 
 
 def float64_job(dataset: Path, checkpoint: Path, strategy: str, gpus: int, batch: int, **arm: Any) -> dict[str, Any]:
@@ -126,8 +158,8 @@ def float64_job(dataset: Path, checkpoint: Path, strategy: str, gpus: int, batch
     study = Study({"study": "s", "training": {"arms": {"a": arm}}, "dataset": images, "network": {"width": 4}})
     settings = {**study.arms["a"].to_json(), "device": "cpu"}
     return {
-        "module": "synchronised_worker", "configuration": [strategy, gpus, batch], "seed": 1, "arm": "a",
-        "settings": settings, "timeout_s": 60, "dataset": str(dataset), "checkpoint": str(checkpoint),
+        "configuration": [strategy, gpus, batch], "seed": 1, "arm": "a", "settings": settings, "timeout_s": 60,
+        "dataset": str(dataset), "checkpoint": str(checkpoint),
     }  # fmt: skip
 
 
@@ -180,30 +212,31 @@ def test_weights_in_bfloat16_stay_so(dataset: Path, tmp_path: Path, single: Reco
 
 
 def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(
-    dataset: Path, tmp_path: Path, in_turn: TrainedInTurn, ddp: Record
+    dataset: Path, tmp_path: Path, checkpoint: Path, ddp: Record
 ) -> None:
-    shutil.copy(in_turn.checkpoint, tmp_path)
-    assert len(torch.load(in_turn.checkpoint, weights_only=True)["state"]["epochs"]) == 1
+    shutil.copy(checkpoint, tmp_path)
+    assert len(torch.load(checkpoint, weights_only=True)["state"]["epochs"]) == 1
     continued = trained(dataset, tmp_path / "seed-1.json", DDP, REMEDIES)
     assert continued["continued_after_epochs"] == [1]
     assert figures(continued) == figures(ddp)
 
 
 def test_a_checkpoint_of_another_training_is_refused_with_the_keys_and_left_alone(
-    dataset: Path, tmp_path: Path, in_turn: TrainedInTurn
+    dataset: Path, tmp_path: Path, checkpoint: Path
 ) -> None:
-    copy = Path(shutil.copy(in_turn.checkpoint, tmp_path))
+    copy = Path(shutil.copy(checkpoint, tmp_path))
     remedies = REMEDIES.replace("--label-smoothing 0.1", "")
     done = dpscale(*arguments(dataset, tmp_path / "seed-1.json", SINGLE, remedies))
     assert done.returncode == 1
     assert "strategy is ddp, here" in done.stderr and "label_smoothing is 0.1, here it is 0.0" in done.stderr
-    assert copy.read_bytes() == in_turn.checkpoint.read_bytes()
+    assert copy.read_bytes() == checkpoint.read_bytes()
     assert not (tmp_path / "seed-1.json").exists()
 
 
-def test_warm_up_leaves_no_trace_in_any_figure(in_turn: TrainedInTurn, ddp: Record) -> None:
+def test_warm_up_leaves_no_trace_in_any_figure(dataset: Path, tmp_path: Path, ddp: Record) -> None:
     """Bit for bit, with LAMB, averaged weights, clipping and batch-norm statistics of each worker's own."""
-    assert figures(in_turn.cold) == figures(ddp)
+    cold = outcome_of(ColdWorker, job_as_ddp(dataset, ddp, tmp_path / "checkpoint"))
+    assert figures(cold) == figures(ddp)
 
 
 def test_images_that_are_held_out_are_tested_and_never_trained_on(
@@ -237,14 +270,17 @@ def test_divergence_is_a_result_and_ends_the_training_early(dataset: Path, tmp_p
     assert None in record["step_loss"]
 
 
-def test_two_workers_that_share_statistics_train_as_one_does(
-    dataset: Path, tmp_path: Path, in_turn: TrainedInTurn
-) -> None:
+def test_two_workers_that_share_statistics_train_as_one_does(dataset: Path, tmp_path: Path) -> None:
     """With one global batch, order and augmentation the losses of the first steps agree to the digits they have."""
-    job = float64_job(dataset, tmp_path / "checkpoint", "single", 1, 16, epochs=1)
-    with WorkerHere(job["module"], job) as worker:
-        single = worker.outcome(60, end_with_parent=False)
-    shared, apart = in_turn.shared, in_turn.apart
+
+    def losses(name: str, *cell: Any, **arm: Any) -> list[float]:
+        job = float64_job(dataset, tmp_path / name, *cell, epochs=1, **arm)
+        step_loss: list[float] = outcome_of(Float64Worker, job, cell[1])["step_loss"]
+        return step_loss
+
+    single = losses("single", "single", 1, 16)
+    shared = losses("shared", "ddp", 2, 8, sync_batch_norm=True)
+    apart = losses("apart", "ddp", 2, 8)
     steps = 4  # the fifth has one image, and the sampler's padding
-    assert shared["step_loss"][:steps] == pytest.approx(single["step_loss"][:steps], rel=LAST_DIGIT)
-    assert apart["step_loss"][:steps] != pytest.approx(single["step_loss"][:steps], rel=10 * LAST_DIGIT)
+    assert shared[:steps] == pytest.approx(single[:steps], rel=LAST_DIGIT)
+    assert apart[:steps] != pytest.approx(single[:steps], rel=10 * LAST_DIGIT)

@@ -9,8 +9,7 @@ import pytest
 from command_line import dpscale
 from dpscale.plan.study import checksum
 from json_records import read_json
-from warm_workers import warm_workers
-from workers_here import single_workers_here
+from warm_workers import single_workers_here
 from workload_file import HALF_USED, SAMPLES, written
 
 pytestmark = pytest.mark.processes
@@ -24,7 +23,7 @@ def cell(path: Path, out: Path, gpus: int = 1, more: str = "") -> list[str]:
 
 def refusal(folder: Path, text: str = "", **options: Any) -> str:
     """The line that a cell of a workload with `text` in it ends with. It leaves no record."""
-    with single_workers_here(), warm_workers():
+    with single_workers_here():
         done = dpscale(*cell(written(folder, text), folder / "record.json", **options))
     assert done.returncode == 1 and not (folder / "record.json").exists()
     line = done.stderr.splitlines()[-1]
@@ -35,7 +34,7 @@ def refusal(folder: Path, text: str = "", **options: Any) -> str:
 def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
     """A batch has 5 x (4 x 4 + 8) = 120 bytes: two fit in 300. The smaller last one is always there."""
     path, out = written(tmp_path), tmp_path / "record.json"
-    with single_workers_here(), warm_workers():
+    with single_workers_here():
         done = dpscale(*cell(path, out, more="--batch-memory-gb 0.0000003"))
     assert done.returncode == 0, done.stderr
     assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in done.stderr
