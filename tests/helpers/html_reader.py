@@ -5,7 +5,6 @@ from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
 
-SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "link", "br"}
 # Elements without an end tag that end where another begins, or, the last of them, where their table's body ends.
 ENDED_BY = {"td": ["td"], "tr": ["td", "tr"], "/tbody": ["td", "tr"]}
