@@ -46,6 +46,7 @@ def laptop(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
         text = file.read_text()
         assert text.count(f"{line}\n") == 1, line
         file.write_text(text.replace(f"{line}\n", f"{quicker}\n"))
+    (clone.folder / "report").mkdir(exist_ok=True)
     (clone.folder / "report/recorded-two-gpus.html").touch()  # newer than all that it is made of: test_make.py makes it
     return clone
 

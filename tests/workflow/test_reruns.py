@@ -132,7 +132,7 @@ def test_foreign_records_and_a_newer_version_are_noticed_without_snakemakes_own_
     project.record().write_text(json.dumps(record))
     assert project.planned()["time"] == 1
     version = VERSIONS["timing"].current
-    project.edit("records/versions.py", f'"timing": Version({version}', f'"timing": Version({version + 1}')
+    project.edit("records/__init__.py", f'"timing": Version({version}', f'"timing": Version({version + 1}')
     assert project.planned()["time"] == 4
 
 
