@@ -83,7 +83,7 @@ def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
         path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
         run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, sys.executable, environment=path, **job)
         assert run.code == 0, run.output
-        return run.processes
+        return [{**process, "ended_by": "time"} for process in run.processes]
 
     on_one_device = processes(1, leave_out=["batch_kept", "gc_off"]) if injected.global_batch else []
     return diagnose_script(script_record(*processes(2), one=on_one_device))
