@@ -17,9 +17,9 @@ from typing import Any
 from unittest.mock import patch
 
 from dpscale.errors import DpscaleError
-from dpscale.measure import write_outcome
 from dpscale.measure.launch.cells import Run, Samples, measure
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace
+from dpscale.measure.parent import write_outcome
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord

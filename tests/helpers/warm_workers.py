@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from dpscale.errors import MeasurementError
-from dpscale.measure import OUTCOME
 from dpscale.measure.launch import cells, workers
 from dpscale.measure.launch.nodes import NodeTeam
+from dpscale.measure.parent import OUTCOME
 from processes import signals_as_they_were
 from warm import WARM
 

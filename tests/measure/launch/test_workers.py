@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dpscale.errors import MeasurementError
-from dpscale.measure import PRELOADED
 from dpscale.measure.launch.cells import git_state
 from dpscale.measure.launch.workers import Workers
+from dpscale.measure.parent import PRELOADED
 from processes import alive, signals_as_they_were, started_by, workers_of
 from project import wait_for
 from stub_cell import helpers_for_workers, measure_stub, start_stub

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from snakemake.settings.enums import RerunTrigger
 
 from dpscale.errors import ClusterError
-from dpscale.measure import PRELOADED
+from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import Cluster, runtime_min

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from dpscale.errors import MeasurementError
-from dpscale.measure import NUMBER, OUTCOME, PARENT_PID, PRELOADED
 from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
+from dpscale.measure.parent import NUMBER, OUTCOME, PARENT_PID, PRELOADED
 from dpscale.records.files import JsonRecord
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)

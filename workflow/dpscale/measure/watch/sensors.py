@@ -18,7 +18,7 @@ from typing import Any
 
 import pynvml
 
-from dpscale.measure import end_with_parent
+from dpscale.measure.parent import end_with_parent
 from dpscale.measure.watch.nvml import ask, gpu_handle
 from dpscale.records.files import JsonRecord
 

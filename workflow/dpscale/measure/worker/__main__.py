@@ -3,7 +3,7 @@
 import os
 import sys
 
-from dpscale.measure import PARENT_PID, end_with_parent, run_worker
+from dpscale.measure.parent import PARENT_PID, end_with_parent, run_worker
 
 if __name__ == "__main__":
     end_with_parent(int(os.environ[PARENT_PID]))  # before torch is loaded, which takes seconds

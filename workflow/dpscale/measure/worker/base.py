@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from dpscale.errors import DpscaleError, MeasurementError
-from dpscale.measure import write_outcome
+from dpscale.measure.parent import write_outcome
 from dpscale.measure.ranks import gather, gather_objects, meet
 from dpscale.measure.watch.hardware import gpu_uuid, hardware, require_gpus, software
 from dpscale.measure.watch.sensors import Sensors

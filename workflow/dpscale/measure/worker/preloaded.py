@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dpscale.measure import NUMBER, end_with_parent, run_worker
+from dpscale.measure.parent import NUMBER, end_with_parent, run_worker
 
 KINDS = ("timing", "communication", "collectives", "training")
 _PATH_BYTES = 4096

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, default_collate
 
 from dpscale.errors import WorkloadError
-from dpscale.measure import end_with_parent
+from dpscale.measure.parent import end_with_parent
 from dpscale.measure.workload.batches import Batch, Collate, Share, Workload, in_host_memory, order_of_epoch, size_bytes
 
 
