@@ -88,12 +88,13 @@ class Progress:
     def _lines(self, ended: Collection[AnyCell]) -> Iterator[str]:
         """Yield the lines of cells that have just ended."""
         now = self._now()
+        time_left = self._time_left(now)
         before = sum(len(now.get(name, ())) for name in (DONE, FAILED)) - len(ended)
         for number, state in enumerate(map(self._states.__getitem__, ended), before + 1):
             line = self._failed(state)
             if state.record is not None:
                 sentence = f"{self._name(state.cell)}: {outcome(state.record)}"
-                line = ", ".join(filter(None, [sentence, self._time_left(now)]))
+                line = ", ".join(filter(None, [sentence, time_left]))
             yield f"[{number}/{len(self._states)}] {line}"
 
     def _failed(self, state: CellState) -> str:
@@ -128,9 +129,9 @@ class Progress:
         queue. Empty where none is to come."""
         running = now.get(RUNNING, ())
         to_come = Counter(cell.kind for cell in (*running, *now.get(QUEUED, ())))
-        means = mean_seconds(self._states.values())
         if not to_come:
             return ""
+        means = mean_seconds(self._states.values())
         if to_come.keys().isdisjoint(means):
             return "time left unknown"
         left_s = sum(means.get(kind, 0.0) * number for kind, number in to_come.items()) / max(1, len(running))
