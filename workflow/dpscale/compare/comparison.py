@@ -26,9 +26,9 @@ from dpscale.plan.study import Study
 from dpscale.present.findings.cautions import of_records
 from dpscale.present.findings.set_up import CHECKSUM_DIGITS, dates
 from dpscale.present.text.html import fill
-from dpscale.present.text.numbers import estimate, whole
+from dpscale.present.text.numbers import estimate, printed, whole
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.present.text.words import Terms, capitalised, listed, mark, plural, rank, scope, text
+from dpscale.present.text.words import Terms, capitalised, listed, plural, rank, scope, states_of, text
 from dpscale.records.collect import Collected
 from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS, SOFTWARE
 from dpscale.tables.row import grouped
@@ -62,7 +62,7 @@ class Measurement:
     ratio: Figure = UNKNOWN
     """Its epoch time over that of the first study."""
     speedup: Figure = UNKNOWN
-    mark: str = ""
+    states: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -95,8 +95,8 @@ def measurements(studies: Mapping[str, Tables]) -> Iterator[Measurement]:
             for name in with_time if len(with_time) > 1 else ():
                 ratio = ratios.get(name, {}).get(batch, UNKNOWN)
                 row = speedups.get((name, *group, batch))
-                speedup, of_other_runs = (row.speedup, mark(row)) if row else (UNKNOWN, "")
-                yield Measurement(name, group, batch, of_studies[name][batch], ratio, speedup, of_other_runs)
+                speedup, states = (row.speedup, states_of(row)) if row else (UNKNOWN, ())
+                yield Measurement(name, group, batch, of_studies[name][batch], ratio, speedup, states)
         for name, by_batch in ratios.items():
             over_all = ratio_over_batches(first, of_studies[name]) if len(by_batch) > 1 else UNKNOWN
             if over_all.is_known:
@@ -317,7 +317,7 @@ class ComparedStudies:
             ShownColumn("Epoch, s", lambda row: estimate(row.epoch_s, SECONDS)),
             ShownColumn("Ratio to first", ratio),
             ShownColumn("Verdict", lambda row: row.verdict, is_number=False),
-            ShownColumn("Speedup, ×", lambda row: estimate(row.speedup, MULTIPLES, mark=row.mark)),
+            ShownColumn("Speedup, ×", lambda row: printed(row.speedup, MULTIPLES, states=row.states).text),
         ]
         return [
             ShownTable(

@@ -8,8 +8,8 @@ from dpscale.analyse.answer import COMPUTE, advice
 from dpscale.analyse.answer.answer import TO_DO, Answer
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.worth import Deciding, deciding, speedups, verdicts, who
-from dpscale.present.text.numbers import brief, ends_of, estimate, measured, percent, plain, value_of
-from dpscale.present.text.words import Terms, capitalised, mark, plural
+from dpscale.present.text.numbers import ends_of, estimate, measured, percent, plain, printed, value_of
+from dpscale.present.text.words import Terms, capitalised, mark, plural, states_of
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, cause
@@ -162,8 +162,8 @@ def _table(answer: Answer, terms: Terms) -> tuple[list[str], list[list[str]]]:
     cells = [
         [
             f"{row.gpus:,}",
-            brief(row.epoch_s, SECONDS, _DIGITS),
-            brief(row.speedup, MULTIPLES, mark=mark(row)),
+            printed(row.epoch_s, SECONDS, _DIGITS).brief,
+            printed(row.speedup, MULTIPLES, states=states_of(row)).brief,
             value_of(row.efficiency, PERCENT, digits=_DIGITS),
             f"{value_of(row.gpu_s_over_one, MULTIPLES)}{mark(row)}",
             row.worth or "–",

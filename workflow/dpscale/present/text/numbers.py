@@ -103,7 +103,7 @@ class Printed:
         return [number.replace(",", "").replace(MINUS, "-") for number in (self.value, self.low, self.high)]
 
     def beside(self, value: str, is_counted: bool = True) -> str:
-        """Return a value, perhaps with its unit or a mark, and the two ends behind it, if any, in the brackets that say
+        """Return a value, perhaps with its unit, and the two ends behind it, if any, in the brackets that say
         what they are; the values of two servers or runs with that number, unless it stands elsewhere."""
         mark = MARK if OTHER_RUNS in self.states else ""
         if not self.value:
@@ -135,18 +135,11 @@ def recomputable(figure: Figure, unit: Unit, *states: str) -> Printed:
     return Printed.with_decimals(figure, unit, digits, decimals, (*kinds, *states))
 
 
-def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4, mark: str = "") -> str:
+def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
     """Return a figure with what its ends are: `2.871 [2.866, 2.874]`, a 95 % interval; `1.45 (1.31 to 1.60, 2 runs)`,
-    the values of two servers or runs; otherwise the value alone. The `mark` stands behind the value."""
+    the values of two servers or runs; otherwise the value alone."""
     shown = printed(figure, unit, digits)
-    return shown.beside(f"{_with_unit(shown.value, unit) if with_unit else shown.value}{mark}")
-
-
-def brief(figure: Figure, unit: Unit = PLAIN, digits: int = 4, mark: str = "") -> str:
-    """Return a figure as `estimate` does, without the number of servers or runs, which stands elsewhere: `1.45 (1.31 to
-    1.60)`."""
-    shown = printed(figure, unit, digits)
-    return shown.beside(f"{shown.value}{mark}", is_counted=False)
+    return shown.beside(_with_unit(shown.value, unit) if with_unit else shown.value)
 
 
 def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:

@@ -8,11 +8,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import ABSENT, estimate, in_unit, printed, whole
-from dpscale.present.text.words import Terms, in_order, left_out, state, text
+from dpscale.present.text.words import Terms, in_order, left_out, state, states_of, text
 from dpscale.tables.column import Column
 from dpscale.tables.row import Row, grouped
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.vocabulary.states import NOT_RESOLVABLE, OTHER_RUNS
+from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 ROWS_SHOWN = 200
 _WIDE_CHARACTERS = 40
@@ -207,8 +207,8 @@ def _marked(column: Column) -> Callable[[Any], str]:
 
     def cell(row: Any) -> str:
         entry = getattr(row, column.name)
-        states = (OTHER_RUNS,) if row.other_runs else ()
-        return printed(entry if isinstance(entry, Figure) else Figure(entry), column.unit, states=states).text
+        figure = entry if isinstance(entry, Figure) else Figure(entry)
+        return printed(figure, column.unit, states=states_of(row)).text
 
     return cell
 

@@ -168,6 +168,11 @@ def mark(row: _OfRuns) -> str:
     return MARK if row.other_runs else ""
 
 
+def states_of(row: _OfRuns) -> tuple[str, ...]:
+    """Return the states with which figures are printed whose printed times are of other runs: they have the mark."""
+    return (OTHER_RUNS,) if row.other_runs else ()
+
+
 def state(status: str) -> str:
     """Return the word for a status."""
     return STATES[status][0] if status in STATES else status
