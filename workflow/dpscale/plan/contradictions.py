@@ -16,15 +16,6 @@ from dpscale.strategies.known import strategy
 # The global batch that learning rates are given for, the baseline's: scaling multiplies by what is above it.
 REFERENCE_BATCH = 128
 
-# Keys that change nothing without another key.
-_DEPENDENT_KEYS = {
-    "warmup_start": ("warmup_epochs", "only a warm-up has a starting point"),
-    "step_epochs": ("schedule", "only the schedule step has them"),
-    "step_factor": ("schedule", "only the schedule step has one"),
-    "trust_coefficient": ("optimiser", "only lars has one"),
-    "batch_growth_factor": ("batch_growth_epochs", "the batch never grows: batch_growth_epochs is empty"),
-}
-
 # A setting, and what is wrong with it.
 Contradiction = tuple[str, str]
 
@@ -46,7 +37,6 @@ def _contradictions(settings: NetworkSettings) -> Iterator[Contradiction]:
         yield from _of_place(settings)
         yield from _of_recipe(settings)
         yield from _of_step(settings)
-        yield from _idle_keys(settings)
 
 
 def _of_workload(settings: NetworkSettings) -> Iterator[Contradiction]:
@@ -123,15 +113,3 @@ def _of_step(arm: TrainingSettings) -> Iterator[Contradiction]:
     for key in ("compile", "cuda_graph"):
         if arm.batch_growth_epochs and not arm.is_default(key):
             yield key, "is for one batch: it does not go with batch_growth_epochs"
-
-
-def _idle_keys(arm: TrainingSettings) -> Iterator[Contradiction]:
-    in_use = {
-        "warmup_epochs": arm.warmup_epochs > 0,
-        "schedule": arm.schedule == "step",
-        "optimiser": arm.optimiser == "lars",
-        "batch_growth_epochs": bool(arm.batch_growth_epochs),
-    }
-    for key, (needed, problem) in _DEPENDENT_KEYS.items():
-        if not in_use[needed] and not arm.is_default(key):
-            yield key, problem

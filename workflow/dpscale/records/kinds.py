@@ -1,9 +1,7 @@
 """Records as cells write them: a class per kind, a field per key. Decoding is validating.
 
 `None` is a sensor that is missing, or a figure that was not measured. Times are in seconds, sizes in bytes, moments are
-UTC in ISO 8601. A field with a default is not in every record: the history above a class says which ones lack it. Keys
-that only older records have are described as such, and nothing reads them where their type is `Any`. A class that
-allows unknown keys says so.
+UTC in ISO 8601. A field with a default is not in every record: the history above a class says which ones lack it.
 """
 
 from collections.abc import Sequence
@@ -32,15 +30,11 @@ ScopeName = Annotated[str, Meta(pattern="^(compute|end_to_end)$")]
 Status = Literal["ok", "oom"]  # Both are results. Any other end leaves no record.
 
 
-class _Open(Struct, frozen=True):
-    """Has more keys in older records."""
+class _Part(Struct, frozen=True):
+    """A part of a record. Older records have more keys, which nothing reads."""
 
 
-class _Closed(Struct, frozen=True, forbid_unknown_fields=True):
-    """Has no other keys."""
-
-
-class Images(_Closed, frozen=True):
+class Images(_Part, frozen=True):
     """The dataset that steps took their images from."""
 
     source: str
@@ -49,7 +43,7 @@ class Images(_Closed, frozen=True):
     sha256: str  # Checksum over the checksums of all arrays of the dataset.
 
 
-class Provenance(_Closed, frozen=True):
+class Provenance(_Part, frozen=True):
     """The code, the command and the job that measured a record."""
 
     dpscale_version: str
@@ -60,7 +54,7 @@ class Provenance(_Closed, frozen=True):
     environment: dict[str, str]  # Variables that steer CUDA, NCCL and the allocator, and the node that Slurm gave.
 
 
-class Gpu(_Open, frozen=True):
+class Gpu(_Part, frozen=True):
     """A GPU of a cell."""
 
     name: str
@@ -68,7 +62,7 @@ class Gpu(_Open, frozen=True):
     memory_bytes: int
 
 
-class GpuLink(_Open, frozen=True):
+class GpuLink(_Part, frozen=True):
     """The link between two GPUs."""
 
     gpus: list[int]
@@ -79,7 +73,7 @@ class GpuLink(_Open, frozen=True):
     topology: str | None  # Closest common ancestor on PCIe.
 
 
-class Hardware(_Open, frozen=True):
+class Hardware(_Part, frozen=True):
     """The host, its GPUs, and the links between every two of them."""
 
     host: str
@@ -92,8 +86,7 @@ class Hardware(_Open, frozen=True):
     links: list[GpuLink]
 
 
-# Older records have what torch was told too: `cudnn_benchmark` and two switches of TF32. Settings hold it since.
-class Software(_Open, frozen=True):
+class Software(_Part, frozen=True):
     """Versions of the software that computes and communicates."""
 
     python: str
@@ -103,12 +96,9 @@ class Software(_Open, frozen=True):
     cudnn: str | None
     nccl: str | None
     driver: str | None
-    cudnn_benchmark: bool | None = None
-    tf32_convolutions: bool | None = None
-    tf32_matrix_products: bool | None = None
 
 
-class Node(_Closed, frozen=True):
+class Node(_Part, frozen=True):
     """A node of a cell on several."""
 
     hardware: Hardware
@@ -116,14 +106,14 @@ class Node(_Closed, frozen=True):
     environment: dict[str, str]  # Its variables, as in provenance.
 
 
-class OtherProcess(_Closed, frozen=True):
+class OtherProcess(_Part, frozen=True):
     """A process on a GPU that is not one of the cell's workers."""
 
     pid: int
     memory_bytes: int | None
 
 
-class Sensor(_Open, frozen=True):
+class Sensor(_Part, frozen=True):
     """Readings of a GPU."""
 
     sm_clock_mhz: float | None
@@ -132,14 +122,14 @@ class Sensor(_Open, frozen=True):
     other_processes: list[OtherProcess] | None
 
 
-class SensorReadings(_Closed, frozen=True):
+class SensorReadings(_Part, frozen=True):
     """Readings of every GPU in use on all nodes, before the first and after the last epoch."""
 
     before: list[Sensor]
     after: list[Sensor] | None
 
 
-class OutOfMemory(_Closed, frozen=True):
+class OutOfMemory(_Part, frozen=True):
     """The rank and the phase where memory ran out first."""
 
     rank: int
@@ -147,7 +137,7 @@ class OutOfMemory(_Closed, frozen=True):
     message: str
 
 
-class CellPlace(_Closed, frozen=True, kw_only=True):
+class CellPlace(_Part, frozen=True, kw_only=True):
     """The cell that was measured, by its coordinates. Nodes are those that its GPUs are spread over evenly."""
 
     nodes: Several | None = None
@@ -159,8 +149,8 @@ class RunPlace(CellPlace, frozen=True, kw_only=True):
     run: Positive
 
 
-class Record(_Closed, frozen=True, kw_only=True):
-    """Fields of every kind of record."""
+class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields of every kind of record. It has no other keys."""
 
     kind: str
     measurement_version: int  # Version of the measuring code.
@@ -207,7 +197,7 @@ class StepsRecord(Record, frozen=True, kw_only=True):
     oom: OutOfMemory | None
 
 
-class StepQuantiles(_Open, frozen=True):
+class StepQuantiles(_Part, frozen=True):
     """Quantiles of full steps, of all timed epochs together. Older records have these and no quartiles by epoch."""
 
     p25: float
@@ -215,25 +205,22 @@ class StepQuantiles(_Open, frozen=True):
     p75: float
 
 
-class WatchedGpu(_Closed, frozen=True):
+class WatchedGpu(_Part, frozen=True):
     """Events of a GPU during an epoch."""
 
     clock_event_reasons: list[str] | None  # Seen in one sample at least.
     # For how long the driver kept the clocks down, by the policy that did; its own counters.
     slowed_s: dict[str, float] | None
-    sm_clock_mhz: Any = None  # Of older records.
-    power_w: Any = None  # Of older records.
 
 
-class WatchedHost(_Closed, frozen=True):
+class WatchedHost(_Part, frozen=True):
     """Use of the whole host during an epoch."""
 
     busy_cores: float  # Cores that were busy, on average.
     stolen_cores: float  # Cores that a hypervisor took away, on average.
-    load_1min: Any = None  # Of older records.
 
 
-class Watched(_Closed, frozen=True):
+class Watched(_Part, frozen=True):
     """Events on the GPUs and the host in a timed epoch."""
 
     samples: int  # Readings of the GPUs within the epoch; ten a second.
@@ -251,7 +238,7 @@ class StepQuartiles(NamedTuple):
     upper_s: float
 
 
-class Scope(_Closed, frozen=True):
+class Scope(_Part, frozen=True):
     """Timed epochs in a scope of the clock."""
 
     epoch_s: AtLeastOne[Seconds]  # Every timed epoch; the slowest rank's time.
@@ -266,8 +253,6 @@ class Scope(_Closed, frozen=True):
     loader_processes: int | None = None  # DataLoader processes of all training processes together.
     watched: list[Watched] = []  # In every timed epoch.
     step_s_quantiles: StepQuantiles | None = None  # Of older records.
-    images_per_epoch: Any = None  # Of older records.
-    distinct_batches: Any = None  # Of older records.
 
     @property
     def slowest_rank_epoch_s(self) -> list[float]:
@@ -289,7 +274,7 @@ class Scope(_Closed, frozen=True):
         return [StepQuartiles(older.p25, older.median, older.p75)] if older else []
 
 
-class Halves(_Closed, frozen=True):
+class Halves(_Part, frozen=True):
     """Epochs of one GPU before the cell's own, and those after."""
 
     before: Scope
@@ -301,7 +286,7 @@ class Halves(_Closed, frozen=True):
         return [self.before, *([self.after] if self.after else [])]
 
 
-class Alone(_Closed, frozen=True):
+class Alone(_Part, frozen=True):
     """The plain module on the first worker's GPU, timed in the same processes while the other GPUs idle."""
 
     batch_per_gpu: Positive
@@ -309,7 +294,7 @@ class Alone(_Closed, frozen=True):
     scopes: dict[ScopeName, Halves]
 
 
-class MeasuredChip(_Closed, frozen=True):
+class MeasuredChip(_Part, frozen=True):
     """The best that the first GPU reaches, after all clocks."""
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
@@ -359,7 +344,7 @@ Ranks = AtLeastOne[AtLeastOne[Seconds | None]]
 
 
 # Version 1 has no times of ranks. `rank_block_step_s` came later than `rank_step_s`.
-class Blocks(_Closed, frozen=True):
+class Blocks(_Part, frozen=True):
     """Blocks of steps of one rung, in their order."""
 
     # Median of every block's steps but the first, the slowest rank's, by the device's clock.
@@ -371,7 +356,7 @@ class Blocks(_Closed, frozen=True):
 
 
 # Version 1 has no seed and no orders, and for ddp alone no_op_hook and no_sync.
-class Ladder(_Closed, frozen=True):
+class Ladder(_Part, frozen=True):
     """Blocks of steps, in turns, of training as it is (`training`), and of training without parts of it.
 
     `alone` is the plain network on the first GPU, all others waiting; `one_node` the same on every GPU of the first of
@@ -392,17 +377,14 @@ class Ladder(_Closed, frozen=True):
             raise ValueError("variants lack training")
 
 
-class DdpLogger(_Closed, frozen=True):
+class DdpLogger(_Part, frozen=True):
     """Figures of single steps by DDP's own logger, the slowest rank's each."""
 
     exposed_s: AtLeastOne[float]  # Communication during which the backward pass does not go on.
     bucket_bytes: list[int]
-    backward_s: Any = None  # Of older records.
-    communication_s: Any = None  # Of older records.
-    overlap_s: Any = None  # Of older records.
 
 
-class Phase(_Closed, frozen=True):
+class Phase(_Part, frozen=True):
     """Parts of a step on a device."""
 
     compute_s: float
@@ -411,7 +393,7 @@ class Phase(_Closed, frozen=True):
     idle_s: float
 
 
-class ProfiledDevice(_Closed, frozen=True):
+class ProfiledDevice(_Part, frozen=True):
     """A step of a device, by the profiler."""
 
     device: int
@@ -421,14 +403,14 @@ class ProfiledDevice(_Closed, frozen=True):
     phases: dict[str, Phase]  # Of the whole `step`. Older records have it by the phases of the host.
 
 
-class ProfiledBlock(_Closed, frozen=True):
+class ProfiledBlock(_Part, frozen=True):
     """A block of profiled steps, for one step."""
 
     step_s: float  # The slowest rank's, by the host's clock, while profiled.
     devices: AtLeastOne[ProfiledDevice]
 
 
-class StepProfile(_Closed, frozen=True):
+class StepProfile(_Part, frozen=True):
     """Times of every device by its parts."""
 
     steps: Positive  # Steps of a block.
@@ -463,7 +445,7 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
 
 
 # Version 1 has no `held`, and some of its records `hold_s`.
-class TimedCollective(_Closed, frozen=True):
+class TimedCollective(_Part, frozen=True):
     """Timings of one collective with one size of message."""
 
     operation: Literal["allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"]
@@ -474,17 +456,15 @@ class TimedCollective(_Closed, frozen=True):
     # Whether every rank was held back until all calls were queued. Where not, launching the calls may be in the time.
     # None on a CPU.
     held: list[bool] | None = None
-    hold_s: Any = None  # Of older records.
 
 
-class PeerCopy(_Closed, frozen=True):
+class PeerCopy(_Part, frozen=True):
     """Timings of copies of memory from one GPU to another."""
 
     source: int
     target: int
     bytes: int
     seconds: AtLeastOne[Seconds]
-    peer_access: bool | None = None  # Of older records.
 
 
 class CollectivesPlace(RunPlace, frozen=True, kw_only=True):
@@ -506,7 +486,7 @@ class CollectivesRecord(Record, frozen=True, kw_only=True):
     peer_copies: list[PeerCopy]  # From every GPU to every other. None on a CPU.
 
 
-class Epoch(_Closed, frozen=True):
+class Epoch(_Part, frozen=True):
     """An epoch of a training. None is a loss that was not finite any more, or a sensor that is missing."""
 
     epoch: Positive
@@ -523,8 +503,6 @@ class Epoch(_Closed, frozen=True):
     energy_j: float | None  # All GPUs in use together.
     validation_loss: float | None = None  # Mean cross-entropy of the training images that are held out.
     validation_accuracy: float | None = None  # Share of them that are right. None where none is held out.
-    orders: Any = None  # Of older records.
-    batch_norm: Any = None  # Of older records.
 
 
 class TrainingPlace(CellPlace, frozen=True, kw_only=True):
@@ -558,7 +536,7 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
         return self.cell.seed
 
 
-class TriedBatch(_Closed, frozen=True):
+class TriedBatch(_Part, frozen=True):
     """A try of a batch. One that did not fit has no peak and no images per second."""
 
     batch_per_gpu: Positive
