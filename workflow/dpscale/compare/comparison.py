@@ -168,23 +168,20 @@ class ComparedStudies:
         return max((study.terms for study in self.studies), key=lambda terms: terms.synthetic)
 
     @cached_property
-    def rows_by_study(self) -> dict[str, list[ComparedTime]]:
-        """What is compared, by every study but the first."""
-        return {
-            study.name: list(compared_times(study.name, study.tables.times, self.first.tables.times))
-            for study in self.studies[1:]
-        }
-
-    @property
     def rows(self) -> list[ComparedTime]:
-        return [row for rows in self.rows_by_study.values() for row in rows]
+        return [
+            row
+            for study in self.studies[1:]
+            for row in compared_times(study.name, study.tables.times, self.first.tables.times)
+        ]
 
     def verdicts(self) -> Iterator[str]:
         """Yield a sentence for every study but the first: in how many configurations it is slower, and faster."""
-        for name, rows in self.rows_by_study.items():
-            counts = Counter(row.verdict for row in rows)
+        for study in self.studies[1:]:
+            counts = Counter(row.verdict for row in self.rows if row.study == study.name)
             tally = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if counts[verdict])
-            yield f"{name} against {self.first.name}: {tally or 'none'} of {len(rows):,} configurations in both."
+            in_both = f"of {counts.total():,} configurations in both"
+            yield f"{study.name} against {self.first.name}: {tally or 'none'} {in_both}."
 
     def descriptions(self) -> dict[str, str]:
         """Return what every study is of and what it has unlike the first, by its name."""
@@ -215,7 +212,7 @@ class ComparedStudies:
         return f"{row.study}, {self.terms.point(row.times)} ({scope(row.times.scope)})"
 
     def tables(self) -> list[ShownTable]:
-        """Return a table per study but the first: every configuration that both have."""
+        """Return a table per study that has a configuration of the first: both times, and their ratio."""
         columns: list[ShownColumn[ComparedTime]] = [
             ShownColumn("Scope", lambda row: scope(row.times.scope), is_number=False),
             ShownColumn("Strategy", lambda row: self.terms.group(row.times), is_number=False),
@@ -227,7 +224,7 @@ class ComparedStudies:
         ]
         return [
             ShownTable(f"compared-{number}", name, columns, [[column.cell(row) for column in columns] for row in rows])
-            for number, (name, rows) in enumerate(self.rows_by_study.items(), 1)
+            for number, (name, rows) in enumerate(grouped(self.rows, lambda row: row.study).items(), 1)
         ]
 
     def lines(self, limit: float | None = None) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Settings that make no sense together: of any measurement, and of an arm of the training. Pure, and free of torch."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from dpscale.schemas.settings import (
     BUILT_IN,
@@ -82,24 +81,12 @@ def _of_place(arm: TrainingSettings) -> Iterator[Contradiction]:
 
 
 def _of_recipe(arm: TrainingSettings) -> Iterator[Contradiction]:
-    if arm.warmup_epochs > arm.epochs:
-        yield "warmup_epochs", f"{arm.warmup_epochs:g} is longer than the training, {arm.epochs} epochs"
     if arm.schedule == "one_cycle" and not 0 < arm.warmup_epochs < arm.epochs:
         yield "schedule", "one_cycle rises and falls: warmup_epochs must lie between 0 and epochs"
     if arm.schedule == "step" and not arm.step_epochs:
         yield "schedule", "step needs step_epochs"
-    if any(not arm.warmup_epochs <= epoch < arm.epochs for epoch in arm.step_epochs):
-        yield "step_epochs", "must lie after the warm-up and before the end of the training"
-    if arm.optimiser == "lamb" and arm.momentum:
-        yield "momentum", "lamb has none: its moments are Adam's"
     if arm.optimiser in ("lars", "lamb") and arm.fused_optimiser:
         yield "fused_optimiser", f"torch has no fused {arm.optimiser}"
-    if arm.optimiser == "nesterov" and not arm.momentum:
-        yield "momentum", "nesterov needs one above 0"
-    if any(later <= earlier for earlier, later in pairwise(arm.batch_growth_epochs)):
-        yield "batch_growth_epochs", "must be in ascending order"
-    if any(epoch >= arm.epochs for epoch in arm.batch_growth_epochs):
-        yield "batch_growth_epochs", f"must lie before the end of the training, {arm.epochs} epochs"
     if arm.batch_growth_epochs and arm.last_global_batch > arm.training_images:
         grown = f"grows the global batch to {arm.last_global_batch}"
         yield "batch_growth_epochs", f"{grown}, past the dataset's {arm.training_images} images"

@@ -180,8 +180,6 @@ def _contradictions(study: Study) -> Iterator[str]:
     for name, variant in study.variants.items():
         if name == BASE:
             yield f"variants.{name}: is what tables call the study's own settings; choose another name"
-        if variant.settings == study.settings:
-            yield f"variants.{name}: its settings are the study's own"
     for name, arm in study.arms.items():
         if contradictory := contradiction(arm):
             yield f"training.arms.{name}.{': '.join(contradictory)}"
