@@ -177,9 +177,8 @@ def _contradictions(study: Study) -> Iterator[str]:
     for name, why in _NOT_TAKEN_APART.items():
         if study["communication"]["runs"] and not study.settings.is_default(name):
             yield f"{'.'.join(study.settings.path_of(name))}: {why}; set communication.runs to 0"
-    for name, variant in study.variants.items():
-        if name == BASE:
-            yield f"variants.{name}: is what tables call the study's own settings; choose another name"
+    if BASE in study.variants:
+        yield f"variants.{BASE}: is what tables call the study's own settings; choose another name"
     for name, arm in study.arms.items():
         if contradictory := contradiction(arm):
             yield f"training.arms.{name}.{': '.join(contradictory)}"

@@ -278,12 +278,11 @@ class Halves(_Part, frozen=True):
     """Epochs of one GPU before the cell's own, and those after."""
 
     before: Scope
-    after: Scope | None = None  # None where memory ran out before it, in older records alone.
+    after: Scope
 
     @property
     def measured(self) -> list[Scope]:
-        """The halves that there are: both of a baseline that ended well."""
-        return [self.before, *([self.after] if self.after else [])]
+        return [self.before, self.after]
 
 
 class Alone(_Part, frozen=True):
