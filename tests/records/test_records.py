@@ -20,7 +20,7 @@ from dpscale.records.files import set_aside
 from dpscale.records.kinds import TimingRecord
 from dpscale.records.outdated import find_outdated
 from json_records import read_json
-from record_factory import network_facts, older_timing_record, timing_record, typed, write
+from record_factory import network_facts, timing_record, typed, write
 
 VALUES = {
     "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32], "scopes": ["compute"],
@@ -32,6 +32,11 @@ CELL = TimingCell(Configuration("ddp", 2, 32), 1)
 
 def record(**changes: Any) -> dict[str, Any]:
     return {**timing_record(CELL, STUDY.settings, [1.0, 1.1]), **changes}
+
+
+def older_record(cell: TimingCell, epoch_s: list[float]) -> dict[str, Any]:
+    """A record of version 1 of the measurement, which has no baseline."""
+    return {**timing_record(cell, STUDY.settings, epoch_s), "measurement_version": 1}
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -117,7 +122,7 @@ def test_a_setting_that_is_not_known_may_have_changed_the_number() -> None:
 
 def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> None:
     for cell in plan(STUDY).timing:
-        write(tmp_path, cell, older_timing_record(cell, STUDY.settings, [1.0, 1.1]))
+        write(tmp_path, cell, older_record(cell, [1.0, 1.1]))
     collected = collect(tmp_path, plan(STUDY).timing, STUDY.settings)
     assert set(collected.records) == set(plan(STUDY).timing)
     tables = build_tables(STUDY, collected)
@@ -142,7 +147,7 @@ def test_versions_are_never_pooled(tmp_path: Path) -> None:
     for cell in plan(STUDY).timing:
         # Run 1 is measured anew, twice as fast.
         anew = timing_record(cell, STUDY.settings, [1.0, 1.1])
-        write(tmp_path, cell, anew if cell.run == 1 else older_timing_record(cell, STUDY.settings, [2.0, 2.2]))
+        write(tmp_path, cell, anew if cell.run == 1 else older_record(cell, [2.0, 2.2]))
     tables = build_tables(STUDY, collect(tmp_path, plan(STUDY).timing, STUDY.settings))
     assert {row.measurement_versions for row in tables.environments} == {"timing 1", "timing 2"}
     times = [row for row in tables.times if row.strategy == "ddp"]
