@@ -5,7 +5,7 @@ UTC in ISO 8601. A field with a default is not in every record: the history abov
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform
 
 from msgspec import Meta, Struct
 
@@ -30,11 +30,12 @@ ScopeName = Annotated[str, Meta(pattern="^(compute|end_to_end)$")]
 Status = Literal["ok", "oom"]  # Both are results. Any other end leaves no record.
 
 
+@dataclass_transform(frozen_default=True)
 class _Part(Struct, frozen=True):
-    """A part of a record. Older records have more keys, which nothing reads."""
+    """A part of a record; frozen, as all that inherit from it. Older records have more keys, which nothing reads."""
 
 
-class Images(_Part, frozen=True):
+class Images(_Part):
     """The dataset that steps took their images from."""
 
     source: str
@@ -43,7 +44,7 @@ class Images(_Part, frozen=True):
     sha256: str  # Checksum over the checksums of all arrays of the dataset.
 
 
-class Provenance(_Part, frozen=True):
+class Provenance(_Part):
     """The code, the command and the job that measured a record."""
 
     dpscale_version: str
@@ -54,7 +55,7 @@ class Provenance(_Part, frozen=True):
     environment: dict[str, str]  # Variables that steer CUDA, NCCL and the allocator, and the node that Slurm gave.
 
 
-class Gpu(_Part, frozen=True):
+class Gpu(_Part):
     """A GPU of a cell."""
 
     name: str
@@ -62,7 +63,7 @@ class Gpu(_Part, frozen=True):
     memory_bytes: int
 
 
-class GpuLink(_Part, frozen=True):
+class GpuLink(_Part):
     """The link between two GPUs."""
 
     gpus: list[int]
@@ -73,7 +74,7 @@ class GpuLink(_Part, frozen=True):
     topology: str | None  # Closest common ancestor on PCIe.
 
 
-class Hardware(_Part, frozen=True):
+class Hardware(_Part):
     """The host, its GPUs, and the links between every two of them."""
 
     host: str
@@ -86,7 +87,7 @@ class Hardware(_Part, frozen=True):
     links: list[GpuLink]
 
 
-class Software(_Part, frozen=True):
+class Software(_Part):
     """Versions of the software that computes and communicates."""
 
     python: str
@@ -98,7 +99,7 @@ class Software(_Part, frozen=True):
     driver: str | None
 
 
-class Node(_Part, frozen=True):
+class Node(_Part):
     """A node of a cell on several."""
 
     hardware: Hardware
@@ -106,14 +107,14 @@ class Node(_Part, frozen=True):
     environment: dict[str, str]  # Its variables, as in provenance.
 
 
-class OtherProcess(_Part, frozen=True):
+class OtherProcess(_Part):
     """A process on a GPU that is not one of the cell's workers."""
 
     pid: int
     memory_bytes: int | None
 
 
-class Sensor(_Part, frozen=True):
+class Sensor(_Part):
     """Readings of a GPU."""
 
     sm_clock_mhz: float | None
@@ -122,14 +123,14 @@ class Sensor(_Part, frozen=True):
     other_processes: list[OtherProcess] | None
 
 
-class SensorReadings(_Part, frozen=True):
+class SensorReadings(_Part):
     """Readings of every GPU in use on all nodes, before the first and after the last epoch."""
 
     before: list[Sensor]
     after: list[Sensor] | None
 
 
-class OutOfMemory(_Part, frozen=True):
+class OutOfMemory(_Part):
     """The rank and the phase where memory ran out first."""
 
     rank: int
@@ -137,19 +138,19 @@ class OutOfMemory(_Part, frozen=True):
     message: str
 
 
-class CellPlace(_Part, frozen=True, kw_only=True):
+class CellPlace(_Part, kw_only=True):
     """The cell that was measured, by its coordinates. Nodes are those that its GPUs are spread over evenly."""
 
     nodes: Several | None = None
 
 
-class RunPlace(CellPlace, frozen=True, kw_only=True):
+class RunPlace(CellPlace, kw_only=True):
     """The cell that was measured, and its run."""
 
     run: Positive
 
 
-class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Record(_Part, kw_only=True, forbid_unknown_fields=True):
     """Fields of every kind of record. It has no other keys."""
 
     kind: str
@@ -189,7 +190,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [node.hardware for node in self.nodes] if self.nodes else [self.hardware]
 
 
-class StepsRecord(Record, frozen=True, kw_only=True):
+class StepsRecord(Record, kw_only=True):
     """Fields of records whose cells make steps."""
 
     dataset: Images
@@ -197,7 +198,7 @@ class StepsRecord(Record, frozen=True, kw_only=True):
     oom: OutOfMemory | None
 
 
-class StepQuantiles(_Part, frozen=True):
+class StepQuantiles(_Part):
     """Quantiles of full steps, of all timed epochs together. Older records have these and no quartiles by epoch."""
 
     p25: float
@@ -205,7 +206,7 @@ class StepQuantiles(_Part, frozen=True):
     p75: float
 
 
-class WatchedGpu(_Part, frozen=True):
+class WatchedGpu(_Part):
     """Events of a GPU during an epoch."""
 
     clock_event_reasons: list[str] | None  # Seen in one sample at least.
@@ -213,14 +214,14 @@ class WatchedGpu(_Part, frozen=True):
     slowed_s: dict[str, float] | None
 
 
-class WatchedHost(_Part, frozen=True):
+class WatchedHost(_Part):
     """Use of the whole host during an epoch."""
 
     busy_cores: float  # Cores that were busy, on average.
     stolen_cores: float  # Cores that a hypervisor took away, on average.
 
 
-class Watched(_Part, frozen=True):
+class Watched(_Part):
     """Events on the GPUs and the host in a timed epoch."""
 
     samples: int  # Readings of the GPUs within the epoch; ten a second.
@@ -238,7 +239,7 @@ class StepQuartiles(NamedTuple):
     upper_s: float
 
 
-class Scope(_Part, frozen=True):
+class Scope(_Part):
     """Timed epochs in a scope of the clock."""
 
     epoch_s: AtLeastOne[Seconds]  # Every timed epoch; the slowest rank's time.
@@ -274,7 +275,7 @@ class Scope(_Part, frozen=True):
         return [StepQuartiles(older.p25, older.median, older.p75)] if older else []
 
 
-class Halves(_Part, frozen=True):
+class Halves(_Part):
     """Epochs of one GPU before the cell's own, and those after."""
 
     before: Scope
@@ -285,7 +286,7 @@ class Halves(_Part, frozen=True):
         return [self.before, self.after]
 
 
-class Alone(_Part, frozen=True):
+class Alone(_Part):
     """The plain module on the first worker's GPU, timed in the same processes while the other GPUs idle."""
 
     batch_per_gpu: Positive
@@ -293,7 +294,7 @@ class Alone(_Part, frozen=True):
     scopes: dict[ScopeName, Halves]
 
 
-class MeasuredChip(_Part, frozen=True):
+class MeasuredChip(_Part):
     """The best that the first GPU reaches, after all clocks."""
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
@@ -301,7 +302,7 @@ class MeasuredChip(_Part, frozen=True):
     copy_bytes_per_s: float  # Bytes read plus bytes written by a copy of 1 GiB within its memory.
 
 
-class TimingPlace(RunPlace, frozen=True, kw_only=True):
+class TimingPlace(RunPlace, kw_only=True):
     """A timing cell."""
 
     strategy: str
@@ -313,7 +314,7 @@ class TimingPlace(RunPlace, frozen=True, kw_only=True):
 # 1: One GPU was timed in cells of its own (`single`) alone. The clock held the closing barrier.
 # 2: `alone`: baselines in every job. `watched` in every epoch. Later `chip`, `preparation_s` and quartiles of steps
 #    were added, which change no number; and `ddp_bucket_bytes` and `profile` went.
-class TimingRecord(StepsRecord, frozen=True, kw_only=True):
+class TimingRecord(StepsRecord, kw_only=True):
     """A timing cell: epochs of a configuration, by scope."""
 
     kind: Literal["timing"]
@@ -343,7 +344,7 @@ Ranks = AtLeastOne[AtLeastOne[Seconds | None]]
 
 
 # Version 1 has no times of ranks. `rank_block_step_s` came later than `rank_step_s`.
-class Blocks(_Part, frozen=True):
+class Blocks(_Part):
     """Blocks of steps of one rung, in their order."""
 
     # Median of every block's steps but the first, the slowest rank's, by the device's clock.
@@ -355,7 +356,7 @@ class Blocks(_Part, frozen=True):
 
 
 # Version 1 has no seed and no orders, and for ddp alone no_op_hook and no_sync.
-class Ladder(_Part, frozen=True):
+class Ladder(_Part):
     """Blocks of steps, in turns, of training as it is (`training`), and of training without parts of it.
 
     `alone` is the plain network on the first GPU, all others waiting; `one_node` the same on every GPU of the first of
@@ -376,14 +377,14 @@ class Ladder(_Part, frozen=True):
             raise ValueError("variants lack training")
 
 
-class DdpLogger(_Part, frozen=True):
+class DdpLogger(_Part):
     """Figures of single steps by DDP's own logger, the slowest rank's each."""
 
     exposed_s: AtLeastOne[float]  # Communication during which the backward pass does not go on.
     bucket_bytes: list[int]
 
 
-class Phase(_Part, frozen=True):
+class Phase(_Part):
     """Parts of a step on a device."""
 
     compute_s: float
@@ -392,7 +393,7 @@ class Phase(_Part, frozen=True):
     idle_s: float
 
 
-class ProfiledDevice(_Part, frozen=True):
+class ProfiledDevice(_Part):
     """A step of a device, by the profiler."""
 
     device: int
@@ -402,21 +403,21 @@ class ProfiledDevice(_Part, frozen=True):
     phases: dict[str, Phase]  # Of the whole `step`. Older records have it by the phases of the host.
 
 
-class ProfiledBlock(_Part, frozen=True):
+class ProfiledBlock(_Part):
     """A block of profiled steps, for one step."""
 
     step_s: float  # The slowest rank's, by the host's clock, while profiled.
     devices: AtLeastOne[ProfiledDevice]
 
 
-class StepProfile(_Part, frozen=True):
+class StepProfile(_Part):
     """Times of every device by its parts."""
 
     steps: Positive  # Steps of a block.
     blocks: AtLeastOne[ProfiledBlock]
 
 
-class CommunicationPlace(RunPlace, frozen=True, kw_only=True):
+class CommunicationPlace(RunPlace, kw_only=True):
     """A communication cell."""
 
     strategy: str
@@ -427,7 +428,7 @@ class CommunicationPlace(RunPlace, frozen=True, kw_only=True):
 # 1: Training with and without communication, in turns.
 # 2: A ladder of rungs in random order, a control of the hook that does nothing.
 # 3: In dp's rung `threads` the loss is computed in the threads too.
-class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
+class CommunicationRecord(StepsRecord, kw_only=True):
     """Training steps of one configuration taken apart. None of its times is a headline time; None was not finished."""
 
     kind: Literal["communication"]
@@ -444,7 +445,7 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
 
 
 # Version 1 has no `held`, and some of its records `hold_s`.
-class TimedCollective(_Part, frozen=True):
+class TimedCollective(_Part):
     """Timings of one collective with one size of message."""
 
     operation: Literal["allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"]
@@ -457,7 +458,7 @@ class TimedCollective(_Part, frozen=True):
     held: list[bool] | None = None
 
 
-class PeerCopy(_Part, frozen=True):
+class PeerCopy(_Part):
     """Timings of copies of memory from one GPU to another."""
 
     source: int
@@ -466,7 +467,7 @@ class PeerCopy(_Part, frozen=True):
     seconds: AtLeastOne[Seconds]
 
 
-class CollectivesPlace(RunPlace, frozen=True, kw_only=True):
+class CollectivesPlace(RunPlace, kw_only=True):
     """A collectives cell."""
 
     gpus: Several
@@ -474,7 +475,7 @@ class CollectivesPlace(RunPlace, frozen=True, kw_only=True):
 
 # 1: Calls could wait for the host.
 # 2: The GPU is held until all calls are queued.
-class CollectivesRecord(Record, frozen=True, kw_only=True):
+class CollectivesRecord(Record, kw_only=True):
     """Times of collectives on a number of GPUs (workers) when nothing else runs. Every result was checked."""
 
     kind: Literal["collectives"]
@@ -485,7 +486,7 @@ class CollectivesRecord(Record, frozen=True, kw_only=True):
     peer_copies: list[PeerCopy]  # From every GPU to every other. None on a CPU.
 
 
-class Epoch(_Part, frozen=True):
+class Epoch(_Part):
     """An epoch of a training. None is a loss that was not finite any more, or a sensor that is missing."""
 
     epoch: Positive
@@ -504,7 +505,7 @@ class Epoch(_Part, frozen=True):
     validation_accuracy: float | None = None  # Share of them that are right. None where none is held out.
 
 
-class TrainingPlace(CellPlace, frozen=True, kw_only=True):
+class TrainingPlace(CellPlace, kw_only=True):
     """A training cell."""
 
     arm: str
@@ -513,7 +514,7 @@ class TrainingPlace(CellPlace, frozen=True, kw_only=True):
 
 # 1: One seed for all; the first epochs hold the start-up. `warm_up_s` and `seeds` were of it.
 # 2: Order and crops draw from seeds of their own; the clock starts after warm-up steps. Later, held-out images.
-class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
+class TrainingRecord(StepsRecord, kw_only=True):
     """One arm trained with one seed, epoch by epoch. It started with the process that ended the training."""
 
     kind: Literal["training"]
@@ -535,7 +536,7 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
         return self.cell.seed
 
 
-class TriedBatch(_Part, frozen=True):
+class TriedBatch(_Part):
     """A try of a batch. One that did not fit has no peak and no images per second."""
 
     batch_per_gpu: Positive
@@ -545,14 +546,14 @@ class TriedBatch(_Part, frozen=True):
     seconds: float  # Of the whole try, with the start of its processes.
 
 
-class FitPlace(CellPlace, frozen=True, kw_only=True):
+class FitPlace(CellPlace, kw_only=True):
     """A search for the largest batch."""
 
     strategy: str
     gpus: Positive
 
 
-class FitRecord(Record, frozen=True, kw_only=True):
+class FitRecord(Record, kw_only=True):
     """The batches that were tried in new processes, and the largest that follows. Sensors are of the last try."""
 
     kind: Literal["fit"]
