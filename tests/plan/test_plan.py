@@ -83,7 +83,7 @@ def test_steps_are_taken_apart_wherever_several_gpus_train_at_the_batches_that_a
     ("values", "reason"),
     [
         ({"batch_per_gpu": [60_000]}, "global batch 60000 > 50000 images"),
-        ({"gpus_available": 0, "batch_per_gpu": [32, 60_000]}, "needs 2 GPUs, 0 here"),
+        ({"gpus_available": 0, "batch_per_gpu": [32, 60_000]}, "needs 1 GPU, 0 here"),
         ({"device": "cpu", "gpus": [2], "strategies": ["dp"]}, "not emulated"),
     ],
 )

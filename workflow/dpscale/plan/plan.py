@@ -95,7 +95,8 @@ def runnable_plan(study: Study) -> Plan:
     """Return the plan of a study of which something can be measured here. Raises StudyError where nothing can."""
     planned = plan(study)
     if not planned.timing:
-        reasons = list(dict.fromkeys(reason for _, reason in planned.not_run.values()))[:3]
+        smallest_first = sorted(planned.not_run, key=lambda point: point.gpus)
+        reasons = list(dict.fromkeys(planned.not_run[point][1] for point in smallest_first))[:3]
         raise StudyError(f"{study.source}: nothing can be run here: {'; '.join(reasons)}")
     return planned
 
