@@ -18,7 +18,6 @@ from dpscale.schemas.settings import (
     TimingSettings,
     TrainingSettings,
 )
-from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import NetworkSize
 
 T = TypeVar("T")
@@ -174,11 +173,6 @@ class Record(_Part, kw_only=True, forbid_unknown_fields=True):
     environment: str = ""
     block: OnServer = NO_BLOCK
 
-    def __post_init__(self) -> None:
-        strategy = getattr(self.cell, "strategy", None)
-        if strategy is not None and strategy not in STRATEGIES:
-            raise ValueError(f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}")
-
     @property
     def run(self) -> int | None:
         """Number of the run; the seed of a training is its run, and a search for the largest batch has none."""
@@ -333,13 +327,6 @@ class TimingRecord(StepsRecord, kw_only=True):
     profile: Any = None  # Of older records.
 
 
-Rung = Annotated[
-    str,
-    Meta(
-        pattern="^(training|alone|one_node|together|no_sync|no_op_hook|allreduce_hook|threads|scattered"
-        "|no_communication|gathered_once)$"
-    ),
-]
 Ranks = AtLeastOne[AtLeastOne[Seconds | None]]
 
 
@@ -368,13 +355,9 @@ class Ladder(_Part):
     """
 
     block_steps: Positive
-    variants: dict[Rung, Blocks]
+    variants: dict[str, Blocks]  # By rung.
     seed: int | None = None  # The orders were drawn with it.
     orders: AtLeastOne[AtLeastOne[str]] | None = None  # In which order the variants ran, in every round.
-
-    def __post_init__(self) -> None:
-        if "training" not in self.variants:
-            raise ValueError("variants lack training")
 
 
 class DdpLogger(_Part):
