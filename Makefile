@@ -22,7 +22,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm test-frameworks lint format site bench clean
+.PHONY: help env lock report assignment unlock example check test test-times test-slurm test-frameworks lint format site bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -65,10 +65,6 @@ $(READY)-dev: requirements-dev.txt $(READY)
 	@touch $@
 
 env: $(READY)  ## Set up .venv and no more; TORCH="..." chooses another build of torch, TORCH=none leaves it out
-
-TRACKERS := '.[wandb,mlflow,tensorboard]'
-trackers: $(READY)  ## Add W&B, MLflow and TensorBoard to .venv, for dpscale export (10 s)
-	$(call install,--constraint requirements-dev.txt --editable $(TRACKERS))
 
 lock: $(READY)-dev  ## Pin requirements anew from pyproject.toml; UPGRADE="--upgrade-package NAME" raises one pin (10 s)
 	$(UV) pip compile pyproject.toml --extra measure --extra workflow $(UPGRADE) --output-file requirements.txt

@@ -40,7 +40,7 @@ html_css_files = ["site.css"]
 # Left of every page. README.md has no such list: where it is read as a file, links lead on.
 NAVIGATION = {
     "Tutorials": ("docs/assignment", "docs/cluster", "docs/diagnose", "docs/own-table"),
-    "How to": ("docs/guide", "docs/exports", "examples/README"),
+    "How to": ("docs/guide", "examples/README"),
     "Results": ("docs/gallery", "docs/results", *RECORDED),
     "Reference": ("config/README", "docs/reference/commands", "docs/reference/tables"),
     "Method": ("docs/method", *(f"docs/method/{name}" for name in made.CHAPTERS)),

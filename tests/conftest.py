@@ -53,7 +53,6 @@ LONGEST_FIRST = (
     "measure/worker/",
     "browser/",
     "measure/",
-    "export/test_to_mlflow.py",
     "test_imports.py",
     "test_wheel.py",
     "present/",

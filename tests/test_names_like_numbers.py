@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("named")
     study = folder / "1e5.yaml"
     study.write_text(yaml.safe_dump({**STUDY, "study": "1e5"}))
-    for cell, record in records_of(Study.read(study), on_its_server, epochs_of, lambda _: 0.5).items():
+    for cell, record in records_of(Study.read(study), on_its_server, epochs_of).items():
         write(folder / "1e5", cell, record)
     must("tables", "--study", study, "--results", folder / "1e5", "--out", folder / "tables")
     shown = ("--out", folder / "page.html", "--charts", folder / "charts")

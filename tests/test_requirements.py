@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 
 # What uses private parts of a package must not meet a version that it was not tried with.
-PRIVATE_PARTS = ("snakemake", "snakemake-executor-plugin-slurm", "wandb")
+PRIVATE_PARTS = ("snakemake", "snakemake-executor-plugin-slurm")
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +32,15 @@ def run(root: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def developed(root: Path) -> dict[str, str]:
-    """Pins of that and of what tests, linters and trackers add."""
+    """Pins of that and of what tests and linters add."""
     return pins(root / "requirements-dev.txt")
 
 
-def test_what_runs_is_a_part_of_what_is_tested_and_has_no_tracker_and_no_linter(
+def test_what_runs_is_a_part_of_what_is_tested_and_has_no_linter(
     run: dict[str, str], developed: dict[str, str]
 ) -> None:
     assert run.items() < developed.items()
-    assert not {"wandb", "mlflow-skinny", "tensorboard", "pytest", "mypy", "ruff", "playwright"} & run.keys()
+    assert not {"pytest", "mypy", "ruff", "playwright"} & run.keys()
 
 
 def test_everything_that_is_asked_for_is_pinned_as_asked(

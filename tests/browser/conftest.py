@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.comparison import render as render_comparison
 from dpscale.plan.cells import AnyCell
-from made_study import side, slower, with_arms
+from made_study import side, slower, study
 from requirements import without
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
@@ -57,7 +57,7 @@ def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         record["hardware"]["host"] = "node-" + "x" * 120
         record["provenance"]["git_dirty"] = True
 
-    compared = side("a_study_with_a_very_long_name_" * 3, change, with_arms(batch_per_gpu=[32, 128]))
+    compared = side("a_study_with_a_very_long_name_" * 3, change, study(batch_per_gpu=[32, 128]))
     file = tmp_path_factory.mktemp("compared") / "compared.html"
     file.write_text(render_comparison(ComparedStudies([side("before"), compared])))
     return file

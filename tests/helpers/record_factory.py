@@ -1,7 +1,7 @@
 """Records as cells write them, with the figures that a test is about."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,15 +62,6 @@ def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, An
         before, after = (_scopes(Configuration(BASELINE, 1, batch), settings, epoch_s) for epoch_s in around)
         scopes = {scope: {"before": before[scope], "after": after[scope]} for scope in settings.scopes}
     return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
-
-
-def older_timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
-    """Return a record as version 1 of the measurement wrote it: without a baseline, and nothing seen in the clock."""
-    record = timing_record(cell, settings, epoch_s)
-    del record["alone"]
-    for scope in record["scopes"].values():
-        del scope["loader_processes"], scope["watched"]
-    return {**record, "measurement_version": 1}
 
 
 def on_gpus(record: dict[str, Any], *uuids: str, host: str = "node1") -> dict[str, Any]:
@@ -268,36 +259,30 @@ def communication_record(
     }  # fmt: skip
 
 
-def training_record(
-    cell: TrainingCell, test_accuracy: list[float], epoch_s: float = 2.0, diverged: bool = False
-) -> dict[str, Any]:
+def training_record(cell: TrainingCell, test_accuracy: Sequence[float | None], epoch_s: float = 2.0) -> dict[str, Any]:
     """The record of an arm whose test accuracy after every epoch is known; the rest follows from it by simple rules.
-
-    A diverged one has an epoch more, without figures. Workers see half of their images again, and keep rank 0's
-    statistics.
-    """
+    One that diverged ends with None."""
     arm = cell.settings
     steps = -(-arm.epoch_images // arm.global_batch)
-    figures: list[float | None] = [*test_accuracy, *([None] if diverged else [])]
+
+    def less(loss: float, accuracy: float | None) -> float | None:
+        return None if accuracy is None else loss - accuracy
 
     def epoch(number: int, accuracy: float | None) -> dict[str, Any]:
         return {
             "epoch": number, "global_batch": arm.global_batch, "steps": steps, "learning_rate": arm.learning_rate,
-            "training_loss": None if accuracy is None else 2 - accuracy,
-            "training_accuracy": None if accuracy is None else accuracy + 0.01,
-            "test_loss": None if accuracy is None else 2.1 - accuracy, "test_accuracy": accuracy,
-            "validation_loss": None, "validation_accuracy": None,
+            "training_loss": less(2, accuracy), "training_accuracy": accuracy,
+            "test_loss": less(2.1, accuracy), "test_accuracy": accuracy,
             "epoch_s": epoch_s, "images_per_s": arm.epoch_images / epoch_s, "gpu_s": epoch_s * arm.gpus,
             "energy_j": 500.0 * epoch_s * arm.gpus if arm.device == "cuda" else None,
         }  # fmt: skip
 
     return {
         **_of_steps(cell, arm, cell.seed, arm.gpus),
-        "diverged": diverged,
+        "diverged": None in test_accuracy,
         "continued_after_epochs": [],
-        "validation_checksum": None,
-        "step_loss": [None if accuracy is None else 2 - accuracy for accuracy in figures for _ in range(steps)],
-        "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(figures, 1)],
+        "step_loss": [less(2, accuracy) for accuracy in test_accuracy for _ in range(steps)],
+        "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(test_accuracy, 1)],
     }
 
 

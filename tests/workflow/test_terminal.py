@@ -17,10 +17,10 @@ def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
     done = project.command_line("--logger", "dpscale", "--keep-going")
     assert done.returncode == 1
     standing, log, lines = FULL_LOG.split(done.stdout)
-    assert standing.startswith("tiny: 3 done, 0 running, 0 failed, 1 queued"), done.stdout
+    assert standing.startswith("tiny: 1 of 4 cells to be measured"), done.stdout
     assert "Job stats:" in (project.folder / log).read_text()
     failed, how_to_go_on = " ".join(lines.split()).split("What was measured is kept.")
-    assert failed.startswith("[4/4] ddp, 2 workers, batch 64, run 1: failed: worker ")
+    assert failed.startswith("[4/4] cells/ddp/gpus-2/batch-64/run-1: failed: worker ")
     assert "RuntimeError: no such GPU" in failed
     assert (project.folder / failed.split("log: ")[1].strip()).exists()
     assert "partial" in how_to_go_on
@@ -52,7 +52,7 @@ def test_colours_are_for_terminals_whose_users_want_them(
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in {"TERM": "xterm", "COLUMNS": "80", **variables}.items():
         monkeypatch.setenv(name, value)
-    say(f"[1/2] ddp, 2 GPUs, batch 128, run 1: 1.64 s per epoch; {'a' * 30} {'b' * 30}", stream)
+    say(f"[1/2] cells/ddp/gpus-2/batch-128/run-1: compute 1.64 s per epoch; {'a' * 30} {'b' * 30}", stream)
     assert ("\033[2m[1/2]\033[0m" in stream.getvalue()) == coloured
     lines = re.sub("\033\\[[0-9]*m", "", stream.getvalue()).splitlines()
     assert len(lines) == 2 and all(len(line) <= 80 for line in lines)

@@ -12,19 +12,14 @@ from dpscale.audit import commands as audit
 from dpscale.compare import commands as compare
 from dpscale.diagnosis import commands as diagnosis
 from dpscale.errors import DpscaleError
-from dpscale.export import commands as export
 from dpscale.measure import commands as measure
 from dpscale.present import commands as present
 from dpscale.records import commands as records
 
-ROOMS = (measure, records, analyse, present, audit, diagnosis, compare, export)
+ROOMS = (measure, records, analyse, present, audit, diagnosis, compare)
 
-TRACKERS = ("wandb", "mlflow", "tensorboard")
-# What pyproject.toml requires for some commands alone: modules, and the extra that brings each.
-EXTRAS = {
-    **dict.fromkeys(("torch", "torchvision", "PIL", "pynvml"), "measure"),
-    **{tracker: tracker for tracker in TRACKERS},
-}
+# What the extra `measure` of pyproject.toml brings.
+OF_MEASURE = ("torch", "torchvision", "PIL", "pynvml")
 
 
 class OneLineErrors(click.Group):
@@ -36,13 +31,12 @@ class OneLineErrors(click.Group):
         except DpscaleError as error:
             raise click.ClickException(str(error)) from error
         except ModuleNotFoundError as error:
-            if error.name not in EXTRAS:
+            if error.name not in OF_MEASURE:
                 raise
-            extra = f"dpscale[{EXTRAS[error.name]}]"
-            lacking = f"this command needs {error.name}, which the extra {extra} brings: pip install '{extra}'"
-            if EXTRAS[error.name] in TRACKERS:
-                lacking += ", or in a clone: make trackers"
-            raise click.ClickException(lacking) from error
+            extra = "dpscale[measure]"
+            raise click.ClickException(
+                f"this command needs {error.name}, which the extra {extra} brings: pip install '{extra}'"
+            ) from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"show_default": True, "max_content_width": 110})

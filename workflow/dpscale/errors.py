@@ -33,10 +33,6 @@ class PublishedError(DpscaleError):
     """A file of published figures that is not valid."""
 
 
-class ExportError(DpscaleError):
-    """A study that an experiment tracker cannot be given."""
-
-
 class ComparisonError(DpscaleError):
     """Two studies whose numbers cannot be compared."""
 

@@ -41,7 +41,7 @@ def records() -> Records:
     written = {}
     for cell in plan(STUDY).training:
         if cell.arm == "wild":
-            written[cell] = training_record(cell, [0.3] if cell.seed < 3 else [0.2, 0.25], diverged=cell.seed < 3)
+            written[cell] = training_record(cell, [0.3, None] if cell.seed < 3 else [0.2, 0.25])
         else:
             last = LAST[cell.arm][cell.seed - 1]
             written[cell] = training_record(cell, [last - 0.3, last - 0.2, last - 0.1, last - 0.005, last])

@@ -202,7 +202,6 @@ def summary_rows(
     study: Study, planned: Plan, missing: Iterable[MissingRow], results: Results
 ) -> Iterator[TrainingSummaryRow]:
     """Yield how every arm ends after its last epoch: a row per environment, or one that says why there is none."""
-    not_run = {item.arm: (item.state, item.reason) for item in planned.arms_not_run}
     missing_by_arm = grouped(missing, lambda row: row.arm)
     for result in results:
         missing_rows = missing_by_arm.get(result.arm, [])
@@ -216,7 +215,7 @@ def summary_rows(
             tuned_on=result.chosen_on,
         )
         if not result.records:
-            state, reason = not_run.get(result.arm) or weightiest(missing_rows)
+            state, reason = planned.arms_not_run.get(result.arm) or weightiest(missing_rows)
             yield replace(row, status=state, reason=reason, seeds=0)
             continue
         row = _measured(row, result, [f"seed {missing_row.seed} {missing_row.status}" for missing_row in missing_rows])

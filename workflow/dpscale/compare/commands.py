@@ -35,7 +35,7 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
     callback=share,
     metavar="PERCENT",
     help="End with exit status 1 where a study is slower than the first by more than this, such as 5%, with its whole "
-    "95 % interval: at a batch, or over all batches.",
+    "95 % interval.",
 )
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
 @click.pass_context

@@ -1,7 +1,6 @@
 """Settings that make no sense together: of any measurement, and of an arm of the training. Pure, and free of torch."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from dpscale.schemas.settings import (
     BUILT_IN,
@@ -15,15 +14,6 @@ from dpscale.strategies.known import strategy
 
 # The global batch that learning rates are given for, the baseline's: scaling multiplies by what is above it.
 REFERENCE_BATCH = 128
-
-# Keys that change nothing without another key.
-_DEPENDENT_KEYS = {
-    "warmup_start": ("warmup_epochs", "only a warm-up has a starting point"),
-    "step_epochs": ("schedule", "only the schedule step has them"),
-    "step_factor": ("schedule", "only the schedule step has one"),
-    "trust_coefficient": ("optimiser", "only lars has one"),
-    "batch_growth_factor": ("batch_growth_epochs", "the batch never grows: batch_growth_epochs is empty"),
-}
 
 # A setting, and what is wrong with it.
 Contradiction = tuple[str, str]
@@ -46,7 +36,6 @@ def _contradictions(settings: NetworkSettings) -> Iterator[Contradiction]:
         yield from _of_place(settings)
         yield from _of_recipe(settings)
         yield from _of_step(settings)
-        yield from _idle_keys(settings)
 
 
 def _of_workload(settings: NetworkSettings) -> Iterator[Contradiction]:
@@ -92,24 +81,12 @@ def _of_place(arm: TrainingSettings) -> Iterator[Contradiction]:
 
 
 def _of_recipe(arm: TrainingSettings) -> Iterator[Contradiction]:
-    if arm.warmup_epochs > arm.epochs:
-        yield "warmup_epochs", f"{arm.warmup_epochs:g} is longer than the training, {arm.epochs} epochs"
     if arm.schedule == "one_cycle" and not 0 < arm.warmup_epochs < arm.epochs:
         yield "schedule", "one_cycle rises and falls: warmup_epochs must lie between 0 and epochs"
     if arm.schedule == "step" and not arm.step_epochs:
         yield "schedule", "step needs step_epochs"
-    if any(not arm.warmup_epochs <= epoch < arm.epochs for epoch in arm.step_epochs):
-        yield "step_epochs", "must lie after the warm-up and before the end of the training"
-    if arm.optimiser == "lamb" and arm.momentum:
-        yield "momentum", "lamb has none: its moments are Adam's"
     if arm.optimiser in ("lars", "lamb") and arm.fused_optimiser:
         yield "fused_optimiser", f"torch has no fused {arm.optimiser}"
-    if arm.optimiser == "nesterov" and not arm.momentum:
-        yield "momentum", "nesterov needs one above 0"
-    if any(later <= earlier for earlier, later in pairwise(arm.batch_growth_epochs)):
-        yield "batch_growth_epochs", "must be in ascending order"
-    if any(epoch >= arm.epochs for epoch in arm.batch_growth_epochs):
-        yield "batch_growth_epochs", f"must lie before the end of the training, {arm.epochs} epochs"
     if arm.batch_growth_epochs and arm.last_global_batch > arm.training_images:
         grown = f"grows the global batch to {arm.last_global_batch}"
         yield "batch_growth_epochs", f"{grown}, past the dataset's {arm.training_images} images"
@@ -123,15 +100,3 @@ def _of_step(arm: TrainingSettings) -> Iterator[Contradiction]:
     for key in ("compile", "cuda_graph"):
         if arm.batch_growth_epochs and not arm.is_default(key):
             yield key, "is for one batch: it does not go with batch_growth_epochs"
-
-
-def _idle_keys(arm: TrainingSettings) -> Iterator[Contradiction]:
-    in_use = {
-        "warmup_epochs": arm.warmup_epochs > 0,
-        "schedule": arm.schedule == "step",
-        "optimiser": arm.optimiser == "lars",
-        "batch_growth_epochs": bool(arm.batch_growth_epochs),
-    }
-    for key, (needed, problem) in _DEPENDENT_KEYS.items():
-        if not in_use[needed] and not arm.is_default(key):
-            yield key, problem

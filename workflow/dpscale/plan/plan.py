@@ -20,24 +20,6 @@ from dpscale.schemas.settings import JsonValues, StepSettings, TrainingSettings
 from dpscale.strategies.known import strategy
 
 
-@dataclass(frozen=True)
-class NotRun:
-    """A configuration of the grid that is not measured. `state` is one word, `reason` a sentence."""
-
-    configuration: Configuration
-    state: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class ArmNotRun:
-    """An arm that is not trained. `state` is one word, `reason` a sentence."""
-
-    arm: str
-    state: str
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """The cells to measure, run 1 of every configuration first, and what is not run and why."""
@@ -47,8 +29,8 @@ class Plan:
     collectives: tuple[CollectivesCell, ...]
     variants: tuple[VariantCell, ...]
     training: tuple[TrainingCell, ...]
-    not_run: tuple[NotRun, ...]
-    arms_not_run: tuple[ArmNotRun, ...]
+    not_run: Mapping[Configuration, Obstacle]
+    arms_not_run: Mapping[str, Obstacle]
 
     @property
     def all_cells(self) -> tuple[AnyCell, ...]:
@@ -83,8 +65,8 @@ def plan(study: Study) -> Plan:
         ),
         variants=_variant_cells(study),
         training=_training_cells(study, [name for name, obstacle in arm_obstacles.items() if not obstacle]),
-        not_run=tuple(NotRun(point, *obstacle) for point, obstacle in obstacles.items() if obstacle),
-        arms_not_run=tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
+        not_run={point: obstacle for point, obstacle in obstacles.items() if obstacle},
+        arms_not_run={name: obstacle for name, obstacle in arm_obstacles.items() if obstacle},
     )
 
 
@@ -113,9 +95,8 @@ def runnable_plan(study: Study) -> Plan:
     """Return the plan of a study of which something can be measured here. Raises StudyError where nothing can."""
     planned = plan(study)
     if not planned.timing:
-        # What this machine lacks says more than that a batch is larger than the dataset.
-        by_state = sorted(planned.not_run, key=lambda item: (item.state == "capped", item.configuration.gpus))
-        reasons = list(dict.fromkeys(item.reason for item in by_state))[:3]
+        smallest_first = sorted(planned.not_run, key=lambda point: point.gpus)
+        reasons = list(dict.fromkeys(planned.not_run[point][1] for point in smallest_first))[:3]
         raise StudyError(f"{study.source}: nothing can be run here: {'; '.join(reasons)}")
     return planned
 

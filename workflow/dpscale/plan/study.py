@@ -177,14 +177,8 @@ def _contradictions(study: Study) -> Iterator[str]:
     for name, why in _NOT_TAKEN_APART.items():
         if study["communication"]["runs"] and not study.settings.is_default(name):
             yield f"{'.'.join(study.settings.path_of(name))}: {why}; set communication.runs to 0"
-    for name, variant in study.variants.items():
-        for row in variant["strategies"]:
-            if absent := _setting_of_ddp(row, study["variants"][name]):
-                yield f"variants.{name}: {row} has no {absent}, which is ddp's"
-        if name == BASE:
-            yield f"variants.{name}: is what tables call the study's own settings; choose another name"
-        if variant.settings == study.settings:
-            yield f"variants.{name}: its settings are the study's own"
+    if BASE in study.variants:
+        yield f"variants.{BASE}: is what tables call the study's own settings; choose another name"
     for name, arm in study.arms.items():
         if contradictory := contradiction(arm):
             yield f"training.arms.{name}.{': '.join(contradictory)}"

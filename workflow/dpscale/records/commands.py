@@ -1,4 +1,4 @@
-"""The commands that say how far a study is. Each loads only what it needs."""
+"""The command that says how far a study is. It loads only what it needs."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from dpscale.options import FILE, FOLDER, read_study
 @click.command("plan")
 @click.argument("study_file", metavar="STUDY", type=FILE)
 @click.option("--results", type=FOLDER, show_default="results/<study>", help="Folder that holds the study's records.")
-@click.option("--cells", "list_cells", is_flag=True, help="List every cell with its state and its cost too.")
+@click.option("--cells", "list_cells", is_flag=True, help="List every cell with its state too.")
 def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None:
     """Print what of a STUDY is measured, what is not, and what measuring it will cost. It starts nothing.
 
@@ -39,43 +39,3 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
         click.echo()
         for line in cell_lines(planned, states):
             click.echo(line)
-
-
-@click.command()
-@click.argument("study_file", metavar="STUDY", type=FILE)
-@click.option("--results", type=FOLDER, show_default="results/<study>", help="Folder that holds the study's records.")
-@click.option("--once", is_flag=True, help="Print how far the study is, and end.")
-@click.option(
-    "--every",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
-    help="Seconds between two looks at the records.",
-)
-def watch(study_file: Path, results: Path | None, once: bool, every: float) -> None:
-    """Follow a run of a STUDY from another terminal: a line per cell as it ends, as the run itself prints.
-
-    \b
-        dpscale watch config/mine.yaml
-        dpscale watch config/mine.yaml --once
-
-    The first line says how many cells are done, running, failed and queued, the GPU-hours spent, and about how long
-    the rest will take with as many cells at once as run now. It ends when no cell runs or is queued. It reads records
-    and logs alone, so it follows a run on a cluster too, from any machine that sees the folder. Needs no GPU and no
-    torch.
-
-    A cell counts as running from the start of its log until the log ends or is older than cell_timeout_s.
-    """
-    from time import sleep
-
-    from dpscale.records.progress import Progress
-    from dpscale.terminal import say
-
-    study = read_study(study_file)
-    progress = Progress(study, results or study.results)
-    say(progress.standing())
-    for line in progress.under_way():
-        say(line)
-    while not once and not progress.is_over:
-        sleep(every)
-        for line in progress.look():
-            say(line, indent="    ")

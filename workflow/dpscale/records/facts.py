@@ -1,6 +1,6 @@
 """Records of what is not clocked: datasets, facts of networks, and audits of published studies."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -38,8 +38,6 @@ class DatasetManifest(Struct, frozen=True, forbid_unknown_fields=True):
 
 # A row of a table as its file has it, by column. None is an empty entry.
 FlatRow = dict[str, str | int | float | bool | None]
-# Worth a look; what no convention gives; not what it is called, or not what its inputs give; or what no machine can do.
-Severity = Literal["look", "not explained", "wrong", "impossible"]
 
 
 class AuditRecord(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,10 +53,3 @@ class AuditRecord(Struct, frozen=True, forbid_unknown_fields=True):
     cells: list[FlatRow]  # Every time and every figure as printed and as defined; and those that are only computed.
     findings: Annotated[list[FlatRow], Meta(min_length=1)]  # The first one says all in short.
     warnings: list[FlatRow]  # Figures that do not agree.
-
-    def __post_init__(self) -> None:
-        rows = [*self.cells, *self.findings, *self.warnings]
-        if not all({"study", "quantity"} <= row.keys() for row in rows):
-            raise ValueError("a row has no study or no quantity")
-        if not all(row.get("severity") in get_args(Severity) for row in self.warnings):
-            raise ValueError(f"the severity of a warning is none of {', '.join(get_args(Severity))}")

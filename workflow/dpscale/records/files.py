@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from dpscale.errors import RecordError
-from dpscale.formulas import NO_BLOCK
 from dpscale.records import VERSIONS
 from dpscale.records.facts import AuditRecord, DatasetManifest, NetworkRecord
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.script import ScriptRecord
-from dpscale.schemas.validation import settings_violations
 
 JsonRecord = dict[str, Any]  # A record, or a part of one, as JSON holds it.
 R = TypeVar("R", bound=msgspec.Struct)
@@ -85,11 +83,6 @@ def decoded(kind: type[R], content: bytes) -> R:
         raise RecordError(f"is not a {name} record: {error}") from error
     except (msgspec.DecodeError, ValueError) as error:
         raise RecordError(f"is damaged: {error}") from error
-    if isinstance(record, Record) and (record.environment or record.block != NO_BLOCK):
-        raise RecordError(f"is not a {name} record: environment and block are not measured")
-    if isinstance(record, Record | NetworkRecord) and (problems := settings_violations(name, record.settings)):
-        more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
-        raise RecordError(f"is not a {name} record: settings.{problems[0]}{more}")
     if isinstance(record, Record) and record.measurement_version == VERSIONS[name].current:
         named = msgspec.json.decode(content, type=_Named).settings
         if unknown := sorted(named.keys() - record.settings.names()):

@@ -1,13 +1,11 @@
 """Records as cells write them: a class per kind, a field per key. Decoding is validating.
 
 `None` is a sensor that is missing, or a figure that was not measured. Times are in seconds, sizes in bytes, moments are
-UTC in ISO 8601. A field with a default is not in every record: the history above a class says which ones lack it. Keys
-that only older records have are described as such, and nothing reads them where their type is `Any`. A class that
-allows unknown keys says so.
+UTC in ISO 8601. A field with a default is not in every record: the history above a class says which ones lack it.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform
 
 from msgspec import Meta, Struct
 
@@ -20,7 +18,6 @@ from dpscale.schemas.settings import (
     TimingSettings,
     TrainingSettings,
 )
-from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import NetworkSize
 
 T = TypeVar("T")
@@ -32,15 +29,12 @@ ScopeName = Annotated[str, Meta(pattern="^(compute|end_to_end)$")]
 Status = Literal["ok", "oom"]  # Both are results. Any other end leaves no record.
 
 
-class _Open(Struct, frozen=True):
-    """Has more keys in older records."""
+@dataclass_transform(frozen_default=True)
+class _Part(Struct, frozen=True):
+    """A part of a record; frozen, as all that inherit from it. Older records have more keys, which nothing reads."""
 
 
-class _Closed(Struct, frozen=True, forbid_unknown_fields=True):
-    """Has no other keys."""
-
-
-class Images(_Closed, frozen=True):
+class Images(_Part):
     """The dataset that steps took their images from."""
 
     source: str
@@ -49,7 +43,7 @@ class Images(_Closed, frozen=True):
     sha256: str  # Checksum over the checksums of all arrays of the dataset.
 
 
-class Provenance(_Closed, frozen=True):
+class Provenance(_Part):
     """The code, the command and the job that measured a record."""
 
     dpscale_version: str
@@ -60,7 +54,7 @@ class Provenance(_Closed, frozen=True):
     environment: dict[str, str]  # Variables that steer CUDA, NCCL and the allocator, and the node that Slurm gave.
 
 
-class Gpu(_Open, frozen=True):
+class Gpu(_Part):
     """A GPU of a cell."""
 
     name: str
@@ -68,7 +62,7 @@ class Gpu(_Open, frozen=True):
     memory_bytes: int
 
 
-class GpuLink(_Open, frozen=True):
+class GpuLink(_Part):
     """The link between two GPUs."""
 
     gpus: list[int]
@@ -79,7 +73,7 @@ class GpuLink(_Open, frozen=True):
     topology: str | None  # Closest common ancestor on PCIe.
 
 
-class Hardware(_Open, frozen=True):
+class Hardware(_Part):
     """The host, its GPUs, and the links between every two of them."""
 
     host: str
@@ -92,8 +86,7 @@ class Hardware(_Open, frozen=True):
     links: list[GpuLink]
 
 
-# Older records have what torch was told too: `cudnn_benchmark` and two switches of TF32. Settings hold it since.
-class Software(_Open, frozen=True):
+class Software(_Part):
     """Versions of the software that computes and communicates."""
 
     python: str
@@ -103,12 +96,9 @@ class Software(_Open, frozen=True):
     cudnn: str | None
     nccl: str | None
     driver: str | None
-    cudnn_benchmark: bool | None = None
-    tf32_convolutions: bool | None = None
-    tf32_matrix_products: bool | None = None
 
 
-class Node(_Closed, frozen=True):
+class Node(_Part):
     """A node of a cell on several."""
 
     hardware: Hardware
@@ -116,14 +106,14 @@ class Node(_Closed, frozen=True):
     environment: dict[str, str]  # Its variables, as in provenance.
 
 
-class OtherProcess(_Closed, frozen=True):
+class OtherProcess(_Part):
     """A process on a GPU that is not one of the cell's workers."""
 
     pid: int
     memory_bytes: int | None
 
 
-class Sensor(_Open, frozen=True):
+class Sensor(_Part):
     """Readings of a GPU."""
 
     sm_clock_mhz: float | None
@@ -132,14 +122,14 @@ class Sensor(_Open, frozen=True):
     other_processes: list[OtherProcess] | None
 
 
-class SensorReadings(_Closed, frozen=True):
+class SensorReadings(_Part):
     """Readings of every GPU in use on all nodes, before the first and after the last epoch."""
 
     before: list[Sensor]
     after: list[Sensor] | None
 
 
-class OutOfMemory(_Closed, frozen=True):
+class OutOfMemory(_Part):
     """The rank and the phase where memory ran out first."""
 
     rank: int
@@ -147,20 +137,20 @@ class OutOfMemory(_Closed, frozen=True):
     message: str
 
 
-class CellPlace(_Closed, frozen=True, kw_only=True):
+class CellPlace(_Part, kw_only=True):
     """The cell that was measured, by its coordinates. Nodes are those that its GPUs are spread over evenly."""
 
     nodes: Several | None = None
 
 
-class RunPlace(CellPlace, frozen=True, kw_only=True):
+class RunPlace(CellPlace, kw_only=True):
     """The cell that was measured, and its run."""
 
     run: Positive
 
 
-class Record(_Closed, frozen=True, kw_only=True):
-    """Fields of every kind of record."""
+class Record(_Part, kw_only=True, forbid_unknown_fields=True):
+    """Fields of every kind of record. It has no other keys."""
 
     kind: str
     measurement_version: int  # Version of the measuring code.
@@ -183,11 +173,6 @@ class Record(_Closed, frozen=True, kw_only=True):
     environment: str = ""
     block: OnServer = NO_BLOCK
 
-    def __post_init__(self) -> None:
-        strategy = getattr(self.cell, "strategy", None)
-        if strategy is not None and strategy not in STRATEGIES:
-            raise ValueError(f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}")
-
     @property
     def run(self) -> int | None:
         """Number of the run; the seed of a training is its run, and a search for the largest batch has none."""
@@ -199,7 +184,7 @@ class Record(_Closed, frozen=True, kw_only=True):
         return [node.hardware for node in self.nodes] if self.nodes else [self.hardware]
 
 
-class StepsRecord(Record, frozen=True, kw_only=True):
+class StepsRecord(Record, kw_only=True):
     """Fields of records whose cells make steps."""
 
     dataset: Images
@@ -207,7 +192,7 @@ class StepsRecord(Record, frozen=True, kw_only=True):
     oom: OutOfMemory | None
 
 
-class StepQuantiles(_Open, frozen=True):
+class StepQuantiles(_Part):
     """Quantiles of full steps, of all timed epochs together. Older records have these and no quartiles by epoch."""
 
     p25: float
@@ -215,25 +200,22 @@ class StepQuantiles(_Open, frozen=True):
     p75: float
 
 
-class WatchedGpu(_Closed, frozen=True):
+class WatchedGpu(_Part):
     """Events of a GPU during an epoch."""
 
     clock_event_reasons: list[str] | None  # Seen in one sample at least.
     # For how long the driver kept the clocks down, by the policy that did; its own counters.
     slowed_s: dict[str, float] | None
-    sm_clock_mhz: Any = None  # Of older records.
-    power_w: Any = None  # Of older records.
 
 
-class WatchedHost(_Closed, frozen=True):
+class WatchedHost(_Part):
     """Use of the whole host during an epoch."""
 
     busy_cores: float  # Cores that were busy, on average.
     stolen_cores: float  # Cores that a hypervisor took away, on average.
-    load_1min: Any = None  # Of older records.
 
 
-class Watched(_Closed, frozen=True):
+class Watched(_Part):
     """Events on the GPUs and the host in a timed epoch."""
 
     samples: int  # Readings of the GPUs within the epoch; ten a second.
@@ -251,7 +233,7 @@ class StepQuartiles(NamedTuple):
     upper_s: float
 
 
-class Scope(_Closed, frozen=True):
+class Scope(_Part):
     """Timed epochs in a scope of the clock."""
 
     epoch_s: AtLeastOne[Seconds]  # Every timed epoch; the slowest rank's time.
@@ -266,8 +248,6 @@ class Scope(_Closed, frozen=True):
     loader_processes: int | None = None  # DataLoader processes of all training processes together.
     watched: list[Watched] = []  # In every timed epoch.
     step_s_quantiles: StepQuantiles | None = None  # Of older records.
-    images_per_epoch: Any = None  # Of older records.
-    distinct_batches: Any = None  # Of older records.
 
     @property
     def slowest_rank_epoch_s(self) -> list[float]:
@@ -289,19 +269,18 @@ class Scope(_Closed, frozen=True):
         return [StepQuartiles(older.p25, older.median, older.p75)] if older else []
 
 
-class Halves(_Closed, frozen=True):
+class Halves(_Part):
     """Epochs of one GPU before the cell's own, and those after."""
 
     before: Scope
-    after: Scope | None = None  # None where memory ran out before it, in older records alone.
+    after: Scope
 
     @property
     def measured(self) -> list[Scope]:
-        """The halves that there are: both of a baseline that ended well."""
-        return [self.before, *([self.after] if self.after else [])]
+        return [self.before, self.after]
 
 
-class Alone(_Closed, frozen=True):
+class Alone(_Part):
     """The plain module on the first worker's GPU, timed in the same processes while the other GPUs idle."""
 
     batch_per_gpu: Positive
@@ -309,7 +288,7 @@ class Alone(_Closed, frozen=True):
     scopes: dict[ScopeName, Halves]
 
 
-class MeasuredChip(_Closed, frozen=True):
+class MeasuredChip(_Part):
     """The best that the first GPU reaches, after all clocks."""
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
@@ -317,7 +296,7 @@ class MeasuredChip(_Closed, frozen=True):
     copy_bytes_per_s: float  # Bytes read plus bytes written by a copy of 1 GiB within its memory.
 
 
-class TimingPlace(RunPlace, frozen=True, kw_only=True):
+class TimingPlace(RunPlace, kw_only=True):
     """A timing cell."""
 
     strategy: str
@@ -329,7 +308,7 @@ class TimingPlace(RunPlace, frozen=True, kw_only=True):
 # 1: One GPU was timed in cells of its own (`single`) alone. The clock held the closing barrier.
 # 2: `alone`: baselines in every job. `watched` in every epoch. Later `chip`, `preparation_s` and quartiles of steps
 #    were added, which change no number; and `ddp_bucket_bytes` and `profile` went.
-class TimingRecord(StepsRecord, frozen=True, kw_only=True):
+class TimingRecord(StepsRecord, kw_only=True):
     """A timing cell: epochs of a configuration, by scope."""
 
     kind: Literal["timing"]
@@ -348,18 +327,11 @@ class TimingRecord(StepsRecord, frozen=True, kw_only=True):
     profile: Any = None  # Of older records.
 
 
-Rung = Annotated[
-    str,
-    Meta(
-        pattern="^(training|alone|one_node|together|no_sync|no_op_hook|allreduce_hook|threads|scattered"
-        "|no_communication|gathered_once)$"
-    ),
-]
 Ranks = AtLeastOne[AtLeastOne[Seconds | None]]
 
 
 # Version 1 has no times of ranks. `rank_block_step_s` came later than `rank_step_s`.
-class Blocks(_Closed, frozen=True):
+class Blocks(_Part):
     """Blocks of steps of one rung, in their order."""
 
     # Median of every block's steps but the first, the slowest rank's, by the device's clock.
@@ -371,7 +343,7 @@ class Blocks(_Closed, frozen=True):
 
 
 # Version 1 has no seed and no orders, and for ddp alone no_op_hook and no_sync.
-class Ladder(_Closed, frozen=True):
+class Ladder(_Part):
     """Blocks of steps, in turns, of training as it is (`training`), and of training without parts of it.
 
     `alone` is the plain network on the first GPU, all others waiting; `one_node` the same on every GPU of the first of
@@ -383,26 +355,19 @@ class Ladder(_Closed, frozen=True):
     """
 
     block_steps: Positive
-    variants: dict[Rung, Blocks]
+    variants: dict[str, Blocks]  # By rung.
     seed: int | None = None  # The orders were drawn with it.
     orders: AtLeastOne[AtLeastOne[str]] | None = None  # In which order the variants ran, in every round.
 
-    def __post_init__(self) -> None:
-        if "training" not in self.variants:
-            raise ValueError("variants lack training")
 
-
-class DdpLogger(_Closed, frozen=True):
+class DdpLogger(_Part):
     """Figures of single steps by DDP's own logger, the slowest rank's each."""
 
     exposed_s: AtLeastOne[float]  # Communication during which the backward pass does not go on.
     bucket_bytes: list[int]
-    backward_s: Any = None  # Of older records.
-    communication_s: Any = None  # Of older records.
-    overlap_s: Any = None  # Of older records.
 
 
-class Phase(_Closed, frozen=True):
+class Phase(_Part):
     """Parts of a step on a device."""
 
     compute_s: float
@@ -411,7 +376,7 @@ class Phase(_Closed, frozen=True):
     idle_s: float
 
 
-class ProfiledDevice(_Closed, frozen=True):
+class ProfiledDevice(_Part):
     """A step of a device, by the profiler."""
 
     device: int
@@ -421,21 +386,21 @@ class ProfiledDevice(_Closed, frozen=True):
     phases: dict[str, Phase]  # Of the whole `step`. Older records have it by the phases of the host.
 
 
-class ProfiledBlock(_Closed, frozen=True):
+class ProfiledBlock(_Part):
     """A block of profiled steps, for one step."""
 
     step_s: float  # The slowest rank's, by the host's clock, while profiled.
     devices: AtLeastOne[ProfiledDevice]
 
 
-class StepProfile(_Closed, frozen=True):
+class StepProfile(_Part):
     """Times of every device by its parts."""
 
     steps: Positive  # Steps of a block.
     blocks: AtLeastOne[ProfiledBlock]
 
 
-class CommunicationPlace(RunPlace, frozen=True, kw_only=True):
+class CommunicationPlace(RunPlace, kw_only=True):
     """A communication cell."""
 
     strategy: str
@@ -446,7 +411,7 @@ class CommunicationPlace(RunPlace, frozen=True, kw_only=True):
 # 1: Training with and without communication, in turns.
 # 2: A ladder of rungs in random order, a control of the hook that does nothing.
 # 3: In dp's rung `threads` the loss is computed in the threads too.
-class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
+class CommunicationRecord(StepsRecord, kw_only=True):
     """Training steps of one configuration taken apart. None of its times is a headline time; None was not finished."""
 
     kind: Literal["communication"]
@@ -463,7 +428,7 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
 
 
 # Version 1 has no `held`, and some of its records `hold_s`.
-class TimedCollective(_Closed, frozen=True):
+class TimedCollective(_Part):
     """Timings of one collective with one size of message."""
 
     operation: Literal["allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"]
@@ -474,20 +439,18 @@ class TimedCollective(_Closed, frozen=True):
     # Whether every rank was held back until all calls were queued. Where not, launching the calls may be in the time.
     # None on a CPU.
     held: list[bool] | None = None
-    hold_s: Any = None  # Of older records.
 
 
-class PeerCopy(_Closed, frozen=True):
+class PeerCopy(_Part):
     """Timings of copies of memory from one GPU to another."""
 
     source: int
     target: int
     bytes: int
     seconds: AtLeastOne[Seconds]
-    peer_access: bool | None = None  # Of older records.
 
 
-class CollectivesPlace(RunPlace, frozen=True, kw_only=True):
+class CollectivesPlace(RunPlace, kw_only=True):
     """A collectives cell."""
 
     gpus: Several
@@ -495,7 +458,7 @@ class CollectivesPlace(RunPlace, frozen=True, kw_only=True):
 
 # 1: Calls could wait for the host.
 # 2: The GPU is held until all calls are queued.
-class CollectivesRecord(Record, frozen=True, kw_only=True):
+class CollectivesRecord(Record, kw_only=True):
     """Times of collectives on a number of GPUs (workers) when nothing else runs. Every result was checked."""
 
     kind: Literal["collectives"]
@@ -506,7 +469,7 @@ class CollectivesRecord(Record, frozen=True, kw_only=True):
     peer_copies: list[PeerCopy]  # From every GPU to every other. None on a CPU.
 
 
-class Epoch(_Closed, frozen=True):
+class Epoch(_Part):
     """An epoch of a training. None is a loss that was not finite any more, or a sensor that is missing."""
 
     epoch: Positive
@@ -523,11 +486,9 @@ class Epoch(_Closed, frozen=True):
     energy_j: float | None  # All GPUs in use together.
     validation_loss: float | None = None  # Mean cross-entropy of the training images that are held out.
     validation_accuracy: float | None = None  # Share of them that are right. None where none is held out.
-    orders: Any = None  # Of older records.
-    batch_norm: Any = None  # Of older records.
 
 
-class TrainingPlace(CellPlace, frozen=True, kw_only=True):
+class TrainingPlace(CellPlace, kw_only=True):
     """A training cell."""
 
     arm: str
@@ -536,7 +497,7 @@ class TrainingPlace(CellPlace, frozen=True, kw_only=True):
 
 # 1: One seed for all; the first epochs hold the start-up. `warm_up_s` and `seeds` were of it.
 # 2: Order and crops draw from seeds of their own; the clock starts after warm-up steps. Later, held-out images.
-class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
+class TrainingRecord(StepsRecord, kw_only=True):
     """One arm trained with one seed, epoch by epoch. It started with the process that ended the training."""
 
     kind: Literal["training"]
@@ -558,7 +519,7 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
         return self.cell.seed
 
 
-class TriedBatch(_Closed, frozen=True):
+class TriedBatch(_Part):
     """A try of a batch. One that did not fit has no peak and no images per second."""
 
     batch_per_gpu: Positive
@@ -568,14 +529,14 @@ class TriedBatch(_Closed, frozen=True):
     seconds: float  # Of the whole try, with the start of its processes.
 
 
-class FitPlace(CellPlace, frozen=True, kw_only=True):
+class FitPlace(CellPlace, kw_only=True):
     """A search for the largest batch."""
 
     strategy: str
     gpus: Positive
 
 
-class FitRecord(Record, frozen=True, kw_only=True):
+class FitRecord(Record, kw_only=True):
     """The batches that were tried in new processes, and the largest that follows. Sensors are of the last try."""
 
     kind: Literal["fit"]

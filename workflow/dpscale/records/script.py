@@ -4,7 +4,7 @@ was seen from outside. Times are in seconds, sizes in bytes.
 A process leaves out what it did not look for, and None is what it could not find out. Both are the field's default.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, dataclass_transform
 
 from msgspec import Meta, Struct
 
@@ -12,18 +12,19 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 
 
-class _ScriptPart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Has no other keys."""
+@dataclass_transform(frozen_default=True)
+class _ScriptPart(Struct, frozen=True, forbid_unknown_fields=True):
+    """Has no other keys, and is frozen, as all that inherit from it."""
 
 
-class Optimiser(_ScriptPart, frozen=True, rename={"name": "class"}):
+class Optimiser(_ScriptPart, rename={"name": "class"}):
     """The first optimiser of a process, and how many it has."""
 
     name: str = ""
     count: int = 1
 
 
-class Loader(_ScriptPart, frozen=True):
+class Loader(_ScriptPart):
     """The DataLoader that most steps took a batch of."""
 
     workers: int = 0
@@ -34,7 +35,7 @@ class Loader(_ScriptPart, frozen=True):
     hashes: list[str] = []  # The smallest of those of samples in the first epoch.
 
 
-class ProbeBlock(_ScriptPart, frozen=True):
+class ProbeBlock(_ScriptPart):
     """A block of steps with one intervention (`dpscale.vocabulary.causes.PROBES`)."""
 
     round: Count
@@ -45,7 +46,7 @@ class ProbeBlock(_ScriptPart, frozen=True):
     step_s: list[float]  # Of every one of the steps.
 
 
-class Line(_ScriptPart, frozen=True, kw_only=True):
+class Line(_ScriptPart, kw_only=True):
     """A line of the script. A call from elsewhere has none."""
 
     file: str = ""
@@ -53,7 +54,7 @@ class Line(_ScriptPart, frozen=True, kw_only=True):
     code: str = ""
 
 
-class LineTime(Line, frozen=True, kw_only=True):
+class LineTime(Line, kw_only=True):
     """Calls from a line of the script over the counted steps, or its share of samples of the main thread."""
 
     calls: int = 0
@@ -61,7 +62,7 @@ class LineTime(Line, frozen=True, kw_only=True):
     share: float = 0.0
 
 
-class Pause(Line, frozen=True, kw_only=True, rename={"event": "what"}):
+class Pause(Line, kw_only=True, rename={"event": "what"}):
     """A pause, with the line of the script that was most often seen in it."""
 
     seconds: float
@@ -71,7 +72,7 @@ class Pause(Line, frozen=True, kw_only=True, rename={"event": "what"}):
     inside: str = ""  # The innermost function.
 
 
-class Event(_ScriptPart, frozen=True):
+class Event(_ScriptPart):
     """All events of a kind since the warm-up."""
 
     count: int = 0
@@ -79,7 +80,7 @@ class Event(_ScriptPart, frozen=True):
     longest_s: float | None = None
 
 
-class ProcessEvents(_ScriptPart, frozen=True):
+class ProcessEvents(_ScriptPart):
     """Events since the warm-up, by their kind."""
 
     gc: Event = Event()
@@ -88,7 +89,7 @@ class ProcessEvents(_ScriptPart, frozen=True):
     cudnn_search: Event = Event()
 
 
-class Switches(_ScriptPart, frozen=True):
+class Switches(_ScriptPart):
     """Switches of torch and of Python as they were at the end, or were seen to be on."""
 
     autocast: bool = False
@@ -98,7 +99,7 @@ class Switches(_ScriptPart, frozen=True):
     tf32: bool | None = None
 
 
-class Machine(_ScriptPart, frozen=True):
+class Machine(_ScriptPart):
     """The cores of the machine, and their use."""
 
     cores: int | None = None
@@ -108,14 +109,14 @@ class Machine(_ScriptPart, frozen=True):
     same_command: int = 0  # Other processes of the same command.
 
 
-class KernelProfile(_ScriptPart, frozen=True):
+class KernelProfile(_ScriptPart):
     """Kernels of a few steps on the GPU."""
 
     busy_share: float
     kernels_per_step: float
 
 
-class Process(_ScriptPart, frozen=True):
+class Process(_ScriptPart):
     """A process of the script that made an optimiser step."""
 
     host: str
@@ -160,7 +161,7 @@ class Process(_ScriptPart, frozen=True):
     profile: KernelProfile | None = None
 
 
-class ScriptRun(_ScriptPart, frozen=True, rename={"purpose": "what"}):
+class ScriptRun(_ScriptPart, rename={"purpose": "what"}):
     """A run of the script."""
 
     # With interventions; with a clock of steps alone; or on one device.
@@ -173,7 +174,7 @@ class ScriptRun(_ScriptPart, frozen=True, rename={"purpose": "what"}):
     processes: list[Process]
 
 
-class ScriptRecord(_ScriptPart, frozen=True):
+class ScriptRecord(_ScriptPart):
     """A script that was run as it is."""
 
     kind: Literal["script"]

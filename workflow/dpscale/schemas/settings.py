@@ -438,17 +438,6 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
 )
 
 
-def record_settings_schema(kind: str) -> JsonSchema:
-    """Return the JSON Schema of the `settings` of a record.
-
-    No setting is required: one that is younger than the record is not in it. Unknown ones are allowed: an older version
-    of the measurement may have had them.
-    """
-    settings = SETTINGS[kind]
-    described = {name: _without_default(settings.schema_of(name)) for name in settings.names()}
-    return {"type": "object", "properties": described}
-
-
 def study_settings_schemas() -> dict[tuple[str, ...], JsonSchema]:
     """Return the JSON Schema of every setting by its path in the study file, those of an arm included."""
     schemas = {

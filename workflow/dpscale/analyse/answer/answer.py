@@ -1,4 +1,4 @@
-"""The one answer of a study: are more devices worth it? Page, terminal, comparison, export and answer.json say what is
+"""The one answer of a study: are more devices worth it? Page, terminal and answer.json say what is
 decided here (docs/method.md, "The answer").
 """
 

@@ -314,17 +314,16 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
 
     `timed` are the records of its timing, `missing` its timing cells without a record.
     """
-    not_run = {item.configuration: (item.state, item.reason) for item in planned.not_run}
     letters = sorted({letter for _, letter in timed})
     missing_rows = grouped(missing, lambda row: (row.strategy, row.gpus, row.batch_per_gpu))
     points: dict[PointKey, Point] = {}
     one_gpus: dict[OneGpuKey, OneGpu] = {}
-    for configuration in sorted({*planned.configurations, *not_run}):
+    for configuration in sorted({*planned.configurations, *planned.not_run}):
         unmeasured = missing_rows.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
         for scope in study["scopes"]:
             for environment in [letter for letter in letters if (configuration, letter) in timed] or [""]:
                 measured = timed.get((configuration, environment), [])
-                state = _state(scope, measured, unmeasured) if measured else not_run.get(configuration)
+                state = _state(scope, measured, unmeasured) if measured else planned.not_run.get(configuration)
                 status, reason = state or weightiest(unmeasured)
                 points[configuration, scope, environment] = Point(
                     configuration=configuration,

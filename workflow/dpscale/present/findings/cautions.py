@@ -53,12 +53,6 @@ def other_cautions(tables: Tables, terms: Terms) -> list[str]:
     return list(filter(None, cautions))
 
 
-def of_records(tables: Tables, terms: Terms) -> list[str]:
-    """Return the cautions about how things were measured."""
-    cautions = (_slow_device(tables.ladder, terms), _single_run(tables.times), _on_one_server(tables.times))
-    return [*filter(None, cautions), *other_cautions(tables, terms)]
-
-
 def by_chance(counts: Iterable[CountsRow]) -> str:
     """Say how many intervals are looked at, and how many of so many miss; "" where there is none."""
     looked_at = next((row.number for row in counts if row.claim == INTERVALS_USED), None)

@@ -1,1 +1,0 @@
-"""A study as runs of experiment trackers: Weights & Biases, MLflow, TensorBoard."""
