@@ -85,7 +85,7 @@ class StepWorker(Worker):
         if self.ran_out_of_memory(error):
             oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
             return {**self.outcome("oom", after=None), "oom": oom}
-        fault = fault_of(error, self.workload.path, self.workload.network)
+        fault = fault_of(error, self.workload.path)
         if fault is None:
             return None
         traceback.print_exc()

@@ -51,10 +51,8 @@ class Team:
 
 @dataclass
 class Ready:
-    """A team's network and step, built, compiled and captured; and how long that took beyond the first steps
-    themselves."""
+    """A team's step, built, compiled and captured; and how long that took beyond the first steps themselves."""
 
-    network: nn.Module
     step: Step
     preparation_s: float
 
@@ -186,7 +184,7 @@ class TimingWorker(StepWorker):
             network, optimiser = team.build()
         step = self.step_of(network, optimiser)
         if not self._is_prepared:
-            return Ready(network, step, 0.0)
+            return Ready(step, 0.0)
         self.phase = f"{team.name}preparation"
         start = time.perf_counter()
         batch = self.made_up_batch(team.batch)
@@ -202,7 +200,7 @@ class TimingWorker(StepWorker):
             torch.cuda.synchronize(device)
         preparation_s = max(gather(time.perf_counter() - start, team.workers))
         self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
-        return Ready(network, step, preparation_s)
+        return Ready(step, preparation_s)
 
     def _time(
         self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: dict[str, TimedScope]
@@ -216,8 +214,6 @@ class TimingWorker(StepWorker):
             batches = self._batches(team, scope)
             self._warm_up(team, scope, timer, step, batches, 0 if warm else self.settings.warmup_epochs)
             scopes[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
-            if self.workload.verify is not None:
-                self.workload.verify(ready.network)
         self.epochs_total_s += timer.total_s
 
     def _batches(self, team: Team, scope: str) -> Any:

@@ -45,7 +45,7 @@ def describe_network(settings: NetworkSettings, out: Path) -> NetworkFacts:
     try:
         facts = facts_of(workload)
     except Exception as error:
-        fault = fault_of(error, workload.path, workload.network)
+        fault = fault_of(error, workload.path)
         if fault is None:
             raise
         traceback.print_exc()
