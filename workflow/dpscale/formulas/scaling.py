@@ -83,16 +83,10 @@ def bandwidth_gb_s(bytes_per_step: float, steps: int, communication_s: Number) -
     return bytes_per_step * steps / communication_s / GB
 
 
-def algorithm_bandwidth_gb_s(message_bytes: int, seconds: Number) -> Number:
-    """Bytes of a message over the time of its collective, nccl-tests' algbw, in GB/s."""
-    return message_bytes / seconds / GB
-
-
 def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: Number) -> Number:
-    """nccl-tests' busbw, in GB/s."""
-    return algorithm_bandwidth_gb_s(message_bytes, seconds) * (
-        BUS_FACTORS[operation](gpus) if operation in BUS_FACTORS else 1
-    )
+    """nccl-tests' busbw, in GB/s: bytes of a message over the time of its collective (algbw), times the bus factor."""
+    factor = BUS_FACTORS[operation](gpus) if operation in BUS_FACTORS else 1
+    return message_bytes / seconds / GB * factor
 
 
 def mfu(flop_per_image: float, images_per_s: Number, gpus: int, peak_flop_s: float) -> Number:

@@ -2,7 +2,6 @@
 
 import tempfile
 import traceback
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,9 @@ from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
 
-# DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
-CHUNK_BYTES = 10 * 2**20
+# DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size). DDP
+# broadcasts buffers, before every forward pass, in chunks of at most that (broadcast_bucket_size).
+DP_CHUNK_BYTES, DDP_CHUNK_BYTES = 10 * 2**20, 250 * 2**20
 # Layers whose work torch's counter does not see.
 UNCOUNTED = (nn.RNNBase,)
 
@@ -66,19 +66,17 @@ def facts_of(workload: Workload) -> NetworkFacts:
     )
     step = ExampleStep(network, workload.loss, batch)
     weights, buffers = [*network.parameters()], [*network.buffers()]
-    size = network_size(network)
     input_bytes, output_bytes = bytes_per_image(step)
     return NetworkFacts(
-        parameters=size["parameters"],
-        gradient_bytes=size["gradient_bytes"],
+        **network_size(network),
         tensors=len(weights),
         buffer_bytes=size_bytes(buffers),
         flop_per_image=flop_per_image(step),
         input_bytes_per_image=input_bytes,
         output_bytes_per_image=output_bytes,
-        dp_broadcast_bytes=[*_chunks(weights), *_chunks(buffers)],
-        dp_reduce_bytes=_chunks(weights),
-        ddp_broadcast_bytes=_broadcasts(buffers),
+        dp_broadcast_bytes=[*_chunks(weights, DP_CHUNK_BYTES), *_chunks(buffers, DP_CHUNK_BYTES)],
+        dp_reduce_bytes=_chunks(weights, DP_CHUNK_BYTES),
+        ddp_broadcast_bytes=_chunks(buffers, DDP_CHUNK_BYTES),
         ddp_buckets=ddp_buckets(step),
         fsdp_unit_bytes=unit_bytes(network),
     )
@@ -149,15 +147,6 @@ def ddp_buckets(step: ExampleStep) -> list[Bucket]:
             dist.destroy_process_group()
 
 
-def _chunks(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of the pieces that DataParallel moves these tensors in."""
-    return [size_bytes(chunk) for chunk in _take_tensors(tensors, CHUNK_BYTES)]
-
-
-def _broadcasts(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of the pieces that DDP broadcasts these tensors in, before every forward pass: one for each type
-    of number, as long as they are smaller than DDP's limit of 250 MiB."""
-    sizes: dict[torch.dtype, int] = defaultdict(int)
-    for tensor in tensors:
-        sizes[tensor.dtype] += tensor.nbytes
-    return list(sizes.values())
+def _chunks(tensors: Sequence[torch.Tensor], limit_bytes: int) -> list[int]:
+    """Return the bytes of the pieces that torch moves these tensors in: at most `limit_bytes` of one type of number."""
+    return [size_bytes(chunk) for chunk in _take_tensors(tensors, limit_bytes)]

@@ -35,14 +35,11 @@ class LoadedEpochs:
         self, samples: Dataset[Any], share: Share, loader_workers: int, pinned: bool, collate: Collate | None = None
     ):
         rank, workers, batch = share
-        self.sampler: DistributedSampler[Any] | None = None
-        if workers > 1:
-            self.sampler = DistributedSampler(samples, workers, rank)
+        self.sampler: DistributedSampler[Any] = DistributedSampler(samples, workers, rank)
         self.epoch = 0
         self.loader = DataLoader(
             samples,
             batch_size=batch,
-            shuffle=self.sampler is None,
             sampler=self.sampler,
             num_workers=loader_workers,
             pin_memory=pinned,
@@ -54,8 +51,7 @@ class LoadedEpochs:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Batch]:
-        if self.sampler is not None:
-            self.sampler.set_epoch(self.epoch)
+        self.sampler.set_epoch(self.epoch)
         self.epoch += 1
         return iter(self.loader)
 
