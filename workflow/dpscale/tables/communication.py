@@ -102,9 +102,6 @@ class BandwidthRow(Place):
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").shown
     utilisation: Figure = column("Utilisation", "Bandwidth over the measured bus bandwidth.", PERCENT).shown
     bandwidth_gb_s_at_least: float = BANDWIDTH_AT_LEAST
-    root_link_bytes_per_step: float = column(
-        "Through {device} 0's links per step", "What DataParallel moves: 2·K·s, buffers, images out and outputs in.", MB
-    ).shown
     gradient_bytes: float = column("Whole gradient", "K·s, the message of an allreduce.", KIB)
 
 

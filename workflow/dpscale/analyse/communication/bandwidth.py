@@ -26,7 +26,6 @@ def bandwidth_row(
     study: Study,
     compared: Comparison,
     estimated: CommunicationRow,
-    facts: NetworkFacts | None,
     collectives: Iterable[CollectivesRow],
 ) -> BandwidthRow:
     """Return the bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the
@@ -47,7 +46,6 @@ def bandwidth_row(
         other_runs=compared.is_of_other_runs,
         bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network.gradient_bytes),
         profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
-        root_link_bytes_per_step=_root_link_bytes(row, facts, network.gradient_bytes),
     )
     inferred = compared.communication
     if not RESOLVABLE.holds(row):
@@ -77,14 +75,6 @@ def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gra
     call = "allreduce", gradient_bytes
     timed = between(collectives, row.gpus, row.environment)
     return next((row.bus_bandwidth_gb_s for row in timed if (row.operation, row.message_bytes) == call), UNKNOWN)
-
-
-def _root_link_bytes(row: BandwidthRow, facts: NetworkFacts | None, gradient_bytes: int) -> float:
-    """Return the bytes that move through the links of a first GPU that sends images to the others."""
-    if facts is None or not strategy(row.strategy).sends_inputs:
-        return nan
-    images_bytes = row.batch_per_gpu * sum(facts.bytes_per_image)
-    return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, facts.buffer_bytes)
 
 
 def _why_not_resolvable(row: BandwidthRow) -> str:
