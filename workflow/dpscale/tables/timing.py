@@ -32,7 +32,6 @@ from dpscale.tables.column import (
     PEAK_MEMORY,
     PERCENT,
     REASON,
-    REPEATABILITY,
     RESTS_ON,
     RUN,
     RUN_DEVIATION,
@@ -73,7 +72,6 @@ class TimesRow(Place):
     rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH.shown
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").shown
-    repeatability: float = REPEATABILITY
     loader_processes: int | None = LOADER_PROCESSES
     first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).shown
     step_s: Figure = STEP.shown
@@ -172,7 +170,6 @@ class RunsRow(Place):
     n: int | None = N
     epoch_s: float = EPOCH.but(definition="Median of the run's timed epochs.")
     step_s: float = STEP.but(definition="Median over the run's timed epochs of the median full step.")
-    repeatability: float = REPEATABILITY
 
 
 class BlocksRow(Place):

@@ -12,7 +12,6 @@ from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, estimate_of_runs, multiplied, ratio
-from dpscale.formulas.statistics import repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
 from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
@@ -112,7 +111,6 @@ def collectives_rows(
                 servers=len({record.block.server for record in records}),
                 n=sum(map(len, runs)),
                 time_s=time_s,
-                repeatability=repeatability(runs),
                 bus_bandwidth_gb_s=time_s.map(partial(scaling.bus_bandwidth_gb_s, operation, gpus, size)),
                 use=uses.get((operation, size), ""),
                 source=source,
