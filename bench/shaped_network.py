@@ -34,6 +34,10 @@ from dpscale.tables.tables import TABLES, Tables
 from shaped_network import ShapedNetwork, missing_requirement
 
 NODES = (1, 2, 4)
+OURS = sorted(os.sched_getaffinity(0))
+SHARE = len(OURS) // max(NODES)
+# Every node's own, two at least: a worker, and what moves its messages. None where this process may use too few.
+CORES = [OURS[node * SHARE : (node + 1) * SHARE] for node in range(max(NODES))] if SHARE > 1 else []
 PORT = 15_000
 MESSAGES = [("allreduce", 2**power) for power in (17, 19, 21, 23)]
 WORKLOAD = Path(__file__).with_name("wide_layers.py")
@@ -72,9 +76,9 @@ def main(rate_mbit: int, out: Path | None, collectives: tuple[str, str, str, str
     if reason := missing_requirement():
         raise click.ClickException(reason)
     with tempfile.TemporaryDirectory() as name, ShapedNetwork(max(NODES), rate_mbit) as network:
-        if not network.cores:  # Four nodes share few: nothing else on this machine may come before them.
+        if not CORES:  # Four nodes share few: nothing else on this machine may come before them.
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-        click.echo(f"cores of the nodes: {network.cores or 'shared by all'}")
+        click.echo(f"cores of the nodes: {CORES or 'shared by all'}")
         results = out or Path(name)
         tables = measured(study_at(rate_mbit), results, network)
         for table, kind in TABLES.items():
@@ -113,7 +117,8 @@ def run_on(network: ShapedNetwork, nodes: int, command: Sequence[str], out: str 
     for rank in range(nodes):
         by_hand = ["--node-rank", str(rank), "--rendezvous", place] if nodes > 1 else []
         words = [str(rank), place, out] if out else by_hand
-        started.append(network.start(rank, [*command, *words]))
+        bound = ["taskset", "-c", ",".join(map(str, CORES[rank]))] if CORES else []
+        started.append(network.start(rank, [*bound, *command, *words]))
     codes = [process.wait() for process in started]  # of all, before the next cell starts
     if any(codes):
         raise click.ClickException(f"failed: {command}")

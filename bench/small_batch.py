@@ -35,7 +35,7 @@ from dpscale.formulas.figure import estimate_of_blocks
 from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.worker.step_worker import CapturedStep
 from dpscale.measure.workload.images import classification_loss
-from dpscale.measure.workload.networks import build_network, in_precision
+from dpscale.measure.workload.networks import CifarResNet18, in_precision
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.units import compile_by_unit
@@ -183,7 +183,7 @@ def _built(kind: str, changes: Mapping[str, Any], batch: int, device: torch.devi
     settings = TimingSettings(dataset_source="synthetic", **changes)
     layout = torch.channels_last if settings.memory_format == "channels_last" else torch.contiguous_format
     torch.manual_seed(0)
-    network = build_network("cifar_resnet18", 64)
+    network: torch.nn.Module = CifarResNet18(64)
     network = in_precision(network, settings.precision, "cuda").to(device).to(memory_format=layout)
     torch.backends.cudnn.benchmark = settings.cuda_graph
     if settings.compile == "by-unit":

@@ -37,7 +37,7 @@ from dpscale.measure.worker.communication import steps_of
 from dpscale.measure.worker.epoch_timer import EpochTimer, training_step
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.measure.workload.images import classification_loss
-from dpscale.measure.workload.networks import build_network
+from dpscale.measure.workload.networks import CifarResNet18
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
 
@@ -130,7 +130,7 @@ def _rank(rank: int, device_type: str, strategy: str, batch: int, number: int, f
 def _step(device: torch.device, devices: Sequence[torch.device], strategy: str) -> Step:
     """The training step of a network as a strategy trains it."""
     torch.manual_seed(0)
-    network = build_network("cifar_resnet18", WIDTHS[device.type]).to(device)
+    network: torch.nn.Module = CifarResNet18(WIDTHS[device.type]).to(device)
     if strategy != "single":
         network = parallelise(network, strategy, devices, TimingSettings(device=device.type))
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)

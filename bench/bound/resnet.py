@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from dpscale.measure.workload.networks import build_network
+from dpscale.measure.workload.networks import CifarResNet18
 
 SAMPLES = 50_000
 # The loop, autograd's thread, NCCL's two, the one that pins memory, two processes of the loader; and one for the rest.
@@ -40,7 +40,7 @@ def network() -> nn.Module:
         cores = own_cores()
         for thread in Path("/proc/self/task").iterdir():  # what they start inherits that
             os.sched_setaffinity(int(thread.name), cores)
-    return build_network("cifar_resnet18", 64 if torch.cuda.is_available() else 8)
+    return CifarResNet18(64 if torch.cuda.is_available() else 8)
 
 
 def dataset() -> Dataset[tuple[Tensor, int]]:

@@ -1,8 +1,6 @@
 import math
 
-import numpy as np
 import pytest
-import scipy  # its tests of means load when they are first used
 from bench.interval_coverage import CASES, SERVERS, covered
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +9,7 @@ from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import derive_in_blocks, estimate_of_blocks, estimate_of_runs, ratio
 from dpscale.formulas.statistics import (
     mean_with_t_interval,
-    paired_difference,
     ratio_of_blocks,
-    repeatability,
     welch_difference,
 )
 from rows import apart, together
@@ -102,28 +98,6 @@ def test_intervals_hold_the_truth_as_often_as_the_method_says(case: str, servers
     assert "skewed" in case or min(shares.values()) >= COVERED
     printed = " | ".join(f"{100 * share:.1f} %" for share in shares.values())
     assert f"| {case} | {servers} | {printed} |" in method
-
-
-def test_repeatability_is_the_spread_inside_runs_alone() -> None:
-    assert repeatability([[1.0, 1.0], [2.0, 2.0]]) == 0
-    assert repeatability([[0.99, 1.01], [1.98, 2.02]]) == pytest.approx(0.01 * math.sqrt(2))
-    assert math.isnan(repeatability([[1.0], [2.0]]))
-
-
-@pytest.mark.parametrize(("number", "others"), [(2, 2), (3, 5), (8, 8), (40, 3)])
-def test_intervals_are_those_of_scipys_tests(number: int, others: int) -> None:
-    """Which the package does not use: to load them takes a second."""
-    generator = np.random.default_rng(number)
-    first, second = generator.normal(3, 0.1, number).tolist(), generator.normal(-1, 20, others).tolist()
-    pairs = [
-        (mean_with_t_interval(first), scipy.stats.ttest_1samp(first, 0)),
-        (welch_difference(first, second), scipy.stats.ttest_ind(first, second, equal_var=False)),
-        (paired_difference(first[:2], second[:2]), scipy.stats.ttest_rel(first[:2], second[:2])),
-    ]
-    for difference, test in pairs:
-        assert difference.interval == pytest.approx(tuple(test.confidence_interval(0.95)), rel=1e-12)
-    ratio_of_means = ratio_of_blocks(np.exp(first).tolist(), np.exp(second).tolist())
-    assert ratio_of_means.map(math.log).interval == pytest.approx(pairs[1][0].interval)
 
 
 def test_single_values_have_no_interval_and_equal_ones_none_but_themselves() -> None:

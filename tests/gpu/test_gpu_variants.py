@@ -10,7 +10,7 @@ from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.worker.step_worker import STEPS_BEFORE, CapturedStep
 from dpscale.measure.workload.batches import Step
 from dpscale.measure.workload.images import classification_loss
-from dpscale.measure.workload.networks import build_network, in_precision
+from dpscale.measure.workload.networks import CifarResNet18, in_precision
 from on_gpus import measured
 
 IMAGES = 4096
@@ -32,7 +32,7 @@ def gpu() -> torch.device:
 
 def network_and_batch(precision: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Tensor, Tensor]:
     torch.manual_seed(0)
-    network = in_precision(build_network("cifar_resnet18", 64), precision, "cuda").to(gpu(), dtype)
+    network = in_precision(CifarResNet18(64), precision, "cuda").to(gpu(), dtype)
     images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64).to(gpu(), dtype)
     return network, images, torch.randint(0, 10, (BATCH,)).to(gpu())
 

@@ -165,11 +165,7 @@ def network_facts(settings: NetworkSettings) -> dict[str, Any]:
         "flop_per_image": {"forward": 1_110_845_440, "forward_backward": 3_328_997_376},
         "dp_broadcast_bytes": [8_739_072, 7_084_032, 9_969_664, 9_441_280, 9_461_800, 38_400, 160],
         "dp_reduce_bytes": [8_739_072, 7_084_032, 9_969_664, 9_441_280, 9_461_800],
-        "ddp_buckets": [
-            {"bytes": 9_461_800, "ready_share": 0.068},
-            {"bytes": 26_494_976, "ready_share": 0.31},
-            {"bytes": 8_739_072, "ready_share": 1.0},
-        ],
+        "ddp_buckets": [{"bytes": 9_461_800}, {"bytes": 26_494_976}, {"bytes": 8_739_072}],
     }
 
 

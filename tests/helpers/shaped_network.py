@@ -1,13 +1,11 @@
 """Nodes on one machine: network namespaces on a bridge, every link with a rate that the kernel's token bucket keeps."""
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import ip_network
-from pathlib import Path
 
 # Of the bytes that the token bucket counts, a full frame of 1514 carries these of a message: Ethernet, IPv4 and TCP
 # with time stamps take the others.
@@ -20,32 +18,19 @@ NETWORK = "10.213.7.0/24"
 
 def missing_requirement() -> str | None:
     """Why there can be no such network here, or None."""
-    if os.geteuid() != 0:
-        return "namespaces of the network are made by root alone"
     if missing := [program for program in ("ip", "tc") if shutil.which(program) is None]:
         return f"not installed: {', '.join(missing)} (apt-get install iproute2)"
-    probe = f"dpprobe{os.getpid()}"
-    done = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
-    if done.returncode != 0:
-        return f"this kernel or container makes no network namespaces: {done.stderr.strip()}"
-    subprocess.run(["ip", "netns", "del", probe], check=True)
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
+        return "this user, kernel or container makes no network namespaces"
     return None
 
 
 class ShapedNetwork:
-    """`nodes` namespaces whose links carry `rate_mbit` each way. Used as a context; nothing of it stays, and what a
-    process that was killed has left goes with the next one.
-
-    `cores` are every node's own, two at least: a worker, and what moves its messages. None where this process may use
-    too few.
-    """
+    """`nodes` namespaces whose links carry `rate_mbit` each way. Used as a context; nothing of it stays."""
 
     def __init__(self, nodes: int, rate_mbit: int):
         self.nodes = nodes
         self.rate_mbit = rate_mbit
-        ours = sorted(os.sched_getaffinity(0))
-        share = len(ours) // nodes
-        self.cores = [ours[node * share : (node + 1) * share] for node in range(nodes)] if share > 1 else []
         self._name = f"dp{os.getpid()}"  # with what is added, within the 15 characters that a link's name may have
 
     @property
@@ -54,7 +39,6 @@ class ShapedNetwork:
         return self.rate_mbit * 1e6 / 8 * PAYLOAD_SHARE / 1e9
 
     def __enter__(self) -> "ShapedNetwork":
-        _remove_what_the_killed_left()
         try:
             _run("ip", "link", "add", self._name, "type", "bridge")
             _run("ip", "link", "set", self._name, "up")
@@ -77,8 +61,7 @@ class ShapedNetwork:
 
     def start(self, node: int, command: Sequence[str], **options: object) -> subprocess.Popen[str]:
         """A program on one of the nodes."""
-        bound = ["taskset", "-c", ",".join(map(str, self.cores[node]))] if self.cores else []
-        words = [*bound, "ip", "netns", "exec", self._space(node), *command]
+        words = ["ip", "netns", "exec", self._space(node), *command]
         return subprocess.Popen(words, text=True, **options)  # type: ignore[call-overload, no-any-return]
 
     def cut(self, node: int) -> None:
@@ -106,18 +89,6 @@ class ShapedNetwork:
     def _shape(self, where: Sequence[str], link: str) -> None:
         rate = ["rate", f"{self.rate_mbit}mbit", "burst", str(BURST_BYTES), "latency", "50ms"]
         _run(*where, "tc", "qdisc", "add", "dev", link, "root", "tbf", *rate)
-
-
-def _remove_what_the_killed_left() -> None:
-    spaces = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout.split()
-    names = {match[1]: match[2] for space in spaces if (match := re.fullmatch(r"(dp(\d+))-\d+", space))}
-    killed = [name for name, pid in names.items() if not Path("/proc", pid).exists()]
-    for space in spaces:
-        if space.rpartition("-")[0] in killed:
-            _run("ip", "netns", "del", space)
-    for name in killed:
-        with suppress(subprocess.CalledProcessError):  # it was killed before it had a bridge
-            _run("ip", "link", "del", name)
 
 
 def _run(*command: str) -> None:

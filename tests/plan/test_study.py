@@ -29,7 +29,6 @@ def refusal(values: dict[Any, Any]) -> str:
         ({"gpus": [2, 4]}, "strategies: single needs a number of GPUs in gpus that is 1"),
         ({"gpus": [1]}, "strategies: dp needs a number of GPUs in gpus that is more than 1"),
         ({"gpus": [1, 2], "strategies": ["ddp"]}, "gpus: 1 needs the strategy single"),
-        ({"network": {"name": "torchvision_resnet18", "width": 32}}, "network.width: "),
         ({"cuda_graph": True}, "cuda_graph: a captured step cannot be taken apart; set communication.runs"),
         ({"precision": "bfloat16-pure"}, "precision: "),
         ({"ddp": {"reducer": "copies"}}, "ddp.reducer: copies sends no buffers"),

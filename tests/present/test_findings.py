@@ -8,15 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import GPU, around, empty, h200, key, of_variants, place, speedup_row, study, tables, variant_row
+from page_tables import GPU, around, empty, h200, key, place, speedup_row, study, tables
 
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.present.findings import findings as scaling
-from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
+from dpscale.present.findings.findings import findings, witnesses
 from dpscale.present.page import render
 from dpscale.present.text.words import Terms
-from dpscale.vocabulary.chips import chip_named
-from dpscale.vocabulary.networks import network_of, public_best
 from rows import changed, picked
 
 DATA = h200()
@@ -178,25 +176,3 @@ def test_witnesses_of_the_step_of_the_answer(rows: list[dict[str, Any]], named: 
     text = witnesses(data.communication, data.answer, GPU)
     signs = ["batch 128", "batch 512", "E1", "E2", "E4", "E5", "not the messages"]
     assert [sign for sign in signs if sign in text] == named
-
-
-def best(*rows: dict[str, Any], terms: Terms = GPU) -> str:
-    return beside_the_public_best(of_variants(*rows).variants, terms)
-
-
-def test_the_most_images_per_second_stand_beside_the_public_best() -> None:
-    slow, fast = variant_row("base", 3.0, mfu=0.1), variant_row("graph", 1.0, mfu=0.29)
-    assert "50,000 images/s, 29.0 % of the peak, with graph at batch 128" in best(slow, fast)
-    assert "with base at batch 128" in best(slow)
-    assert "of the peak" not in best({**fast, "mfu": None})
-    assert best({**fast, "scope": "end_to_end"}) == best({**fast, "strategy": "ddp", "gpus": 2}) == ""
-    assert best(fast, terms=replace(GPU, own_workload=True)) == "", "of another network"
-
-
-def test_the_published_share_is_that_of_the_published_speed() -> None:
-    """With the FLOP of this network and the data sheet of that GPU."""
-    best, chip, network = public_best(), chip_named(public_best().gpu), network_of(11_173_962)
-    assert chip and network and network.flop_per_image
-    assert network.flop_per_image * best.images_per_s / (chip.peak_tflop_s["bfloat16"] * 1e12) == pytest.approx(
-        best.mfu, abs=0.005
-    )

@@ -1,11 +1,14 @@
 """Records: nothing is half-written, nothing foreign is used, nothing is lost; settings and versions grow."""
 
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mypy import api
 
 from dpscale.analyse.tables import build_tables
 from dpscale.errors import RecordError
@@ -21,6 +24,7 @@ from dpscale.records.kinds import TimingRecord
 from dpscale.records.outdated import find_outdated
 from json_records import read_json
 from record_factory import network_facts, timing_record, typed, write
+from stub_cell import measure_stub
 
 VALUES = {
     "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32], "scopes": ["compute"],
@@ -155,9 +159,51 @@ def test_versions_are_never_pooled(tmp_path: Path) -> None:
     assert sorted(row.epoch_s.value for row in times) == pytest.approx([1.05, 2.1])
 
 
-def test_facts_of_a_network_have_no_unknown_keys_and_older_ones_have_defaults() -> None:
-    facts = network_facts(STUDY.settings)
-    older = typed(NetworkRecord, facts)
+def test_older_facts_of_a_network_have_defaults_and_what_nobody_reads() -> None:
+    older = typed(NetworkRecord, {**network_facts(STUDY.settings), "traffic_elements_per_image": 8_691_230})
     assert (older.bytes_per_image, older.fsdp_unit_bytes, older.ddp_broadcast_bytes) == ((12_288, 40), [], None)
     with pytest.raises(RecordError, match="is not a network record: Object contains unknown field `surprise`"):
-        typed(NetworkRecord, {**facts, "surprise": 1})
+        typed(NetworkRecord, {**network_facts(STUDY.settings), "surprise": 1})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB; unmounted after the test."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("mounting a file system needs root here")
+    yield folder
+    subprocess.run(["umount", str(folder)], capture_output=True)
+
+
+@pytest.mark.processes
+def test_a_record_on_a_full_disk(folder: Path) -> None:
+    (folder / "filler").write_bytes(b"x" * 65536)
+    with pytest.raises(RecordError, match=r"record\.json: cannot be written: No space left on device"):
+        measure_stub(folder / "record.json")
+    assert [path.name for path in folder.iterdir()] == ["filler"]
+
+
+MISSPELT = """
+from dpscale.records.kinds import TimingRecord
+from dpscale.records.script import ScriptRecord
+from dpscale.strategies.strategy import NetworkFacts
+from dpscale.tables.timing import TimesRow
+
+def read(record: TimingRecord, script: ScriptRecord, facts: NetworkFacts, row: TimesRow) -> TimesRow:
+    print(record.scopes["compute"].epochs_s)
+    print(record.settings.precison)
+    print(script.runs[0].process)
+    print(facts.gradients_bytes)
+    print(row.epochs_s)
+    return TimesRow(batch=32)
+"""
+
+
+@pytest.mark.slow
+def test_a_misspelt_field_is_a_type_error(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "misspelt.py").write_text(MISSPELT)
+    output, _, _ = api.run(["--config-file", str(root / "pyproject.toml"), str(tmp_path / "misspelt.py")])
+    faulty = [line.split(":")[1] for line in output.splitlines() if ": error:" in line]
+    assert faulty == ["8", "9", "10", "11", "12", "13"], output

@@ -10,7 +10,7 @@ import warm
 from dpscale.analyse.communication.ladder import ladder_rows
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import Run, time_cell
-from dpscale.measure.workload.networks import Autocast, build_network
+from dpscale.measure.workload.networks import Autocast, CifarResNet18
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings, TimingSettings
@@ -34,7 +34,7 @@ def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -
     job = {"configuration": ["fsdp", GPUS, BATCH], "seed": 1, "dataset": str(tmp_path), "timeout_s": 300}
     outcome = outcome_of(ShardedWorker, {**job, "settings": SETTINGS.to_json()})
     assert outcome["losses"]["fsdp"] == pytest.approx(outcome["losses"]["ddp"], rel=1e-5)
-    sizes = unit_bytes(build_network("cifar_resnet18", SETTINGS.width))
+    sizes = unit_bytes(CifarResNet18(SETTINGS.width))
     sent = outcome["sent"]
     assert sorted(map(tuple, sent)) == sorted(STRATEGY.messages_of_step(typed_facts(SETTINGS, fsdp_unit_bytes=sizes)))
     moved = sum(size for _, size in sent) * (GPUS - 1) / GPUS
@@ -77,8 +77,8 @@ def block() -> nn.Module:
 @pytest.mark.parametrize(
     ("network", "names"),
     [
-        (build_network("cifar_resnet18", 4), ["stages.0", "stages.1", "stages.2", "stages.3"]),
-        (Autocast(build_network("cifar_resnet18", 4), "cpu"), [f"network.stages.{number}" for number in range(4)]),
+        (CifarResNet18(4), ["stages.0", "stages.1", "stages.2", "stages.3"]),
+        (Autocast(CifarResNet18(4), "cpu"), [f"network.stages.{number}" for number in range(4)]),
         (
             nn.ModuleDict({"in": nn.Embedding(8, 2), "blocks": nn.ModuleList([block(), block()])}),
             ["blocks.0", "blocks.1"],

@@ -13,7 +13,7 @@ from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
 import warm  # noqa: F401  what it is forked from has loaded torch
-from dpscale.measure.workload.networks import build_network
+from dpscale.measure.workload.networks import CifarResNet18
 from dpscale.schemas.settings import TimingSettings, WholeStepSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.units import compile_by_unit, units
@@ -35,7 +35,7 @@ def settings(**exchange: Any) -> WholeStepSettings:
 
 def network_and_batch(dtype: torch.dtype, device: torch.device) -> tuple[nn.Module, Tensor, Tensor]:
     torch.manual_seed(0)
-    network = build_network("cifar_resnet18", 8).to(device=device, dtype=dtype)
+    network = CifarResNet18(8).to(device=device, dtype=dtype)
     network.eval()  # batch-norm frozen: its batch statistics differ between shards by design
     images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64).to(device=device, dtype=dtype)
     labels = torch.randint(0, 10, (BATCH,)).to(device)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dpscale.measure.workload.batches import Workload
-from dpscale.measure.workload.loading import GatheredEpochs, Room, gathered_epoch, samples_of_epoch
+from dpscale.measure.workload.loading import Room, gathered_epoch, samples_of_epoch
 
 SAMPLES: Any = [(torch.full((3,), float(number)), number) for number in range(21)]
 BATCH_BYTES = 4 * (3 * 4 + 8)
@@ -44,37 +44,6 @@ def test_no_more_batches_than_are_asked_for() -> None:
     batches, different = epoch(Room(math.inf, 2))
     assert (len(batches), different) == (6, 3)
     assert batches[0] == batches[2] != batches[1]
-
-
-class Gathering:
-    """Gathers epochs for teams of one rank, and counts how often."""
-
-    def __init__(self, fit: float):
-        self.epochs = GatheredEpochs(fit * BATCH_BYTES)
-        self.times = 0
-
-    def of(self, batch: int) -> Any:
-        return self.epochs.of((0, 1, batch), lambda room: self._gather(batch, room))
-
-    def _gather(self, batch: int, room: Room) -> Any:
-        self.times += 1
-        return gathered_epoch(SAMPLES, (0, 1, batch), 1, 0, room, lambda loaded: loaded)
-
-
-@pytest.mark.parametrize(("fit", "times"), [(6, 3), (10, 3), (12, 2), (math.inf, 2)])
-def test_epochs_that_have_no_room_together_are_gathered_again(fit: float, times: int) -> None:
-    """21 samples of two epochs are 10.5 batches of 4. The smaller last ones are always there."""
-    gathering = Gathering(fit)
-    before, of_another_share, after = (gathering.of(batch) for batch in (4, 8, 4))
-    assert gathering.times == times
-    assert (after[0] is before[0]) == (times == 2)
-    assert str(after) == str(before)
-    assert of_another_share[1] == 3, "as many batches as without the other epoch"
-
-
-def test_a_stored_epoch_is_not_kept() -> None:
-    epochs, stored = GatheredEpochs(math.inf), iter(range(2))
-    assert [epochs.of((0, 1, 4), lambda _: ([next(stored)], None))[0] for _ in range(2)] == [[0], [1]]
 
 
 def test_fewer_samples_than_there_are_are_always_the_same_choice_from_all() -> None:

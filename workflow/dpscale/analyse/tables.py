@@ -62,7 +62,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
     inferred = [point.weak for point in points.values() if point.scope == "compute" and point.configuration.gpus > 1]
     communication = [communication_row(comparison, steps, network, collectives) for comparison in inferred]
     bandwidth = [
-        bandwidth_row(study, comparison, row, network, collectives)
+        bandwidth_row(study, comparison, row, collectives)
         for comparison, row in zip(inferred, communication, strict=True)
     ]
     tables = Tables(

@@ -144,10 +144,15 @@ def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale =
         kind: Kind = "two runs" if is_one_server else "two machines"
         return Figure(float(back(mean)), float(units.min()), float(units.max()), kind, blocks)
     error = float(scaled.std(ddof=1)) / math.sqrt(len(units))
-    reach = error * float(scipy.special.stdtrit(len(units) - 1, INTERVAL[1]))
+    reach = error * students_factor(len(units) - 1)
     kind = "one machine" if is_one_server else "interval"
     with np.errstate(over="ignore"):
         return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks)
+
+
+def students_factor(freedom: int) -> float:
+    """Return how many standard errors a 95 % interval by Student's t reaches to each side (Student 1908)."""
+    return float(scipy.special.stdtrit(freedom, INTERVAL[1]))
 
 
 def units_of(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> list[float]:
@@ -236,7 +241,7 @@ class _Spread(NamedTuple):
 
 def _with_interval(figure: Figure, spread: _Spread, borrowed_from: int) -> Figure:
     """Return a figure of two units with Student's 95 % interval of logarithms of this spread."""
-    reach = math.sqrt(spread.variance / 2) * float(scipy.special.stdtrit(spread.freedom, INTERVAL[1]))
+    reach = math.sqrt(spread.variance / 2) * students_factor(spread.freedom)
     return replace(
         figure,
         low=figure.value * exponential(-reach),

@@ -1,14 +1,17 @@
 """Intervals of independent values, of the best of several, and how many units would decide."""
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 
 from dpscale.formulas import OnServer
-from dpscale.formulas.figure import INTERVAL, Figure, Floats, exponential, units_of
+from dpscale.formulas.figure import INTERVAL, Figure, exponential, students_factor, units_of
 
 # Fewer have no interval.
 FEWEST_UNITS = 3
@@ -28,34 +31,23 @@ def best_of(chosen: Figure, candidates: int, units: int | None = None) -> Figure
     if not chosen.has_interval or free < 1:
         return Figure(chosen.value)
     share = INTERVAL[1] - INTERVAL[0]
-    wider = scipy.special.stdtrit(free, (1 + share ** (1 / candidates)) / 2) / scipy.special.stdtrit(free, INTERVAL[1])
+    wider = scipy.special.stdtrit(free, (1 + share ** (1 / candidates)) / 2) / students_factor(free)
     low, high = (float(chosen.value * (end / chosen.value) ** wider) for end in chosen.interval)
     return replace(chosen, low=low, high=high)
-
-
-def repeatability(runs: Sequence[Sequence[float]]) -> float:
-    """How much timings of one process differ: the standard deviation within runs, over their mean (ISO 5725-1).
-
-    It says nothing of another process, and is no interval. NaN where no run has two timings.
-    """
-    free = sum(len(run) - 1 for run in runs)
-    if not free:
-        return math.nan
-    within = sum(float(np.sum(np.square(np.asarray(run) / np.mean(run) - 1))) for run in runs)
-    return math.sqrt(within / free)
 
 
 def mean_with_t_interval(values: Sequence[float]) -> Figure:
     """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution: each is
     a block."""
-    mean = _small_sample(float(np.mean(values)), values)
+    mean = _with_interval(float(np.mean(values)), scipy.stats.ttest_1samp, values, 0)
     return replace(mean, blocks={OnServer(str(number), number): value for number, value in enumerate(values, 1)})
 
 
 def welch_difference(values: Sequence[float], subtracted: Sequence[float]) -> Figure:
     """Return the mean of `values` minus that of `subtracted`, with Welch's 95 % interval (Welch 1947): the spreads may
     differ."""
-    return _small_sample(float(np.mean(values) - np.mean(subtracted)), values, subtracted)
+    welch_test = partial(scipy.stats.ttest_ind, equal_var=False)
+    return _with_interval(float(np.mean(values) - np.mean(subtracted)), welch_test, values, subtracted)
 
 
 def paired_difference(values: Sequence[float], subtracted: Sequence[float]) -> Figure:
@@ -64,8 +56,7 @@ def paired_difference(values: Sequence[float], subtracted: Sequence[float]) -> F
 
     What both of a pair have in common, such as a seed, is then no part of the spread (Student 1908).
     """
-    differences = np.subtract(values, subtracted)
-    return _small_sample(float(np.mean(differences)), differences)
+    return _with_interval(float(np.mean(np.subtract(values, subtracted))), scipy.stats.ttest_rel, values, subtracted)
 
 
 def ratio_of_blocks(values: Sequence[float], divisors: Sequence[float]) -> Figure:
@@ -82,35 +73,14 @@ def ratio_of_blocks(values: Sequence[float], divisors: Sequence[float]) -> Figur
 def median_of_blocks(values: Sequence[float]) -> Figure:
     """The median with the interval of order statistics that holds the true one in at least 95 % of samples, whatever
     the distribution (Conover 1999, "Practical Nonparametric Statistics", 3.2). Fewer than six values have none."""
-    ordered = sorted(values)
-    n, rank = len(ordered), 0  # so many values lie below the interval or at its end, and as many above
-    below = 0.5**n
-    while below < INTERVAL[0]:
-        rank += 1
-        below += math.comb(n, rank) * 0.5**n
-    ends = (ordered[rank - 1], ordered[-rank]) if rank else (math.nan, math.nan)
-    return Figure.of(float(np.median(ordered)), *ends)
+    return _with_interval(float(np.median(values)), scipy.stats.quantile_test, values)
 
 
-def _small_sample(value: float, *groups: Sequence[float] | Floats) -> Figure:
-    reach = reach_of_means([np.asarray(group, dtype=float) for group in groups])
-    return Figure.of(value, value - reach, value + reach)
-
-
-def reach_of_means(groups: Sequence[Floats]) -> float:
-    """Half the 95 % interval of a sum or difference of means of independent groups; NaN where one is a single value.
-
-    The degrees of freedom are Welch's (1947), and of one group Student's. SciPy's tests give the same, but to load them
-    takes longer than most tables.
-    """
-    if any(len(group) < 2 for group in groups):
-        return math.nan
-    variances = np.array([group.var(ddof=1) / len(group) for group in groups])
-    total = variances.sum()
-    if total == 0:
-        return 0.0
-    freedom = total**2 / (variances**2 / np.array([len(group) - 1 for group in groups])).sum()
-    return float(scipy.special.stdtrit(freedom, INTERVAL[1]) * math.sqrt(total))
+def _with_interval(value: float, test: Callable[..., Any], *groups: Any) -> Figure:
+    """Return a value with the 95 % interval of a test of SciPy. Without enough values it has none."""
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+        low, high = test(*groups).confidence_interval(0.95)
+    return Figure.of(value, float(low), float(high))
 
 
 def units_to_decide(value: float, limit: float, spread: float, units: int) -> int | None:
@@ -124,8 +94,5 @@ def units_to_decide(value: float, limit: float, spread: float, units: int) -> in
     half of the cases.
     """
     enough = range(max(FEWEST_UNITS, units + 1), MOST_UNITS + 1)
-    return next((number for number in enough if _reach(number, spread) < abs(value - limit)), None)
-
-
-def _reach(units: int, spread: float) -> float:
-    return float(scipy.special.stdtrit(units - 1, INTERVAL[1])) * spread / math.sqrt(units)
+    reach = {number: students_factor(number - 1) * spread / math.sqrt(number) for number in enough}
+    return next((number for number in enough if reach[number] < abs(value - limit)), None)

@@ -26,8 +26,6 @@ def contradiction(settings: NetworkSettings) -> Contradiction | None:
 
 def _contradictions(settings: NetworkSettings) -> Iterator[Contradiction]:
     yield from _of_workload(settings)
-    if settings.network == "torchvision_resnet18" and settings.width != 64:
-        yield "width", "torchvision_resnet18 has width 64 and no other"
     if isinstance(settings, StepSettings) and settings.device == "cpu" and settings.cuda_graph:
         yield "cuda_graph", "a CUDA graph needs CUDA GPUs"
     if isinstance(settings, TimingSettings):

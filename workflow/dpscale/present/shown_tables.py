@@ -102,7 +102,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         BandwidthRow,
         "bandwidth",
         "Bandwidth, inferred from the communication time, and measured",
-        ("point", "state", "allreduce_bytes_per_step", "root_link_bytes_per_step"),
+        ("point", "state", "allreduce_bytes_per_step"),
         {"bandwidth_gb_s": _bandwidth},
     ),
     TableOfRows(
@@ -165,22 +165,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         ("variant", "point", "state"),
         {"mfu": mfu, "pays_from_epochs": _pays},
         marked="speedup",
-    ),
-    TableOfRows(
-        VariantsRow,
-        "variant_limits",
-        "Every variant beside the limit of its {device}, without communication",
-        (
-            "variant",
-            "point",
-            "images_per_s",
-            "matrix_flop_per_s",
-            "copy_bytes_per_s",
-            "limit_images_per_s",
-            "limit_share",
-        ),
-        rows=lambda rows: [row for row in rows if row.limit_images_per_s.is_known],
-        further=True,
     ),
     TableOfRows(
         OneGpuRow,

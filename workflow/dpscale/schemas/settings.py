@@ -76,12 +76,12 @@ class NetworkSettings:
 
     network: str = setting(
         "network.name",
-        "cifar_resnet18 is the ResNet-18 for 32x32 images; torchvision_resnet18 is resnet18(num_classes=10); workload "
-        "is that of a workload's file, and is what a study with one has.",
+        "cifar_resnet18 is the ResNet-18 for 32x32 images; workload is that of a workload's file, and is what a study "
+        "with one has.",
         "cifar_resnet18",
-        enum=["cifar_resnet18", "torchvision_resnet18", OF_FILE],
+        enum=["cifar_resnet18", OF_FILE],
     )
-    width: int = setting("network.width", "Channels of the first stage; torchvision_resnet18 has 64.", 64, minimum=1)
+    width: int = setting("network.width", "Channels of the first stage.", 64, minimum=1)
     workload: str = setting(
         "workload",
         "What is trained: built-in classifies images with the network of network.name; otherwise a Python file with "

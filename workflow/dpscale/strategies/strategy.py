@@ -23,12 +23,10 @@ class FlopPerImage(Struct, frozen=True, forbid_unknown_fields=True):
     forward_backward: int
 
 
-class Bucket(Struct, frozen=True, forbid_unknown_fields=True):
+class Bucket(Struct, frozen=True):
     """A bucket of DDP."""
 
     bytes: int
-    # Share of the backward pass's work that is done when the bucket's last gradient is there.
-    ready_share: Annotated[float, Meta(ge=0, le=1)]
 
 
 class NetworkSize(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,9 +36,10 @@ class NetworkSize(Struct, frozen=True, forbid_unknown_fields=True):
     gradient_bytes: int  # Bytes of all their gradients, K*s.
 
 
-# The first facts have no traffic, no inputs and outputs (they are of the built-in network), and no units of FSDP. Their
-# `ddp_broadcast_bytes` is None: DDP's buffers are then taken for one message.
-class NetworkFacts(NetworkSize, frozen=True, kw_only=True, forbid_unknown_fields=True):
+# The first facts have no inputs and outputs (they are of the built-in network), and no units of FSDP. Their
+# `ddp_broadcast_bytes` is None: DDP's buffers are then taken for one message. Older facts had more, which nobody reads:
+# the share of the backward pass that is done when a bucket is full, and the numbers that a step reads and writes.
+class NetworkFacts(NetworkSize, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """Facts of a network that are known without measuring. Messages are in the order in which they are sent."""
 
     tensors: int  # Tensors that hold the parameters.
@@ -48,8 +47,6 @@ class NetworkFacts(NetworkSize, frozen=True, kw_only=True, forbid_unknown_fields
     flop_per_image: FlopPerImage | None  # By torch's counter. None where it cannot count them.
     input_bytes_per_image: Annotated[int, Meta(ge=0)] = IMAGE_BYTES  # Of the arguments that the network is called with.
     output_bytes_per_image: Annotated[int, Meta(ge=0)] = LOGITS_BYTES  # Of the values that it returns.
-    # Numbers that a training step reads or writes in the GPU's memory per image when it goes layer by layer.
-    traffic_elements_per_image: int | None = None
     dp_broadcast_bytes: Messages  # Chunks in which DataParallel broadcasts parameters and buffers.
     dp_reduce_bytes: Messages  # Chunks in which DataParallel adds up gradients.
     ddp_broadcast_bytes: list[Bytes] | None = None  # Pieces in which DDP broadcasts buffers before every forward pass.

@@ -33,7 +33,6 @@ from dpscale.tables.column import (
     PERCENT,
     PROFILER,
     REASON,
-    REPEATABILITY,
     RESTS_ON,
     RUNS,
     SECONDS,
@@ -102,9 +101,6 @@ class BandwidthRow(Place):
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").shown
     utilisation: Figure = column("Utilisation", "Bandwidth over the measured bus bandwidth.", PERCENT).shown
     bandwidth_gb_s_at_least: float = BANDWIDTH_AT_LEAST
-    root_link_bytes_per_step: float = column(
-        "Through {device} 0's links per step", "What DataParallel moves: 2·K·s, buffers, images out and outputs in.", MB
-    ).shown
     gradient_bytes: float = column("Whole gradient", "K·s, the message of an allreduce.", KIB)
 
 
@@ -134,9 +130,6 @@ class LadderRow(EnvironmentPoint):
     )
     slowest: str = column("Slowest {device}", "Its rank, and its node where there are several.")
     beyond_alone_s: Figure = column("More than alone", "The rung's step less that of the first rung.", MILLISECONDS)
-    repeatability: float = REPEATABILITY.but(
-        definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
-    ).shown
     runs: int | None = RUNS
     rests_on: str = RESTS_ON
 
@@ -172,7 +165,6 @@ class CollectivesRow(Row):
     n: int | None = N
     rests_on: str = RESTS_ON
     time_s: Figure = column("Time", "Time of one call: mean over servers.", MICROSECONDS).shown
-    repeatability: float = REPEATABILITY
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown
     use: str = column("For", "The messages of a training that have this size.").shown
     source: int | None = column("From", "Device that sends.")

@@ -9,10 +9,9 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-import scipy
 
 from dpscale.analyse.answer.claims import NOT_WORTH_MORE_DEVICES, WORTH_MORE_DEVICES
-from dpscale.formulas.figure import INTERVAL, Figure, units_of
+from dpscale.formulas.figure import Figure, students_factor, units_of
 from dpscale.formulas.statistics import FEWEST_UNITS, units_to_decide
 from dpscale.plan.cells import AnyCell, TimingCell, VariantCell
 from dpscale.plan.plan import answer_batch
@@ -132,5 +131,5 @@ def _spread(speedup: Figure, units: Units) -> float | None:
     is taken from it.
     """
     if speedup.borrowed_from:
-        return log(speedup.high / speedup.value) * sqrt(2) / float(scipy.special.stdtrit(2, INTERVAL[1]))
+        return log(speedup.high / speedup.value) * sqrt(2) / students_factor(2)
     return float(np.log(units.values).std(ddof=1)) if len(units.values) > 1 else None

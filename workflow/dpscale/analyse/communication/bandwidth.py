@@ -12,7 +12,6 @@ from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, estimate_of_runs, multiplied, ratio
-from dpscale.formulas.statistics import repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
 from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
@@ -26,7 +25,6 @@ def bandwidth_row(
     study: Study,
     compared: Comparison,
     estimated: CommunicationRow,
-    facts: NetworkFacts | None,
     collectives: Iterable[CollectivesRow],
 ) -> BandwidthRow:
     """Return the bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the
@@ -47,7 +45,6 @@ def bandwidth_row(
         other_runs=compared.is_of_other_runs,
         bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network.gradient_bytes),
         profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
-        root_link_bytes_per_step=_root_link_bytes(row, facts, network.gradient_bytes),
     )
     inferred = compared.communication
     if not RESOLVABLE.holds(row):
@@ -77,14 +74,6 @@ def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gra
     call = "allreduce", gradient_bytes
     timed = between(collectives, row.gpus, row.environment)
     return next((row.bus_bandwidth_gb_s for row in timed if (row.operation, row.message_bytes) == call), UNKNOWN)
-
-
-def _root_link_bytes(row: BandwidthRow, facts: NetworkFacts | None, gradient_bytes: int) -> float:
-    """Return the bytes that move through the links of a first GPU that sends images to the others."""
-    if facts is None or not strategy(row.strategy).sends_inputs:
-        return nan
-    images_bytes = row.batch_per_gpu * sum(facts.bytes_per_image)
-    return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, facts.buffer_bytes)
 
 
 def _why_not_resolvable(row: BandwidthRow) -> str:
@@ -122,7 +111,6 @@ def collectives_rows(
                 servers=len({record.block.server for record in records}),
                 n=sum(map(len, runs)),
                 time_s=time_s,
-                repeatability=repeatability(runs),
                 bus_bandwidth_gb_s=time_s.map(partial(scaling.bus_bandwidth_gb_s, operation, gpus, size)),
                 use=uses.get((operation, size), ""),
                 source=source,

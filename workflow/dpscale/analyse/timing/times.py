@@ -10,7 +10,6 @@ from typing import TypeVar
 from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points, Timed
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied, ratio
-from dpscale.formulas.statistics import repeatability
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -45,7 +44,6 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
         energy_j=point.over_runs(lambda record: median(record.scopes[point.scope].energy_j or [0])),
-        repeatability=repeatability([result.slowest_rank_epoch_s for result in results]),
         first_timed_epoch_s=median(result.slowest_rank_epoch_s[0] for result in results),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0].steps_per_epoch,
@@ -141,7 +139,6 @@ def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
                 n=len(result.epoch_s),
                 epoch_s=timed.epoch_s,
                 step_s=timed.step_s,
-                repeatability=repeatability([result.slowest_rank_epoch_s]),
             )
 
 

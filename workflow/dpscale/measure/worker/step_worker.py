@@ -4,7 +4,7 @@ when memory has run out."""
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -20,9 +20,9 @@ from dpscale.errors import WorkloadError
 from dpscale.measure.worker.base import Worker
 from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
 from dpscale.measure.workload import workload_of
-from dpscale.measure.workload.batches import Batch, Share, Step, Workload, mapped, tensors, to_device
+from dpscale.measure.workload.batches import Batch, Share, Step, Workload, in_host_memory, mapped, tensors, to_device
 from dpscale.measure.workload.from_file import fault_of
-from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, host_memory, samples_of_epoch
+from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, samples_of_epoch
 from dpscale.measure.workload.networks import in_precision, network_size
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import JsonRecord
@@ -85,7 +85,7 @@ class StepWorker(Worker):
         if self.ran_out_of_memory(error):
             oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
             return {**self.outcome("oom", after=None), "oom": oom}
-        fault = fault_of(error, self.workload.path, self.workload.network)
+        fault = fault_of(error, self.workload.path)
         if fault is None:
             return None
         traceback.print_exc()
@@ -169,7 +169,7 @@ class StepWorker(Worker):
         different, None where they all are because the epoch is stored."""
         if self.workload.stored_epoch is not None:
             return self.workload.stored_epoch(share, self.on_gpu, self.memory_format), None
-        prepared = host_memory(self.on_gpu, self.memory_format)
+        prepared = partial(in_host_memory, pinned=self.on_gpu, memory_format=self.memory_format)
         let_gloo_settle()
         return gathered_epoch(self.samples, share, self.seed, loader_workers, room, prepared, self.workload.collate)
 

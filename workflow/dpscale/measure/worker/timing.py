@@ -20,7 +20,7 @@ from dpscale.measure.watch.sensors import Observation, Watcher, sum_of_known
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Batch, Share, Step, samples_per_rank, to_device
-from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
+from dpscale.measure.workload.loading import LoadedEpochs, Room
 from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy
@@ -51,10 +51,8 @@ class Team:
 
 @dataclass
 class Ready:
-    """A team's network and step, built, compiled and captured; and how long that took beyond the first steps
-    themselves."""
+    """A team's step, built, compiled and captured; and how long that took beyond the first steps themselves."""
 
-    network: nn.Module
     step: Step
     preparation_s: float
 
@@ -113,7 +111,6 @@ class TimingWorker(StepWorker):
         self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
         self.chip: dict[str, str | float] | None = None
-        self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -135,7 +132,6 @@ class TimingWorker(StepWorker):
         del ready
         self._give_memory_back()
         self._time_alone("after")
-        self.gathered.give_back()
         if self.on_gpu and self.rank == 0:
             self.phase = "timing what the GPU reaches at best"
             self.chip = chip_rates(self.device, self.settings.precision)
@@ -188,7 +184,7 @@ class TimingWorker(StepWorker):
             network, optimiser = team.build()
         step = self.step_of(network, optimiser)
         if not self._is_prepared:
-            return Ready(network, step, 0.0)
+            return Ready(step, 0.0)
         self.phase = f"{team.name}preparation"
         start = time.perf_counter()
         batch = self.made_up_batch(team.batch)
@@ -204,7 +200,7 @@ class TimingWorker(StepWorker):
             torch.cuda.synchronize(device)
         preparation_s = max(gather(time.perf_counter() - start, team.workers))
         self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
-        return Ready(network, step, preparation_s)
+        return Ready(step, preparation_s)
 
     def _time(
         self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: dict[str, TimedScope]
@@ -218,8 +214,6 @@ class TimingWorker(StepWorker):
             batches = self._batches(team, scope)
             self._warm_up(team, scope, timer, step, batches, 0 if warm else self.settings.warmup_epochs)
             scopes[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
-            if self.workload.verify is not None:
-                self.workload.verify(ready.network)
         self.epochs_total_s += timer.total_s
 
     def _batches(self, team: Team, scope: str) -> Any:
@@ -237,9 +231,8 @@ class TimingWorker(StepWorker):
         """Return the batches of an epoch in host memory. Where not all fit, they are used in turn, which is
         reported."""
         settings = self.settings
-        batches, different = self.gathered.of(
-            team.share, lambda room: self.epoch_in_memory(team.share, room, settings.loader_workers)
-        )
+        room = Room(settings.batch_memory_gb * 1e9)
+        batches, different = self.epoch_in_memory(team.share, room, settings.loader_workers)
         if different is not None and different < len(batches):
             self.report(
                 f"{self.phase}: {different} different batches fit in {settings.batch_memory_gb:g} GB "

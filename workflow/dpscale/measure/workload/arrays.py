@@ -30,12 +30,10 @@ def verify_dataset(folder: Path, manifest: DatasetManifest, arrays: Iterable[str
     """Compare `arrays` with the manifest's checksums. Raises DatasetError where one is missing or differs."""
     for name in arrays:
         path = folder / name
-        if not path.is_file():
-            raise DatasetError(f"{path}: missing. Delete {folder} to have the dataset made again")
-        if fingerprint(path) != manifest.files.get(name):
+        if not path.is_file() or fingerprint(path) != manifest.files.get(name):
             raise DatasetError(
-                f"{path}: truncated or changed since it was written (its checksum differs from the manifest's). "
-                f"Delete {folder} to have the dataset made again"
+                f"{path}: missing, truncated or changed since it was written. Delete {folder} to have the dataset made "
+                "again"
             )
 
 

@@ -125,8 +125,6 @@ class Workload:
     stored_epoch: Callable[[Share, bool, torch.memory_format], Sequence[Batch]] | None = None
     # Epochs that a device makes of samples in its own memory: for a share, a layout and a seed.
     device_epochs: Callable[[Share, torch.device, torch.memory_format, int], Any] | None = None
-    # Raises WorkloadError where a network cannot be the result of a training. After the clock.
-    verify: Callable[[nn.Module], None] | None = None
     # So many samples on a device, without a dataset.
     made_up: Callable[[int, torch.device], Batch] | None = None
 

@@ -2,7 +2,6 @@
 
 import tempfile
 import traceback
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +25,14 @@ from dpscale.measure.workload.networks import network_size
 from dpscale.plan.study import of_its_file
 from dpscale.records.files import write_record
 from dpscale.schemas.settings import NetworkSettings
+from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
 
-# DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
-CHUNK_BYTES = 10 * 2**20
-# Layers whose traffic is known; and layers whose work torch's counter does not see.
-COUNTED_LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
+# DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size). DDP
+# broadcasts buffers, before every forward pass, in chunks of at most that (broadcast_bucket_size).
+DP_CHUNK_BYTES, DDP_CHUNK_BYTES = 10 * 2**20, 250 * 2**20
+# Layers whose work torch's counter does not see.
 UNCOUNTED = (nn.RNNBase,)
 
 
@@ -45,15 +45,12 @@ def describe_network(settings: NetworkSettings, out: Path) -> NetworkFacts:
     try:
         facts = facts_of(workload)
     except Exception as error:
-        fault = fault_of(error, workload.path, workload.network)
+        fault = fault_of(error, workload.path)
         if fault is None:
             raise
         traceback.print_exc()
         raise fault from error
-    record = {"kind": "network", "settings": settings.to_json(), **to_builtins(facts)}
-    if facts.traffic_elements_per_image is None:
-        del record["traffic_elements_per_image"]
-    write_record("network", out, record)
+    write_record("network", out, {"kind": "network", "settings": settings.to_json(), **to_builtins(facts)})
     return facts
 
 
@@ -68,23 +65,18 @@ def facts_of(workload: Workload) -> NetworkFacts:
         else first_batch(workload.dataset(), ExampleStep.samples, workload.collate)
     )
     step = ExampleStep(network, workload.loss, batch)
-    # A workload's own optimiser moves more, and it is not known how much.
-    traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
     weights, buffers = [*network.parameters()], [*network.buffers()]
-    size = network_size(network)
     input_bytes, output_bytes = bytes_per_image(step)
     return NetworkFacts(
-        parameters=size["parameters"],
-        gradient_bytes=size["gradient_bytes"],
+        **network_size(network),
         tensors=len(weights),
         buffer_bytes=size_bytes(buffers),
         flop_per_image=flop_per_image(step),
         input_bytes_per_image=input_bytes,
         output_bytes_per_image=output_bytes,
-        traffic_elements_per_image=traffic,
-        dp_broadcast_bytes=[*_chunks(weights), *_chunks(buffers)],
-        dp_reduce_bytes=_chunks(weights),
-        ddp_broadcast_bytes=_broadcasts(buffers),
+        dp_broadcast_bytes=[*_chunks(weights, DP_CHUNK_BYTES), *_chunks(buffers, DP_CHUNK_BYTES)],
+        dp_reduce_bytes=_chunks(weights, DP_CHUNK_BYTES),
+        ddp_broadcast_bytes=_chunks(buffers, DDP_CHUNK_BYTES),
         ddp_buckets=ddp_buckets(step),
         fsdp_unit_bytes=unit_bytes(network),
     )
@@ -138,103 +130,23 @@ def bytes_per_image(step: ExampleStep) -> tuple[int, int]:
     return moved["input"] // step.samples, moved["output"] // step.samples
 
 
-def traffic_elements_per_image(step: ExampleStep) -> int | None:
-    """Return the elements that a training step reads or writes per image when it goes layer by layer. None where the
-    network has layers that this does not know.
-
-    Activation functions and additions are done where a layer beside them reads or writes anyway, and cost nothing.
-
-    A convolution or linear layer with input x and output y reads x and writes y; backward it reads y's gradient twice
-    (for x and for the weights) and x once, and writes x's gradient. The images need no gradient. A batch-norm reads its
-    input twice (statistics, then values) and writes its output; backward it reads input and gradient twice, and writes
-    once. Weights are not counted here: their bytes do not grow with the batch.
-    """
-    trained = (layer for layer in step.network.modules() if [*layer.parameters(recurse=False)])
-    if not all(isinstance(layer, COUNTED_LAYERS) for layer in trained):
-        return None
-    elements = 0
-
-    def count(layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-        nonlocal elements
-        x, y = inputs[0].numel(), output.numel()
-        if isinstance(layer, nn.BatchNorm2d):
-            elements += 3 * x + 5 * x
-        else:
-            elements += 2 * x + 2 * y + (x + y if inputs[0].requires_grad else 0)
-
-    layers = [layer for layer in step.network.modules() if isinstance(layer, COUNTED_LAYERS)]
-    hooks = [layer.register_forward_hook(count) for layer in layers]
-    step.forward()
-    for hook in hooks:
-        hook.remove()
-    return elements // step.samples
-
-
 def ddp_buckets(step: ExampleStep) -> list[Bucket]:
-    """Return DDP's buckets in the order in which they are reduced: bytes, and the share of the backward pass's work
-    that is done when the last gradient of each is there.
+    """Return DDP's buckets in the order in which they are reduced.
 
     Asked from DDP itself, which builds them anew after the first step, in the order the gradients came in.
     """
     with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
         meet(Path(folder), rank=0, workers=1, timeout_s=60, on_gpu=False)
         try:
-            parallel: Any = DistributedDataParallel(step.network)
+            parallel = DistributedDataParallel(step.network)
             for _ in range(2):
                 step.forward(parallel).backward()
             step.forward(parallel)
-            logged = parallel._get_ddp_logging_data()
+            return [Bucket(size) for size in bucket_bytes(parallel)]
         finally:
             dist.destroy_process_group()
-    sizes = [int(size) for size in logged["rebuilt_bucket_sizes"].split(",")]
-    members = [
-        [int(index) for index in group.split()] for group in logged["rebuilt_per_bucket_param_indices"].split(",")
-    ]
-    done, work = _backward_work(step)
-    total = done + sum(work)
-    buckets = []
-    for size, indices in zip(sizes, members, strict=True):
-        done += sum(work[index] for index in indices)
-        buckets.append(Bucket(size, done / total))
-    return buckets
 
 
-def _backward_work(step: ExampleStep) -> tuple[float, list[float]]:
-    """Return the work of the backward pass before any gradient is whole, and the work that comes with each parameter's
-    gradient, in the order of `parameters()`.
-
-    A layer's gradients of weights and of inputs come together, and cost about twice its forward pass. Where a weight is
-    used by a second, later layer, as by the output of a language model, that layer's work is done first, and the
-    gradient is whole last. Where no work is counted, a parameter's elements stand for it.
-    """
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        step.forward()
-    of_module: dict[str, int] = defaultdict(int)
-    for name, counts in counter.get_flop_counts().items():
-        of_module[name.partition(".")[2]] = sum(counts.values())
-
-    def work_with(name: str) -> float:
-        # Only weights stand for work; biases and normalisation come with none that the counter counts.
-        return float(of_module[name.rpartition(".")[0]]) if name.endswith("weight") else 0.0
-
-    once = dict(step.network.named_parameters())
-    again = [name for name, _ in step.network.named_parameters(remove_duplicate=False) if name not in once]
-    trained = {name: parameter for name, parameter in once.items() if parameter.requires_grad}
-    work = [work_with(name) for name in trained]
-    if not any(work):
-        return 0.0, [float(parameter.numel()) for parameter in trained.values()]
-    return sum(map(work_with, again)), work
-
-
-def _chunks(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of the pieces that DataParallel moves these tensors in."""
-    return [size_bytes(chunk) for chunk in _take_tensors(tensors, CHUNK_BYTES)]
-
-
-def _broadcasts(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return the bytes of the pieces that DDP broadcasts these tensors in, before every forward pass: one for each type
-    of number, as long as they are smaller than DDP's limit of 250 MiB."""
-    sizes: dict[torch.dtype, int] = defaultdict(int)
-    for tensor in tensors:
-        sizes[tensor.dtype] += tensor.nbytes
-    return list(sizes.values())
+def _chunks(tensors: Sequence[torch.Tensor], limit_bytes: int) -> list[int]:
+    """Return the bytes of the pieces that torch moves these tensors in: at most `limit_bytes` of one type of number."""
+    return [size_bytes(chunk) for chunk in _take_tensors(tensors, limit_bytes)]

@@ -20,7 +20,7 @@ from torch.utils.data import Dataset
 
 from dpscale.measure.workload.arrays import CLASSES, EPOCH_ARRAYS, IMAGE_SIZE, TRAIN_ARRAYS
 from dpscale.measure.workload.batches import Share, Workload, order_of_epoch, samples_per_rank
-from dpscale.measure.workload.networks import build_network
+from dpscale.measure.workload.networks import CifarResNet18
 from dpscale.schemas.settings import NetworkSettings
 
 MEAN = (0.4914, 0.4822, 0.4465)
@@ -41,7 +41,7 @@ def image_workload(settings: NetworkSettings, folder: Path) -> Workload:
     """Return the network of the settings, trained on the images that `dpscale dataset` wrote to `folder`."""
     return Workload(
         name=settings.network,
-        network=partial(build_network, settings.network, settings.width),
+        network=partial(CifarResNet18, settings.width),
         dataset=partial(DecodedImages, folder),
         loss=classification_loss,
         stored_epoch=lambda share, pinned, layout: preloaded_batches(folder, *share, pinned, layout),

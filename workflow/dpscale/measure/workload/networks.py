@@ -64,16 +64,6 @@ def _stage(channels_in: int, channels: int, stride: int) -> nn.Sequential:
     return nn.Sequential(BasicBlock(channels_in, channels, stride), BasicBlock(channels, channels, 1))
 
 
-def build_network(name: str, width: int) -> nn.Module:
-    """Return the network `name` on the CPU, in float32."""
-    if name == "cifar_resnet18":
-        return CifarResNet18(width)
-    from torchvision.models import resnet18
-
-    network: nn.Module = resnet18(num_classes=CLASSES)
-    return network
-
-
 def network_size(network: nn.Module) -> dict[str, int]:
     """Return the trainable parameters, K, and the bytes of all their gradients, K*s."""
     trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]

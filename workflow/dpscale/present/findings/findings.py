@@ -30,7 +30,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import SLOWER_BY
-from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain, whole
+from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain
 from dpscale.present.text.words import (
     Terms,
     headline,
@@ -44,15 +44,13 @@ from dpscale.present.text.words import (
     rank,
     smallest,
 )
-from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow
-from dpscale.tables.column import GB, IMAGES_PER_S, MILLISECONDS, MULTIPLES, PERCENT, POINTS, Unit
+from dpscale.tables.column import GB, MILLISECONDS, MULTIPLES, PERCENT, POINTS, Unit
 from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
+from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow
-from dpscale.vocabulary.networks import public_best
 
 
 def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
@@ -228,22 +226,6 @@ def _by_witness(row: CommunicationRow, terms: Terms) -> Iterator[str]:
 
 def _ms(figure: Figure) -> str:
     return estimate(figure, MILLISECONDS, with_unit=True, digits=3)
-
-
-def beside_the_public_best(rows: Sequence[VariantsRow], terms: Terms) -> str:
-    """Say the most images/s that one device reaches without loading, beside the fastest published figure."""
-    on_one = (row for row in headline(ok(rows)) if row.strategy == BASELINE and row.scope == COMPUTE)
-    timed = [row for row in on_one if row.images_per_s.is_known]
-    if not timed or terms.own_workload:
-        return ""
-    most, best = largest(timed, lambda row: row.images_per_s.value), public_best()
-    share = f", {measured(most.mfu.value, PERCENT)} of the peak" if most.mfu.is_known else ""
-    return (
-        f"The most here: {measured(most.images_per_s.value, IMAGES_PER_S)}{share}, with {most.variant} at batch "
-        f"{most.batch_per_gpu:,} on 1 {terms.device}{terms.environment(most)}. Fastest published figure found "
-        f"for {best.network}: {whole(best.images_per_s)} images/s on one {best.gpu}, "
-        f"{measured(best.mfu, PERCENT, digits=2)} of its bfloat16 peak."
-    )
 
 
 Arms = Sequence[TrainingSummaryRow]

@@ -22,10 +22,6 @@ from dpscale.tables.timing import RunsRow, TimesRow
 # Enough to tell one version of a file from another.
 CHECKSUM_DIGITS = 12
 _VERSIONS = ("torch", "cuda", "cudnn", "nccl", "driver")
-_NETWORKS = {
-    "cifar_resnet18": "ResNet-18 for 32×32 images",
-    "torchvision_resnet18": "torchvision's ResNet-18",
-}
 
 Facts = Mapping[str, str]
 """What is said, by what it is about."""
@@ -68,7 +64,7 @@ def network(study: JsonValues) -> str:
     """`ResNet-18 for 32×32 images, width 8`, or the name of the workload's file."""
     if is_own_workload(study):
         return Path(study["workload"]).name
-    name, width = _NETWORKS[study["network"]["name"]], study["network"]["width"]
+    name, width = "ResNet-18 for 32×32 images", study["network"]["width"]
     return name if width == 64 else f"{name}, width {width}"
 
 

@@ -35,8 +35,8 @@ class CopiedGradients(nn.Module):
             dist.broadcast(tensor, src=0)
         units = weights_by_unit(network)
         weights = [weight for unit in units for weight in unit]
-        if problem := _problem(weights):
-            raise StrategyError(f"ddp.reducer: copies {problem}: use torch's reducer")
+        if len({weight.dtype for weight in weights}) != 1:
+            raise StrategyError("ddp.reducer: copies needs weights of one type: use torch's reducer")
         self._memory = Memory(sum(weight.numel() for weight in weights), weights[0].dtype, device)
         ends = accumulate((sum(weight.numel() for weight in unit) for unit in units), initial=0)
         self._messages = [
@@ -68,18 +68,6 @@ class CopiedGradients(nn.Module):
             for arrived in self._messages:
                 arrived.put_in_place()
             self._arrived = 0
-
-
-def _problem(weights: list[nn.Parameter]) -> str:
-    if len({weight.dtype for weight in weights}) != 1:
-        return "needs weights of one type"
-    # The last element's place, counted from the first.
-    last = (
-        sum((size - 1) * step for size, step in zip(weight.size(), weight.stride(), strict=True)) for weight in weights
-    )
-    if any(place >= weight.numel() for place, weight in zip(last, weights, strict=True)):
-        return "needs weights without gaps in memory"
-    return ""
 
 
 class Memory:
