@@ -1,5 +1,6 @@
 """What a run prints in a terminal: a line per cell and stage, what failed and why, and where everything else stands."""
 
+import io
 import re
 
 import pytest

@@ -1,16 +1,33 @@
-"""Lines for a terminal: no longer than it is wide."""
+"""Lines for a terminal: no longer than it is wide, with colours where it shows them."""
 
+import os
+import re
 import shutil
 import sys
 import textwrap
 from typing import TextIO
 
 WIDEST = 120
+DIM, RED, GREEN, BOLD = "2", "31", "32", "1"
 
 
-def say(text: str, stream: TextIO | None = None, indent: str = "") -> None:
-    """Print `text`; a line of it that is too long goes on below, indented."""
+def say(text: str, stream: TextIO | None = None, colour: str = "", indent: str = "") -> None:
+    """Print `text`; a line of it that is too long goes on below, indented. A place such as `[7/21]` is dim."""
+    stream = stream or sys.stdout
     width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
     for line in text.splitlines():
         words = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        print(*words, sep="\n", file=stream or sys.stdout, flush=True)
+        for piece in words or [""]:
+            stream.write(f"{_coloured(piece, colour) if shows_colours(stream) else piece}\n")
+    stream.flush()
+
+
+def shows_colours(stream: TextIO) -> bool:
+    """Return whether `stream` is a terminal whose user has not said otherwise (no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _coloured(piece: str, colour: str) -> str:
+    if colour:
+        return f"\033[{colour}m{piece}\033[0m"
+    return re.sub(r"^\[\d+/\d+\]", lambda place: f"\033[{DIM}m{place[0]}\033[0m", piece)

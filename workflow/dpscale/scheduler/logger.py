@@ -18,7 +18,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from dpscale.records.failures import ended_by_slurm, last_lines
 from dpscale.records.progress import Progress
-from dpscale.terminal import say
+from dpscale.terminal import RED, say
 
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
@@ -66,7 +66,7 @@ class LogHandler(LogHandlerBase):
             return
         try:
             for line in self._lines(record):
-                say(line, sys.stderr, indent="    ")
+                say(line, sys.stderr, RED if record.levelno > INFO else "", indent="    ")
         except Exception:
             self.handleError(record)
 
