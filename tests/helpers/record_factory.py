@@ -225,8 +225,6 @@ def communication_record(
     configuration = cell.configuration
     gpus = configuration.gpus if settings.device == "cuda" else 0
     spread = (0.99, 1.0, 1.01)
-    ddp = configuration.strategy == "ddp"
-
     # What every rung takes less than the whole step, in exposed communication.
     ladder = {
         "ddp": {
@@ -258,9 +256,6 @@ def communication_record(
             "orders": [list(ladder) for _ in spread],
             "variants": {rung: blocks(step_s - less * exposed_s) for rung, less in ladder.items()},
         },
-        "ddp_logger": {
-            "exposed_s": [exposed_s * f for f in spread], "bucket_bytes": [9_461_800, 26_494_976, 8_739_072],
-        } if ddp else None,
         "profile": {
             "steps": 5,
             "blocks": [{"step_s": step_s * f, "devices": [device(index, f) for index in range(gpus)]} for f in spread],

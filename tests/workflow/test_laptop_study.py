@@ -111,9 +111,3 @@ def test_steps_take_turns_with_and_without_communication(steps: Record) -> None:
             assert 0.3 * mean_s < step_s < 1.5 * mean_s, "the median by one clock, the mean by the other"
     row = from_steps([typed(CommunicationRecord, steps)])
     assert row.training_step_s.is_known and row.ablation_step_s.is_known and row.no_sync_step_s.is_known
-
-
-def test_ddps_logger_reduces_the_buckets_that_the_facts_predict(results: Path, steps: Record) -> None:
-    facts, logged = read_json("network", results / "network.json"), steps["ddp_logger"]
-    assert logged["bucket_bytes"] == [bucket["bytes"] for bucket in facts["ddp_buckets"]]
-    assert all(exposed_s >= 0 for exposed_s in logged["exposed_s"])

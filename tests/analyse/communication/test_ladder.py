@@ -1,4 +1,4 @@
-"""The ladder of a step: differences that add up, records that have none, and E2 to E5 as they follow from rungs."""
+"""The ladder of a step: differences that add up, records that have none, and E2 and E5 as they follow from rungs."""
 
 from pathlib import Path
 from statistics import median

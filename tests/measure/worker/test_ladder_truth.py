@@ -20,7 +20,6 @@ from torch.optim import Optimizer
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.ladder import ladder_rows
-from dpscale.measure.worker import communication
 from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.plan.cells import CommunicationCell, Configuration
@@ -52,7 +51,6 @@ class SleepingWorker(CommunicationWorker):
 
     def measure(self) -> None:
         os.sched_setaffinity(0, {CORES[self.rank % len(CORES)]})
-        communication.WITNESS_S = 0.0  # only the rungs are looked at
         super().measure()
 
     def rungs(self) -> dict[str, StepVariant]:
@@ -72,7 +70,6 @@ class UnevenWorker(CommunicationWorker):
 
     def measure(self) -> None:
         os.sched_setaffinity(0, {CORES[0]})
-        communication.WITNESS_S = 0.0
         in_torch.SETTLES_STEPS = 3
         super().measure()
 

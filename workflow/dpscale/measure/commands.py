@@ -177,8 +177,8 @@ def communication(
 ) -> None:
     """Measure where the time of the training step of one configuration goes.
 
-    Variants of the step take turns, from one GPU alone to the whole step; each changes one thing. Then come DDP's own
-    logger and, on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
+    Variants of the step take turns, from one GPU alone to the whole step; each changes one thing. Then comes,
+    on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
     """
     from dpscale.measure.launch.cells import measure_communication
 

@@ -27,9 +27,7 @@ def mfu(row: TimesRow | VariantsRow) -> str:
 
 
 def _is_estimated(row: CommunicationRow) -> bool:
-    estimates = (
-        row.ablation_step_s, row.profiler_step_s, row.logger_exposed_step_s, row.isolated_step_s, row.training_step_s,
-    )  # fmt: skip
+    estimates = row.ablation_step_s, row.profiler_step_s, row.isolated_step_s, row.training_step_s
     return any(figure.is_known for figure in estimates)
 
 

@@ -392,16 +392,6 @@ class Ladder(_Closed, frozen=True):
             raise ValueError("variants lack training")
 
 
-class DdpLogger(_Closed, frozen=True):
-    """Figures of single steps by DDP's own logger, the slowest rank's each."""
-
-    exposed_s: AtLeastOne[float]  # Communication during which the backward pass does not go on.
-    bucket_bytes: list[int]
-    backward_s: Any = None  # Of older records.
-    communication_s: Any = None  # Of older records.
-    overlap_s: Any = None  # Of older records.
-
-
 class Phase(_Closed, frozen=True):
     """Parts of a step on a device."""
 
@@ -453,8 +443,8 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
     cell: CommunicationPlace
     settings: StepSettings
     steps: Ladder | None
-    ddp_logger: DdpLogger | None  # None without DDP.
     profile: StepProfile | None  # None where there is no GPU.
+    ddp_logger: Any = None  # Of older records.
 
     @property
     def variants(self) -> dict[str, Blocks]:

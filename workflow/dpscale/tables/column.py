@@ -186,7 +186,7 @@ UNITS = column("Units", "Servers, or runs of one server: of the two times the fe
 RUN_DEVIATION = column(
     "Runs differ by", "Standard deviation of the epoch time over runs, relative to it.", PERCENT, digits=2
 )
-# Communication of a step, estimated in five ways.
+# Communication of a step, estimated in four ways.
 E1 = column(
     "E1 subtraction",
     "The step less that on one device: t(N,b) − t(1,b).",
@@ -214,11 +214,6 @@ E3_LEAST = column(
     "The same on the device that communicated least: it waited least for others.",
     MILLISECONDS,
 )
-E4_EXPOSED = column(
-    "E4 DDP's logger, exposed",
-    "What of DDP's own times of its buckets lies after the backward pass.",
-    MILLISECONDS,
-)
 E5 = column(
     "E5 isolated collectives",
     "The step's messages, those of buffers too, with nothing else running.",
@@ -233,7 +228,7 @@ DATASET_SHA256 = column("Images, SHA-256", "Checksum of the decoded images.")
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (
     "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",
-    "profiler_least_step_s", "logger_exposed_step_s", "isolated_step_s",
+    "profiler_least_step_s", "isolated_step_s",
 )  # fmt: skip
 # The software whose versions tell environments apart.
 SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")

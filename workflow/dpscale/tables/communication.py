@@ -15,7 +15,6 @@ from dpscale.tables.column import (
     E3,
     E3_EXPOSED,
     E3_LEAST,
-    E4_EXPOSED,
     E5,
     ENVIRONMENT,
     EPOCH,
@@ -49,7 +48,7 @@ from dpscale.tables.row import EnvironmentPoint, Place, Row
 
 class CommunicationRow(Place):
     """Communication time of every configuration of several GPUs: inferred by subtraction (E1), and estimated
-    independently (E2 to E5).
+    independently (E2, E3, E5).
     """
 
     status: str = STATUS
@@ -72,7 +71,6 @@ class CommunicationRow(Place):
     profiler_step_s: Figure = E3
     profiler_exposed_step_s: Figure = E3_EXPOSED
     profiler_least_step_s: Figure = E3_LEAST
-    logger_exposed_step_s: Figure = E4_EXPOSED
     isolated_step_s: Figure = E5
     training_step_s: Figure = column("Step, here", "The step beside which E2 was timed.", MILLISECONDS)
     profiled_step_s: Figure = column("Step, profiled", "The step while it was profiled.", MILLISECONDS)

@@ -1,5 +1,5 @@
-"""Communication of an epoch and of a step, estimated in five ways: E1 to E5 of docs/method.md; and the parts of a
-profiled step. Times are s per step.
+"""Communication of an epoch and of a step, estimated in four ways (E1, E2, E3 and E5 of docs/method.md), and the parts
+of a profiled step. Times are s per step.
 
 A record is a block: it has one figure, the median of its rounds, blocks or repeats, and spread is over records.
 """
@@ -104,7 +104,6 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
             ]
         ),
         profiler_least_step_s=over(least_s),
-        logger_exposed_step_s=over(lambda record: record.ddp_logger.exposed_s if record.ddp_logger else []),
     )
 
 

@@ -11,21 +11,18 @@ from functools import cached_property
 from itertools import chain, cycle, islice
 from random import Random
 from statistics import median
-from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
-from dpscale.measure.ranks import gather, gather_objects, slowest
+from dpscale.measure.ranks import gather, gather_objects
 from dpscale.measure.watch.trace import device_times, read_kernels
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.batches import Batch, first, length
 from dpscale.measure.workload.loading import Room
 from dpscale.records.files import JsonRecord
-from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.in_torch import StepVariant, rungs_of
 from dpscale.strategies.known import strategy
 
@@ -39,14 +36,12 @@ CPU_BLOCK_S = 0.1  # there a study is to be over in minutes
 BLOCK_STEPS = (3, 50)
 # CUDA's libraries choose and load their kernels in the first steps.
 WARM_UP_STEPS = 2
-# Witnesses: fewer steps where they are long.
-WITNESS_S = 0.5
-LOGGED_STEPS = (4, 10)
+# The profiler is a witness: fewer steps where they are long.
+PROFILED_BLOCK_S = 0.5
 PROFILED_BLOCKS = 3
 PROFILED_STEPS = (2, 5)
 # Few batches, so that they fit in memory beside the networks. Steps use them in turn, again and again.
 BATCHES = 8
-LOG_NEVER = 2**30
 
 
 @dataclass
@@ -60,22 +55,20 @@ class RungTimes:
 
 
 class CommunicationWorker(StepWorker):
-    """Times the rungs of a ladder, from the plain step of one GPU to the whole step; asks DDP's own logger, and
-    profiles the devices."""
+    """Times the rungs of a ladder, from the plain step of one GPU to the whole step, and profiles the devices."""
 
     def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
         self.traces = job["traces"]
         self._shared: list[tuple[Tensor, JsonRecord]] = []
         self.steps: JsonRecord | None = None
-        self.logger: JsonRecord | None = None
         self.profile: JsonRecord | None = None
 
     def results(self, finished: bool) -> JsonRecord:
-        return {"steps": self.steps, "ddp_logger": self.logger, "profile": self.profile}
+        return {"steps": self.steps, "profile": self.profile}
 
     def measure(self) -> None:
-        """Fill `steps`, and as far as they exist here `logger` and `profile`."""
+        """Fill `steps`, and on GPUs `profile`."""
         self.phase = "loading the batches"
         share = self.rank, self.workers, self.batch
         batches, _ = self.epoch_in_memory(share, Room(math.inf, BATCHES))
@@ -88,13 +81,9 @@ class CommunicationWorker(StepWorker):
         self.steps = self._time_steps(
             timer, rungs, fitting(BLOCK_S if self.on_gpu else CPU_BLOCK_S, step_s, BLOCK_STEPS)
         )
-        training = rungs["training"]
-        if isinstance(training.network, DistributedDataParallel):
-            self.phase = "asking DDP's logger"
-            self.logger = self._log(training, fitting(WITNESS_S, step_s, LOGGED_STEPS))
         if self.on_gpu:
             self.phase = "profiling"
-            self.profile = self._profile(timer, training, fitting(WITNESS_S, step_s, PROFILED_STEPS))
+            self.profile = self._profile(timer, rungs["training"], fitting(PROFILED_BLOCK_S, step_s, PROFILED_STEPS))
 
     def rungs(self) -> dict[str, StepVariant]:
         """Return the step as it is, and the step without parts of it, as far as its strategy allows."""
@@ -165,20 +154,6 @@ class CommunicationWorker(StepWorker):
             self.report(f"round {number} of {ROUNDS}: step {times['training'].block_step_s[-1] * 1e3:.3f} ms")
         variants = {name: asdict(rung) for name, rung in times.items()}
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
-
-    def _log(self, training: StepVariant, steps: int) -> JsonRecord:
-        """Return the exposed communication by DDP's own times of its backward passes, of the slowest rank in every
-        step, and the bytes of its buckets."""
-        network: Any = training.network
-        network._set_ddp_runtime_logging_sample_rate(1)
-        rows = []
-        for batch in steps_of(training.batches, steps + 1):
-            training.step(batch)
-            rows.append(network._get_ddp_logging_data())
-        network._set_ddp_runtime_logging_sample_rate(LOG_NEVER)
-        rows = rows[1:]  # DDP logs in a step the times of the step before
-        exposed = [(row["backward_comm_time"] - row["backward_compute_comm_overlap_time"]) * 1e-9 for row in rows]
-        return {"exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
 
     def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
         """Profile blocks of steps: the time of every device by its parts, for one step, in s."""

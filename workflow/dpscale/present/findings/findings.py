@@ -203,7 +203,7 @@ def witnesses(rows: Sequence[CommunicationRow], answer: Sequence[AnswerRow], ter
         row
         for row in in_order(headline(ok(rows)))
         if row.communication_step_s.is_known
-        and any(figure.is_known for figure in (row.ablation_step_s, row.isolated_step_s, row.logger_exposed_step_s))
+        and any(figure.is_known for figure in (row.ablation_step_s, row.isolated_step_s))
     ]
     if not witnessed:
         return ""
@@ -217,8 +217,6 @@ def _by_witness(row: CommunicationRow, terms: Terms) -> Iterator[str]:
     yield f"With {terms.point(row)}, a step takes {longer} longer than on 1 {terms.device} alone (E1)."
     if row.ablation_step_s.is_known:
         yield f"Without its allreduce it is {_ms(row.ablation_step_s)} shorter (E2)."
-    if row.logger_exposed_step_s.is_known:
-        yield f"By DDP's own clock, {_ms(row.logger_exposed_step_s)} of the exchange lie after the backward pass (E4)."
     if row.isolated_step_s.is_known:
         yield f"Its messages take {_ms(row.isolated_step_s)} with nothing else running (E5)."
     if LONGER_THAN_MESSAGES.surely(row):

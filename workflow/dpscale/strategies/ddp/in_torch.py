@@ -80,12 +80,3 @@ def _within(context: Callable[[], AbstractContextManager[Any]], step: Step) -> S
             step(batch)
 
     return wrapped
-
-
-def bucket_bytes(network: DistributedDataParallel) -> list[int]:
-    """Return the bytes of DDP's buckets, as it built them anew after its first step, in the order it reduces them.
-
-    Its own log says so (`_get_ddp_logging_data`), after a few steps; until then there are none.
-    """
-    sizes = str(network._get_ddp_logging_data().get("rebuilt_bucket_sizes", ""))
-    return [int(size) for size in sizes.split(",") if size.strip()]
