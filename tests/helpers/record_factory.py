@@ -217,11 +217,9 @@ def communication_record(
     step_s: float,
     communication_s: float,
     exposed_s: float,
-    idle_s: float,
 ) -> dict[str, Any]:
     """Steps of `step_s` with the rungs of a ladder, of which communication takes `communication_s` on the mean device,
-    10 % less on the first and more on the last, and shows as `exposed_s`; `idle_s` of a profiled step nothing happens.
-    Blocks differ by 1 %."""
+    10 % less on the first and more on the last, and shows as `exposed_s`. Blocks differ by 1 %."""
     configuration = cell.configuration
     gpus = configuration.gpus if settings.device == "cuda" else 0
     spread = (0.99, 1.0, 1.01)
@@ -239,13 +237,8 @@ def communication_record(
 
     def device(index: int, f: float) -> dict[str, Any]:
         waiting = 1 + 0.1 * (2 * index / (gpus - 1) - 1)  # the mean over the devices stays
-        parts = {
-            "compute_s": (step_s - exposed_s - idle_s) * f, "communication_s": exposed_s * f, "copy_s": 0.0,
-            "idle_s": idle_s * f,
-        }  # fmt: skip
         return {
-            "device": index, "step_s": step_s * f * 1.001, "communication_s": communication_s * f * waiting,
-            "exposed_s": exposed_s * f, "phases": {"step": parts},
+            "device": index, "communication_s": communication_s * f * waiting, "exposed_s": exposed_s * f,
         }  # fmt: skip
 
     return {
@@ -302,7 +295,7 @@ def any_record(cell: AnyCell, settings: TimingSettings, epoch_s: list[float] | N
         case CollectivesCell():
             return collectives_record(cell, settings)
         case CommunicationCell():
-            return communication_record(cell, settings, 1.0, 0.2, 0.1, 0.1)
+            return communication_record(cell, settings, 1.0, 0.2, 0.1)
         case TrainingCell():
             return training_record(cell, [0.5] * cell.settings.epochs)
         case TimingCell() | VariantCell():

@@ -20,7 +20,7 @@ from dpscale.vocabulary.networks import network_of, public_best
 from rows import changed, picked
 
 DATA = h200()
-SECTIONS = ["speedup", "times", "batches", "communication", "steps", "training"]
+SECTIONS = ["speedup", "times", "batches", "communication", "training"]
 Finding = Callable[[Any, Terms], str]
 
 
@@ -97,12 +97,6 @@ PLAIN = [row for row in ARMS if row.arm in ("b128", "b2048")]
             "in 1 of 14 configurations and probably in 13 more. Of the sure ones it takes most with ddp on 4 GPUs at "
             "batch 128 per GPU: 30.0 %",
         ),
-        (scaling.profiler_left_out, changed(DATA.communication, {}, profiler="ok"), ""),
-        (
-            scaling.profiler_left_out,
-            changed(changed(DATA.communication, {}, profiler=""), DDP, profiler="distorts"),
-            "1 of 1 configuration.",
-        ),
         (scaling.large_batch_costs, PLAIN, "b2048 at global batch 2,048 ends at 41 %"),
         (scaling.large_batch_costs, changed(PLAIN, LARGE, test_accuracy_difference=MAY_BE_ZERO), ""),
         (scaling.large_batch_costs, changed(PLAIN, LARGE, lacks="set_epoch off"), ""),
@@ -137,8 +131,8 @@ def test_a_recorded_study_supports_findings_and_epochs_of_few_steps_do_not(secti
         name: changed(getattr(DATA, name), {}, is_headline=False)
         for name in ("speedup", "strategy_pairs", "times", "communication")
     }
-    # The profiler's distortions and trainings do not depend on the steps of an epoch.
-    assert bool(findings(replace(DATA, **short), GPU)[section]) == (section in ("steps", "training"))
+    # Trainings do not depend on the steps of an epoch.
+    assert bool(findings(replace(DATA, **short), GPU)[section]) == (section == "training")
 
 
 def test_nothing_is_said_of_arms_that_were_trained_on_noise() -> None:

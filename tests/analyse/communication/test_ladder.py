@@ -30,7 +30,7 @@ STEP_S, EXPOSED_S = 0.1, 0.01
 def record(strategy: str = "ddp", run: int = 1, factor: float = 1.0) -> dict[str, Any]:
     cell = CommunicationCell(Configuration(strategy, 2, 64), run)
     return {
-        **communication_record(cell, SETTINGS, factor * STEP_S, 0.02, factor * EXPOSED_S, 0.01),
+        **communication_record(cell, SETTINGS, factor * STEP_S, 0.02, factor * EXPOSED_S),
         "block": OnServer(f"run {run}", run),
     }
 

@@ -107,7 +107,7 @@ def test_a_rank_at_half_speed_is_named_and_no_other(
 ) -> None:
     monkeypatch.setenv(SLOW, slow_rank)
     cell = CommunicationCell(CONFIGURATION, 1)
-    record = communication_record(cell, TimingSettings(device="cpu"), 1.0, 0.2, 0.1, 0.1)
+    record = communication_record(cell, TimingSettings(device="cpu"), 1.0, 0.2, 0.1)
     record["steps"] = ladder(UnevenWorker, dataset)
     slow = SLOW_DEVICE.of(list(ladder_rows(CONFIGURATION, "A", [typed(CommunicationRecord, record)]))).holding
     assert [row.slowest for row in slow] == named, record["steps"]["variants"]

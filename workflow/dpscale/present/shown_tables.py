@@ -12,7 +12,7 @@ from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT
-from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
@@ -116,13 +116,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler, as "
         "multiples of the step of one {device} in the same job, times t(1,b) of the timing jobs",
         cells={"adds": lambda row: row.adds or "one alone"},
-    ),
-    TableOfRows(
-        StepsRow,
-        "steps",
-        "Where a step goes, for every {device}, in ms: of several profiled blocks the one with the median step",
-        rows=lambda rows: [row for row in rows if row.profiler == "ok"],
-        units=False,
     ),
     TableOfRows(
         TrainingSummaryRow,

@@ -392,23 +392,14 @@ class Ladder(_Closed, frozen=True):
             raise ValueError("variants lack training")
 
 
-class Phase(_Closed, frozen=True):
-    """Parts of a step on a device."""
-
-    compute_s: float
-    communication_s: float  # Exposed.
-    copy_s: float  # To and from the host, while nothing else went on.
-    idle_s: float
-
-
 class ProfiledDevice(_Closed, frozen=True):
-    """A step of a device, by the profiler."""
+    """The communication of a device in a step, by the profiler."""
 
     device: int
-    step_s: float  # By the clock of the host that drives it.
     communication_s: float  # Union of the intervals of NCCL's kernels and of copies between GPUs.
     exposed_s: float  # The part of it during which nothing computes.
-    phases: dict[str, Phase]  # Of the whole `step`. Older records have it by the phases of the host.
+    step_s: Any = None  # Of older records.
+    phases: Any = None  # Of older records.
 
 
 class ProfiledBlock(_Closed, frozen=True):
@@ -419,7 +410,7 @@ class ProfiledBlock(_Closed, frozen=True):
 
 
 class StepProfile(_Closed, frozen=True):
-    """Times of every device by its parts."""
+    """Blocks of profiled steps."""
 
     steps: Positive  # Steps of a block.
     blocks: AtLeastOne[ProfiledBlock]

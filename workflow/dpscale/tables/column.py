@@ -206,7 +206,7 @@ E3 = column(
 )
 E3_EXPOSED = column(
     "E3 profiler, exposed",
-    "The part of it during which nothing computes: at most the step, unprofiled, less the device's compute.",
+    "The part of it during which nothing computes; none where the profiler distorts the step.",
     MILLISECONDS,
 )
 E3_LEAST = column(
@@ -221,8 +221,7 @@ E5 = column(
 )
 PROFILER = column(
     "Profiler",
-    "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one, and its shares are left"
-    " out; `artefact`: it shows more exposed communication than there is room for, and is bounded.",
+    "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one.",
 )
 DATASET_SHA256 = column("Images, SHA-256", "Checksum of the decoded images.")
 # The estimates of a step's communication, in the order in which people read them.

@@ -139,25 +139,6 @@ class LadderRow(EnvironmentPoint):
     rests_on: str = RESTS_ON
 
 
-class StepsRow(EnvironmentPoint):
-    """A profiled step, for every GPU: compute, exposed communication, copies and idle time, in seconds."""
-
-    device: int = column("{device}", "Number of the device.").shown
-    profiler: str = PROFILER.shown
-    compute_s: float = column("Compute", "Kernels that compute.", MILLISECONDS).shown
-    communication_s: float = column(
-        "Communication, exposed", "Communication while nothing computes.", MILLISECONDS
-    ).shown
-    copy_s: float = column("Copies from and to the host", "Copies while nothing else runs.", MILLISECONDS).shown
-    idle_s: float = column("Idle", "Nothing runs on the device.", MILLISECONDS).shown
-    parts_s: float = column("Sum of the parts", "Of the four before it.", MILLISECONDS).shown
-    hidden_communication_s: float = column(
-        "Communication, hidden", "Communication while something computes.", MILLISECONDS
-    ).shown
-    step_s: float = STEP.but(label="Step, by the host's clock", definition="Of the same profiled block.")
-    difference: float = column("Parts against the step", "Sum of the parts over the step, less 1.", PERCENT)
-
-
 class CollectivesRow(Row):
     """Time and bandwidth of collectives and of copies between GPUs with nothing else running, by size of message."""
 

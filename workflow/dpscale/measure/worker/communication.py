@@ -4,9 +4,8 @@ import gzip
 import json
 import math
 import shutil
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, cycle, islice
 from random import Random
@@ -17,7 +16,7 @@ from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
 from dpscale.measure.ranks import gather, gather_objects
-from dpscale.measure.watch.trace import device_times, read_kernels
+from dpscale.measure.watch.trace import communication_s, read_kernels
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.batches import Batch, first, length
@@ -156,42 +155,26 @@ class CommunicationWorker(StepWorker):
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
     def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
-        """Profile blocks of steps: the time of every device by its parts, for one step, in s."""
+        """Profile blocks of steps: the communication of every device, for one step, in s."""
         # The first block is not counted: the profiler starts up on the devices while it runs.
         blocks = [self._profile_block(number, timer, training, steps) for number in range(PROFILED_BLOCKS + 1)]
         return {"steps": steps, "blocks": blocks[1:]}
 
     def _profile_block(self, number: int, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
-        begun_ns: list[int] = []  # by the profiler's clock, which is time since the epoch
-
-        def step(batch: Batch) -> None:
-            begun_ns.append(time.time_ns())
-            training.step(batch)
-
         path = self.folder / f"trace-{self.rank}.json"
         # Only the work of the devices and its launches: to record every operator of the host would slow it down.
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-            timed = self._time_block(timer, replace(training, step=step), steps)
+            timed = self._time_block(timer, training, steps)
         profiler.export_chrome_trace(str(path))
         if self.traces and number == PROFILED_BLOCKS:
             with path.open("rb") as source, gzip.open(f"{self.traces}.rank-{self.rank}.trace.json.gz", "wb") as target:
                 shutil.copyfileobj(source, target)
         kernels = read_kernels(json.loads(path.read_text()))
-        end_ns = max((kernel.end_ns for kernel in kernels), default=begun_ns[-1])
         devices = []
         for device in self.devices:
-            times = device_times(kernels, device.index, begun_ns[0], end_ns)
-            step_s = {name: seconds / steps for name, seconds in times.items()}
-            exposed_s, communication_s = step_s.pop("exposed_s"), step_s.pop("communication_s")
-            devices.append(
-                {
-                    "device": self.rank - self.local_rank + device.index,  # on all nodes together
-                    "communication_s": communication_s,
-                    "exposed_s": exposed_s,
-                    "phases": {"step": {**step_s, "communication_s": exposed_s}},
-                    "step_s": timed.rank_epoch_s[self.rank] / steps,  # by the host's clock, not the trace's
-                }
-            )
+            all_s, exposed_s = communication_s(kernels, device.index)
+            number = self.rank - self.local_rank + device.index  # on all nodes together
+            devices.append({"device": number, "communication_s": all_s / steps, "exposed_s": exposed_s / steps})
         return {"step_s": timed.epoch_s / steps, "devices": list(chain(*gather_objects(devices, self.workers)))}
 
 

@@ -19,7 +19,6 @@ from dpscale.analyse.answer.claims import (
     PROBABLY_FASTER,
     PROBABLY_SLOWER,
     PROBABLY_STRATEGIES,
-    PROFILER_LEFT_OUT,
     REMEDY_HARMS,
     REMEDY_HELPS,
     REMEDY_LEVEL,
@@ -27,7 +26,6 @@ from dpscale.analyse.answer.claims import (
     STRATEGIES,
     SURELY_FASTER,
 )
-from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import SLOWER_BY
 from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain, whole
@@ -62,7 +60,6 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
         "times": [strategies_compared(tables.strategy_pairs, terms), loaders_compared(tables.times, terms)],
         "batches": [batch_that_is_enough(tables.times, terms)],
         "communication": [largest_communication_share(tables.communication, terms)],
-        "steps": [profiler_left_out(tables.communication, terms)],
         "training": findings_of_training(tables.training_summary, terms),
     }
     return {section: list(filter(None, sentences)) for section, sentences in by_section.items()}
@@ -182,17 +179,6 @@ def largest_communication_share(rows: Sequence[CommunicationRow], terms: Terms) 
     return (
         f"Communication time is surely above zero in {out_of(resolved.number, probably.of, 'configuration')}{more}. Of "
         f"the sure ones it takes most with {terms.point(most)}: {percent(most.communication_share)} of the epoch."
-    )
-
-
-def profiler_left_out(rows: Sequence[CommunicationRow], terms: Terms) -> str:
-    """Say how many configurations have a profiled step that is no witness of the step."""
-    left_out = PROFILER_LEFT_OUT.of(rows)
-    if not left_out.holding:
-        return ""
-    return (
-        f"Left out: {out_of(left_out.number, left_out.of, 'configuration')}. There the profiler makes the step more "
-        f"than {percent(DISTORTED_BEYOND)} longer, or shows more exposed communication than the step has room for."
     )
 
 
