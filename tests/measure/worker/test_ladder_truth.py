@@ -94,7 +94,7 @@ def ladder(worker: type, dataset: Path) -> dict[str, Any]:
     """The `steps` of a record by two workers of a class."""
     settings = StepSettings(width=4, device="cpu", dataset_source="synthetic", epoch_images=IMAGES).to_json()
     job = {
-        "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1, "traces": None,
+        "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1,
         "dataset": str(dataset), "timeout_s": 300,
     }  # fmt: skip
     steps: dict[str, Any] = outcome_of(worker, job)["steps"]

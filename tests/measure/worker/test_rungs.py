@@ -26,7 +26,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommunicationWork
     """A worker of dp whose two devices are both the CPU; its threads run one after the other."""
     settings = StepSettings(width=4, dataset_source="synthetic", epoch_images=64).to_json()
     job = {
-        "configuration": ["dp", GPUS, BATCH], "settings": {**settings, "device": "cpu"}, "seed": 1, "traces": None,
+        "configuration": ["dp", GPUS, BATCH], "settings": {**settings, "device": "cpu"}, "seed": 1,
         "dataset": str(tmp_path), "folder": str(tmp_path), "timeout_s": 60,
     }  # fmt: skip
     worker = CommunicationWorker(job, 0)

@@ -162,7 +162,6 @@ def collectives(
 
 @click.command()
 @configuration_options(*parallel_strategies())
-@click.option("--keep-traces", is_flag=True, help="Keep the compressed traces of the profiler beside the record.")
 @job_options
 @setting_options(StepSettings)
 def communication(
@@ -171,7 +170,6 @@ def communication(
     batch_per_gpu: int,
     run: int,
     dataset: Path | None,
-    keep_traces: bool,
     job: "Job",
     **settings: Any,
 ) -> None:
@@ -184,7 +182,7 @@ def communication(
 
     cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), run)
     values = StepSettings.from_json(settings)
-    record = measure_communication(cell, values, dataset, keep_traces, job)
+    record = measure_communication(cell, values, dataset, job)
     if not record:  # node 0 writes it
         return
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():

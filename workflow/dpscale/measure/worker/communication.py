@@ -1,9 +1,7 @@
 """One worker of a communication cell."""
 
-import gzip
 import json
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -58,7 +56,6 @@ class CommunicationWorker(StepWorker):
 
     def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
-        self.traces = job["traces"]
         self._shared: list[tuple[Tensor, JsonRecord]] = []
         self.steps: JsonRecord | None = None
         self.profile: JsonRecord | None = None
@@ -157,18 +154,15 @@ class CommunicationWorker(StepWorker):
     def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
         """Profile blocks of steps: the communication of every device, for one step, in s."""
         # The first block is not counted: the profiler starts up on the devices while it runs.
-        blocks = [self._profile_block(number, timer, training, steps) for number in range(PROFILED_BLOCKS + 1)]
+        blocks = [self._profile_block(timer, training, steps) for _ in range(PROFILED_BLOCKS + 1)]
         return {"steps": steps, "blocks": blocks[1:]}
 
-    def _profile_block(self, number: int, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
+    def _profile_block(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
         path = self.folder / f"trace-{self.rank}.json"
         # Only the work of the devices and its launches: to record every operator of the host would slow it down.
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
             timed = self._time_block(timer, training, steps)
         profiler.export_chrome_trace(str(path))
-        if self.traces and number == PROFILED_BLOCKS:
-            with path.open("rb") as source, gzip.open(f"{self.traces}.rank-{self.rank}.trace.json.gz", "wb") as target:
-                shutil.copyfileobj(source, target)
         kernels = read_kernels(json.loads(path.read_text()))
         devices = []
         for device in self.devices:
