@@ -233,7 +233,7 @@ def communication_record(
 
     def blocks(seconds: float) -> dict[str, Any]:
         rounds = [seconds * f for f in spread]
-        return {"step_s": rounds, "block_step_s": rounds, "rank_step_s": [[step] for step in rounds]}
+        return {"step_s": rounds, "rank_block_step_s": [[step] for step in rounds]}
 
     def device(index: int, f: float) -> dict[str, Any]:
         waiting = 1 + 0.1 * (2 * index / (gpus - 1) - 1)  # the mean over the devices stays

@@ -40,7 +40,7 @@ def version_1(strategy: str = "ddp") -> dict[str, Any]:
     steps = older["steps"]
     del steps["seed"], steps["orders"]
     steps["variants"] = {
-        name: {key: blocks[key] for key in ("step_s", "block_step_s")}
+        name: {"step_s": blocks["step_s"]}
         for name, blocks in steps["variants"].items()
         if name in ("training", "no_op_hook", "no_sync")
     }
@@ -127,6 +127,7 @@ def test_the_slowest_rank_of_steps_in_which_none_waits_is_named(clock: str) -> N
         for rung in ("together", "no_sync"):
             run_record["steps"]["variants"][rung] |= {
                 "rank_step_s": [[0.1, 0.1]] * 3,
+                "rank_block_step_s": None,
                 clock: [[0.1, 0.2 + place / 1e3] for place in range(3)],
             }
     records[1]["nodes"] = [

@@ -30,12 +30,12 @@ def test_communication_is_every_instant_of_it_and_exposed_where_nothing_computes
             {
                 kernel.is_communication
                 for kernel in kernels
-                if kernel.device == device and kernel.start_us <= t < kernel.end_us
+                if kernel.device == device and kernel.start_ns <= t < kernel.end_ns
             }
             for t in range(130)
         ]
-        expected_us = sum(True in kinds for kinds in kinds_at), sum(kinds == {True} for kinds in kinds_at)
-        assert communication_s(kernels, device) == pytest.approx([1e-6 * us for us in expected_us])
+        expected_ns = sum(True in kinds for kinds in kinds_at), sum(kinds == {True} for kinds in kinds_at)
+        assert communication_s(kernels, device) == pytest.approx([1e-9 * ns for ns in expected_ns])
 
 
 def event(category: str, name: str, ts: float, dur: float, **arguments: int) -> dict[str, Any]:
@@ -59,10 +59,10 @@ def test_a_trace_as_the_profiler_writes_it() -> None:
         ]
     }
     assert read_kernels(trace) == [
-        Kernel(0, False, 10.5, 12.75),
-        Kernel(1, True, 12, 15),
-        Kernel(0, False, 16, 18),
-        Kernel(0, False, 17, 19),
-        Kernel(0, True, 20, 22),
-        Kernel(3, True, 20, 22),
+        Kernel(0, False, 10_500, 12_750),
+        Kernel(1, True, 12_000, 15_000),
+        Kernel(0, False, 16_000, 18_000),
+        Kernel(0, False, 17_000, 19_000),
+        Kernel(0, True, 20_000, 22_000),
+        Kernel(3, True, 20_000, 22_000),
     ]

@@ -43,7 +43,9 @@ def test_the_ladder_of_two_nodes_has_a_rung_of_one_node(dataset: Path, tmp_path:
     assert record["cell"]["nodes"] == len(record["nodes"]) == NODES
     variants = record["steps"]["variants"]
     assert list(variants) == ["alone", "one_node", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"]
-    busy = {name: [step_s is not None for step_s in blocks["rank_step_s"][0]] for name, blocks in variants.items()}
+    busy = {
+        name: [step_s is not None for step_s in blocks["rank_block_step_s"][0]] for name, blocks in variants.items()
+    }
     assert busy.pop("alone") == [True, False, False, False]
     assert busy.pop("one_node") == [True, True, False, False]
     assert set(map(all, busy.values())) == {True}

@@ -358,16 +358,17 @@ Rung = Annotated[
 Ranks = AtLeastOne[AtLeastOne[Seconds | None]]
 
 
-# Version 1 has no times of ranks. `rank_block_step_s` came later than `rank_step_s`.
+# Version 1 has no times of ranks; older records have `rank_step_s`, and later ones `rank_block_step_s`.
 class Blocks(_Closed, frozen=True):
     """Blocks of steps of one rung, in their order."""
 
     # Median of every block's steps but the first, the slowest rank's, by the device's clock.
     step_s: AtLeastOne[Seconds]
-    block_step_s: AtLeastOne[Seconds]  # The block's time over its steps, by the host's clock.
-    rank_step_s: Ranks | None = None  # The step of every rank. None of a rank that waited.
-    # The block's time of every rank over its steps. A rank that is stopped now and then shows here alone.
+    # The block's time of every rank over its steps, by the host's clock; None of a rank that waited. A rank that is
+    # stopped now and then shows here alone.
     rank_block_step_s: Ranks | None = None
+    rank_step_s: Ranks | None = None  # Of older records: the median step of every rank.
+    block_step_s: Any = None  # Of older records.
 
 
 # Version 1 has no seed and no orders, and for ddp alone no_op_hook and no_sync.

@@ -198,7 +198,6 @@ E2 = column(
     "the step itself, less the latter.",
     MILLISECONDS,
 )
-E2_NO_SYNC = column("E2 no_sync", "The step less the same step under no_sync, without buckets too.", MILLISECONDS)
 E3 = column(
     "E3 profiler, all",
     "Union of the intervals of NCCL's kernels and of copies between devices, mean over devices.",
@@ -226,7 +225,7 @@ PROFILER = column(
 DATASET_SHA256 = column("Images, SHA-256", "Checksum of the decoded images.")
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (
-    "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",
+    "communication_step_s", "ablation_step_s", "profiler_exposed_step_s", "profiler_step_s",
     "profiler_least_step_s", "isolated_step_s",
 )  # fmt: skip
 # The software whose versions tell environments apart.

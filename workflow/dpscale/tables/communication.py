@@ -11,7 +11,6 @@ from dpscale.tables.column import (
     DRIFTED,
     E1,
     E2,
-    E2_NO_SYNC,
     E3,
     E3_EXPOSED,
     E3_LEAST,
@@ -67,7 +66,6 @@ class CommunicationRow(Place):
     step_s: float = STEP.but(label="Step, headline", definition="t(N,b) of the blocks of this row.")
     communication_step_s: Figure = E1.shown
     ablation_step_s: Figure = E2
-    no_sync_step_s: Figure = E2_NO_SYNC
     profiler_step_s: Figure = E3
     profiler_exposed_step_s: Figure = E3_EXPOSED
     profiler_least_step_s: Figure = E3_LEAST

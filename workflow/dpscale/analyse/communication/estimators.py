@@ -94,7 +94,6 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     return CommunicationRow(
         training_step_s=over(lambda record: _steps_s(record, "training"), "log"),
         ablation_step_s=over(ablated_s),
-        no_sync_step_s=over(lambda record: _differences_s(record, "training", "no_sync")),
         profiled_step_s=over(_profiled_steps_s, "log"),
         profiler_step_s=over(communication_s),
         profiler_exposed_step_s=over(exposed_s) if profiler == "ok" else UNKNOWN,

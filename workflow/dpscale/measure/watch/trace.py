@@ -1,4 +1,4 @@
-"""Communication of the devices, from the profiler's trace (Chrome's trace format, in microseconds). Pure.
+"""Communication of the devices, from the profiler's trace (Chrome's trace format). Pure.
 
 Intervals of kernels are united per device: DataParallel drives several devices from one process, and kernels of
 different devices are independent of each other.
@@ -22,18 +22,20 @@ class Kernel:
 
     device: int
     is_communication: bool
-    start_us: float
-    end_us: float
+    start_ns: int
+    end_ns: int
 
 
 def read_kernels(trace: Mapping[str, Any]) -> list[Kernel]:
     """Return the devices' work in a trace, without copies from and to the host."""
-    return [
-        Kernel(device, bool(_COMMUNICATION.match(event["name"])), event["ts"], event["ts"] + event["dur"])
-        for event in trace["traceEvents"]
-        if event.get("cat") in DEVICE_CATEGORIES and not _HOST_COPY.match(event["name"])
-        for device in _devices(event["args"])
-    ]
+    kernels = []
+    for event in trace["traceEvents"]:
+        name = event["name"]
+        if event.get("cat") in DEVICE_CATEGORIES and not _HOST_COPY.match(name):
+            start_ns, lasts_ns = (round(event[microseconds] * 1e3) for microseconds in ("ts", "dur"))
+            work = bool(_COMMUNICATION.match(name)), start_ns, start_ns + lasts_ns
+            kernels += [Kernel(device, *work) for device in _devices(event["args"])]
+    return kernels
 
 
 def _devices(arguments: Mapping[str, Any]) -> list[int]:
@@ -46,15 +48,15 @@ def _devices(arguments: Mapping[str, Any]) -> list[int]:
 def communication_s(kernels: Sequence[Kernel], device: int) -> tuple[float, float]:
     """Return for how long a device communicates, and for how long of that nothing computes on it (exposed), in s."""
     on_device = [kernel for kernel in kernels if kernel.device == device]
-    communicating_us = union_us(kernel for kernel in on_device if kernel.is_communication)
-    computing_us = union_us(kernel for kernel in on_device if not kernel.is_communication)
-    return communicating_us * 1e-6, (union_us(on_device) - computing_us) * 1e-6
+    communicating_ns = union_ns(kernel for kernel in on_device if kernel.is_communication)
+    computing_ns = union_ns(kernel for kernel in on_device if not kernel.is_communication)
+    return communicating_ns * 1e-9, (union_ns(on_device) - computing_ns) * 1e-9
 
 
-def union_us(kernels: Iterable[Kernel]) -> float:
+def union_ns(kernels: Iterable[Kernel]) -> int:
     """Return for how long at least one of the kernels runs."""
-    total_us, reached_us = 0.0, float("-inf")
-    for kernel in sorted(kernels, key=lambda kernel: kernel.start_us):
-        total_us += max(0.0, kernel.end_us - max(kernel.start_us, reached_us))
-        reached_us = max(reached_us, kernel.end_us)
-    return total_us
+    total_ns = reached_ns = 0
+    for kernel in sorted(kernels, key=lambda kernel: kernel.start_ns):
+        total_ns += max(0, kernel.end_ns - max(kernel.start_ns, reached_ns))
+        reached_ns = max(reached_ns, kernel.end_ns)
+    return total_ns

@@ -45,9 +45,7 @@ BATCHES = 8
 class RungTimes:
     """Blocks of steps of one rung, as records have them (`records.kinds.Blocks`)."""
 
-    rank_step_s: list[list[float | None]] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
-    block_step_s: list[float] = field(default_factory=list)
     rank_block_step_s: list[list[float | None]] = field(default_factory=list)
 
 
@@ -132,22 +130,23 @@ class CommunicationWorker(StepWorker):
     def _time_steps(self, timer: EpochTimer, rungs: dict[str, StepVariant], block: int) -> JsonRecord:
         """Time blocks of all rungs in turns.
 
-        A block has the median of its steps but the first, and its own time over all of its steps: two clocks, each of
-        every rank and the slowest rank's.
+        A block has the median of its steps but the first, the slowest rank's; and of every rank its own time over all
+        of its steps.
         """
         times = {name: RungTimes() for name in rungs}
         orders = list(random_orders(list(rungs), self.seed))
         for number, order in enumerate(orders, start=1):
             for name in order:
                 timed = self._time_block(timer, rungs[name], block)
-                medians = gather(median(timed.step_s[1:] or [math.nan]), self.workers)
-                rank_step_s = [None if math.isnan(step_s) else step_s for step_s in medians]
-                rank_s = zip(rank_step_s, timed.rank_epoch_s, strict=True)
-                times[name].rank_step_s.append(rank_step_s)
-                times[name].step_s.append(max(step_s for step_s in rank_step_s if step_s is not None))
-                times[name].block_step_s.append(timed.epoch_s / block)
-                times[name].rank_block_step_s.append([step_s and epoch_s / block for step_s, epoch_s in rank_s])
-            self.report(f"round {number} of {ROUNDS}: step {times['training'].block_step_s[-1] * 1e3:.3f} ms")
+                medians = gather(median(timed.step_s[1:] or [0.0]), self.workers)  # 0 of a rank that waits
+                times[name].step_s.append(max(medians))
+                times[name].rank_block_step_s.append(
+                    [
+                        rank_s / block if median_s else None
+                        for median_s, rank_s in zip(medians, timed.rank_epoch_s, strict=True)
+                    ]
+                )
+            self.report(f"round {number} of {ROUNDS}: step {times['training'].step_s[-1] * 1e3:.3f} ms")
         variants = {name: asdict(rung) for name, rung in times.items()}
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
