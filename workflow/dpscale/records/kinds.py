@@ -409,6 +409,11 @@ class ProfiledBlock(_Closed, frozen=True):
     step_s: float  # The slowest rank's, by the host's clock, while profiled.
     devices: AtLeastOne[ProfiledDevice]
 
+    @property
+    def communication_s(self) -> list[float]:
+        """The communication of every device."""
+        return [device.communication_s for device in self.devices]
+
 
 class StepProfile(_Closed, frozen=True):
     """Blocks of profiled steps."""
@@ -442,6 +447,11 @@ class CommunicationRecord(StepsRecord, frozen=True, kw_only=True):
     def variants(self) -> dict[str, Blocks]:
         """Blocks by rung; none where memory ran out."""
         return self.steps.variants if self.steps else {}
+
+    @property
+    def profiled_blocks(self) -> list[ProfiledBlock]:
+        """Blocks of profiled steps; none without a GPU."""
+        return self.profile.blocks if self.profile else []
 
 
 # Version 1 has no `held`, and some of its records `hold_s`.

@@ -14,7 +14,7 @@ from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, Scale, estimate_of_runs
 from dpscale.plan.cells import Configuration
-from dpscale.records.kinds import CommunicationRecord, ProfiledDevice
+from dpscale.records.kinds import CommunicationRecord, ProfiledBlock
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.communication import CollectivesRow, CommunicationRow
@@ -71,33 +71,25 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     complete = [record for record in records if record.status == "ok"]
     profiled = [record for record in complete if record.profile]
     profiler = DISTORTED if any(map(_is_distorted, profiled)) else "ok" if profiled else ""
+    alike = all(strategy(record.cell.strategy).all_ranks_send_alike for record in profiled)
 
     def over(values_of: Callable[[CommunicationRecord], list[float]], scale: Scale = "linear") -> Figure:
         runs = {record.block: values for record in complete if (values := values_of(record))}
         return estimate_of_runs(runs, scale) if runs else UNKNOWN
 
-    def ablated_s(record: CommunicationRecord) -> list[float]:
-        control = "allreduce_hook" if "allreduce_hook" in record.variants else "training"
-        return _differences_s(record, control, "no_op_hook")
+    def over_blocks(value_of: Callable[[ProfiledBlock], float], scale: Scale = "linear") -> Figure:
+        return over(lambda record: [value_of(block) for block in record.profiled_blocks], scale)
 
-    def communication_s(record: CommunicationRecord) -> list[float]:
-        return [fmean(device.communication_s for device in devices) for devices in _profiled_devices(record)]
-
-    def exposed_s(record: CommunicationRecord) -> list[float]:
-        return [fmean(device.exposed_s for device in devices) for devices in _profiled_devices(record)]
-
-    def least_s(record: CommunicationRecord) -> list[float]:
-        sends_alike = strategy(record.cell.strategy).all_ranks_send_alike
-        blocks = _profiled_devices(record) if sends_alike else []
-        return [min(device.communication_s for device in devices) for devices in blocks]
+    def exposed_s(block: ProfiledBlock) -> float:
+        return fmean(device.exposed_s for device in block.devices)
 
     return CommunicationRow(
         training_step_s=over(lambda record: _steps_s(record, "training"), "log"),
-        ablation_step_s=over(ablated_s),
-        profiled_step_s=over(_profiled_steps_s, "log"),
-        profiler_step_s=over(communication_s),
-        profiler_exposed_step_s=over(exposed_s) if profiler == "ok" else UNKNOWN,
-        profiler_least_step_s=over(least_s),
+        ablation_step_s=over(_ablated_s),
+        profiled_step_s=over_blocks(lambda block: block.step_s, "log"),
+        profiler_step_s=over_blocks(lambda block: fmean(block.communication_s)),
+        profiler_exposed_step_s=over_blocks(exposed_s) if profiler == "ok" else UNKNOWN,
+        profiler_least_step_s=over_blocks(lambda block: min(block.communication_s)) if alike else UNKNOWN,
         profiler=profiler,
     )
 
@@ -107,21 +99,14 @@ def _steps_s(record: CommunicationRecord, rung: str) -> list[float]:
     return record.variants[rung].step_s if rung in record.variants else []
 
 
-def _differences_s(record: CommunicationRecord, longer: str, shorter: str) -> list[float]:
-    """Return the difference of two steps in every round."""
-    return list(map(sub, _steps_s(record, longer), _steps_s(record, shorter)))
-
-
-def _profiled_steps_s(record: CommunicationRecord) -> list[float]:
-    return [block.step_s for block in record.profile.blocks] if record.profile else []
-
-
-def _profiled_devices(record: CommunicationRecord) -> list[list[ProfiledDevice]]:
-    """Return the profile of every device, in every block."""
-    return [block.devices for block in record.profile.blocks] if record.profile else []
+def _ablated_s(record: CommunicationRecord) -> list[float]:
+    """Return what the allreduce takes in every round."""
+    control = "allreduce_hook" if "allreduce_hook" in record.variants else "training"
+    return list(map(sub, _steps_s(record, control), _steps_s(record, "no_op_hook")))
 
 
 def _is_distorted(record: CommunicationRecord) -> bool:
     """Whether the profiler made the step longer by more than `DISTORTED_BEYOND`. Profiling skews the ranks, and what
     one then waits for another lies inside NCCL's kernels."""
-    return median(_profiled_steps_s(record)) > (1 + DISTORTED_BEYOND) * median(_steps_s(record, "training"))
+    profiled_s = median(block.step_s for block in record.profiled_blocks)
+    return profiled_s > (1 + DISTORTED_BEYOND) * median(_steps_s(record, "training"))
