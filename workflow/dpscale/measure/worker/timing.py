@@ -59,21 +59,8 @@ class Ready:
     preparation_s: float
 
 
-@dataclass(frozen=True)
-class TimedScope:
-    """Timed epochs in a scope of the clock, as records have them (`records.kinds.Scope`)."""
-
-    epoch_s: list[float]
-    rank_epoch_s: list[list[float]]
-    step_s_median: list[float]
-    step_s_quartiles: list[list[float]]
-    full_steps_per_epoch: int
-    steps_per_epoch: int
-    peak_memory_bytes: list[int] | None
-    energy_j: list[float] | None
-    loader_processes: int
-    watched: list[Observation]
-    """On the first rank of a node alone."""
+# Timed epochs in every scope of the clock, as records have them (`records.kinds.Scope`).
+Scopes = dict[str, JsonRecord]
 
 
 @dataclass
@@ -85,14 +72,12 @@ class BaselineHalves:
 
     batch_per_gpu: int
     status: str = "ok"
-    halves: dict[str, dict[str, TimedScope]] = field(default_factory=dict)
+    halves: dict[str, Scopes] = field(default_factory=dict)
 
     def to_json(self) -> JsonRecord:
         """Return it as records have it. Where memory runs out before the second half, the first one says nothing."""
-        scopes = {
-            scope: {half: asdict(timed[scope]) for half, timed in self.halves.items()}
-            for scope in self.halves.get("after", {})
-        }
+        whole = self.halves.get("after", {})
+        scopes = {scope: {half: timed[scope] for half, timed in self.halves.items()} for scope in whole}
         return {"batch_per_gpu": self.batch_per_gpu, "status": self.status, "scopes": scopes}
 
 
@@ -108,7 +93,7 @@ class TimingWorker(StepWorker):
 
     def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
-        self.scopes: dict[str, TimedScope] = {}
+        self.scopes: Scopes = {}
         self.alone: list[BaselineHalves] | None = None
         self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
@@ -144,7 +129,7 @@ class TimingWorker(StepWorker):
         return {
             "epochs_total_s": self.epochs_total_s if finished else None,
             "preparation_s": self.preparation_s,
-            "scopes": {name: asdict(scope) for name, scope in self.scopes.items()},
+            "scopes": self.scopes,
             "alone": None if self.alone is None else [baseline.to_json() for baseline in self.alone],
             "chip": self.chip,
         }
@@ -163,13 +148,13 @@ class TimingWorker(StepWorker):
         batch = baseline.batch_per_gpu
         team = Team(f"alone at batch {batch}, {when}: ", 0, 1, batch, self.devices[:1], self.build_alone)
         warm = [when == "after", *(True for _ in self.settings.scopes[1:])]
-        timed: dict[str, TimedScope] = {}
+        timed: Scopes = {}
         try:
             self._time(team, self._ready(team), math.ceil(self.settings.timed_epochs / 2), warm, timed)
         except Exception as error:
             if batch == self.configuration.batch_per_gpu or not self.ran_out_of_memory(error):
                 raise
-            baseline.status, baseline.halves = "oom", {}
+            baseline.status = "oom"
             return
         finally:
             self._give_memory_back()
@@ -202,13 +187,9 @@ class TimingWorker(StepWorker):
             step = CapturedStep(step, batch, self.device, stream)
         for device in team.devices:
             torch.cuda.synchronize(device)
-        preparation_s = max(gather(time.perf_counter() - start, team.workers))
-        self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
-        return Ready(network, step, preparation_s)
+        return Ready(network, step, max(gather(time.perf_counter() - start, team.workers)))
 
-    def _time(
-        self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: dict[str, TimedScope]
-    ) -> None:
+    def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: Scopes) -> None:
         """Warm up and time every scope, and put it into `scopes` at once: memory may run out in the next one. A scope
         that `is_warm` needs a few steps to warm up, any other whole epochs."""
         step = ready.step
@@ -251,40 +232,39 @@ class TimingWorker(StepWorker):
         self.phase = f"{team.name}warm-up of {scope}"
         if not epochs:
             timer.time(step, islice(batches, WARM_UP_STEPS_AGAIN), min(WARM_UP_STEPS_AGAIN, len(batches)))
-        for epoch in range(epochs):
-            result = timer.time(step, batches, len(batches))
-            self.report(f"{self.phase}, epoch {epoch + 1}: {result.epoch_s:.3f} s (not reported)")
+        for _ in range(epochs):
+            timer.time(step, batches, len(batches))
 
     def _time_scope(
         self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, count: int
-    ) -> TimedScope:
+    ) -> JsonRecord:
         for device in team.devices:
             torch.cuda.reset_peak_memory_stats(device)
         epochs: list[TimedEpoch] = []
         energy_j: list[float | None] = []
-        watched: list[Observation] = []
+        watched: list[JsonRecord] = []
         for number in range(1, count + 1):
             self.phase = f"{team.name}{scope} epoch {number}"
             epoch, used_j, observation = self._watched_epoch(team, timer, step, batches)
             epochs.append(epoch)
             energy_j.append(used_j)
-            watched += [observation] if observation else []
+            watched += [asdict(observation)] if observation else []
             self.report(f"{self.phase} of {count}: {epoch.epoch_s:.3f} s")
         loads = scope == "end_to_end" and self.settings.images_on == "host"
         full = samples_per_rank(self.settings.epoch_images, team.workers) // team.batch
         medians, quartiles = full_steps([epoch.step_s[:full] for epoch in epochs], team.workers)
-        return TimedScope(
-            epoch_s=[epoch.epoch_s for epoch in epochs],
-            rank_epoch_s=[epoch.rank_epoch_s for epoch in epochs],
-            step_s_median=medians,
-            step_s_quartiles=quartiles,
-            full_steps_per_epoch=full,
-            steps_per_epoch=len(batches),
-            peak_memory_bytes=self._peak_memory(team),
-            energy_j=None if None in energy_j else [used_j for used_j in energy_j if used_j is not None],
-            loader_processes=self.settings.loader_workers * team.workers if loads else 0,
-            watched=watched,
-        )
+        return {
+            "epoch_s": [epoch.epoch_s for epoch in epochs],
+            "rank_epoch_s": [epoch.rank_epoch_s for epoch in epochs],
+            "step_s_median": medians,
+            "step_s_quartiles": quartiles,
+            "full_steps_per_epoch": full,
+            "steps_per_epoch": len(batches),
+            "peak_memory_bytes": self._peak_memory(team),
+            "energy_j": None if None in energy_j else energy_j,
+            "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
+            "watched": watched,
+        }
 
     def _watched_epoch(
         self, team: Team, timer: EpochTimer, step: Step, batches: Any

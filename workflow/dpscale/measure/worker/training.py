@@ -111,12 +111,8 @@ class TrainingWorker(StepWorker):
             self.phase = f"epoch {epoch + 1}"
             self._train_epoch(timer, trained, images, epoch)
             if self.rank == 0:
-                self.save(checkpoint, trained)
-            self._report_epoch()
-
-    def save(self, checkpoint: Checkpoint, trained: Trained) -> None:
-        """Write the checkpoint from which an interrupted training goes on."""
-        checkpoint.write({**self._progress(), **trained.state()}, self.device)
+                checkpoint.write({**self._progress(), **trained.state()}, self.device)
+                self._report_epoch()
 
     @property
     def _goes_on(self) -> bool:
@@ -337,12 +333,7 @@ class TrainingWorker(StepWorker):
 
     def _report_epoch(self) -> None:
         last = self.epochs[-1]
-        finite = [
-            f"{name.replace('_', ' ')} {last[name]:.4f}"
-            for name in ("training_loss", "training_accuracy", "test_accuracy", "validation_accuracy")
-            if last[name] is not None
-        ]
-        figures = ", ".join(finite) or "diverged, the loss is not finite"
+        figures = "diverged" if self.diverged else f"test accuracy {last['test_accuracy']:.4f}"
         self.report(f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, {figures}")
 
 
