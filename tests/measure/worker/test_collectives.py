@@ -143,7 +143,7 @@ def test_the_gpu_is_held_longer_until_all_calls_are_queued(
 
     def time_calls(call: Any, calls: int, hold_s: float) -> TimedCall:
         holds.append(hold_s)
-        return TimedCall(1e-5, 1e-3, hold_s, held=hold_s >= enough_s)
+        return TimedCall(1e-5, hold_s, held=hold_s >= enough_s)
 
     monkeypatch.setattr(worker, "_time_calls", time_calls)
     timed = worker._time_held(lambda: None, 20, first_s)

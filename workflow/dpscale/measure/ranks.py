@@ -50,8 +50,3 @@ def gather_objects(value: Any, workers: int) -> list[Any]:
     if workers > 1:
         dist.all_gather_object(gathered, value)
     return gathered
-
-
-def slowest(values: Sequence[float], workers: int) -> list[float]:
-    """Return the largest of all ranks for each of the `values`."""
-    return [max(ranks) for ranks in zip(*gather_lists(values, workers), strict=True)]
