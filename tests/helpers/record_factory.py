@@ -50,7 +50,6 @@ def timing_record(
         **_of_steps(cell, settings, cell.run, cell.gpus),
         "status": "oom" if out_of_memory else "ok",
         "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if out_of_memory else None,
-        "epochs_total_s": None if epoch_s is None else sum(epoch_s),
         "scopes": scopes,
         "alone": None if alone is None else [_alone(batch, settings, around) for batch, around in alone.items()],
     }
@@ -283,7 +282,6 @@ def training_record(
         **_of_steps(cell, arm, cell.seed, arm.gpus),
         "diverged": diverged,
         "continued_after_epochs": [],
-        "validation_checksum": None,
         "step_loss": [None if accuracy is None else 2 - accuracy for accuracy in figures for _ in range(steps)],
         "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(figures, 1)],
     }

@@ -89,8 +89,6 @@ def test_a_record_holds_every_epoch_and_step(
             assert max(result["rank_epoch_s"][number]) == epoch_s
             assert full * step_s <= 1.05 * epoch_s
             assert result["watched"][number]["host"]["busy_cores"] > 0
-    timed = sum(sum(result["epoch_s"]) for result in record["scopes"].values())
-    assert record["epochs_total_s"] > timed  # the warm-up is inside
     assert record["hardware"]["threads_per_worker"] == 1
     assert record["network"]["gradient_bytes"] == 4 * record["network"]["parameters"]
 

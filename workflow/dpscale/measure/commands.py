@@ -197,7 +197,7 @@ def communication(
 @job_options
 @setting_options(TrainingSettings)
 def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any) -> None:
-    """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
+    """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time.
 
     After every epoch a checkpoint is written beside the record: after an interruption the same command continues there.
     Divergence and out of memory are results.

@@ -335,7 +335,6 @@ class TimingRecord(StepsRecord, frozen=True, kw_only=True):
     kind: Literal["timing"]
     cell: TimingPlace
     settings: TimingSettings
-    epochs_total_s: float | None  # Seconds inside epochs, the warm-up included.
     scopes: dict[ScopeName, Scope]
     # Seconds to compile the step and to capture it in a graph, on the slowest rank, before any clock. None where
     # settings ask for neither.
@@ -344,6 +343,7 @@ class TimingRecord(StepsRecord, frozen=True, kw_only=True):
     # where its baseline comes from cells of single.
     alone: list[Alone] | None = None
     chip: MeasuredChip | None = None  # None on a CPU.
+    epochs_total_s: Any = None  # Of older records.
     ddp_bucket_bytes: Any = None  # Of older records.
     profile: Any = None  # Of older records.
 
@@ -536,11 +536,9 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
     settings: TrainingSettings
     diverged: bool  # The loss of a step was not finite; the training ended with its epoch.
     continued_after_epochs: list[int]  # Epochs after which another process went on from the checkpoint.
-    # The loss that was trained, of every step, over all workers; five significant digits, label smoothing in it, the
-    # sampler's padding not. None is not finite.
-    step_loss: list[float | None]
     epochs: list[Epoch]
-    validation_checksum: int | None = None  # CRC-32 of the indices that are held out. None where none is.
+    step_loss: list[float | None] = []  # Of older records: the loss that was trained, of every step.
+    validation_checksum: Any = None  # Of older records.
     warm_up_s: Any = None  # Of older records.
     seeds: Any = None  # Of older records.
 

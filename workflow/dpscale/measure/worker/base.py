@@ -44,8 +44,8 @@ class Worker(ABC):
         """Measure on a prepared rank, and keep the results."""
 
     @abstractmethod
-    def results(self, finished: bool) -> JsonRecord:
-        """Return the results, by the names of the record; `finished` is false where memory ran out before the end."""
+    def results(self) -> JsonRecord:
+        """Return the results so far, by the names of the record."""
 
     def run(self) -> None:
         """Measure the cell. Rank 0 writes the outcome. Where `outcome_of` makes an outcome of an error, the rank with
@@ -106,7 +106,7 @@ class Worker(ABC):
             **nodes[0],
             **({"nodes": nodes} if self.nodes > 1 else {}),
             "sensors": {"before": self.before, "after": after},
-            **self.results(finished=status == "ok"),
+            **self.results(),
         }
 
     def here(self) -> JsonRecord:

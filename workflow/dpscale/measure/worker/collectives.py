@@ -56,7 +56,7 @@ class CollectivesWorker(Worker):
         self.collectives = [self._time_collective(*message) for message in self.messages]
         self.peer_copies = list(self._peer_copies())
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         return {"collectives": self.collectives, "peer_copies": self.peer_copies}
 
     def _time_collective(self, operation: str, message_bytes: int) -> JsonRecord:

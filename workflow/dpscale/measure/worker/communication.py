@@ -58,7 +58,7 @@ class CommunicationWorker(StepWorker):
         self.steps: JsonRecord | None = None
         self.profile: JsonRecord | None = None
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         return {"steps": self.steps, "profile": self.profile}
 
     def measure(self) -> None:

@@ -49,7 +49,7 @@ class LoopWorker(StepWorker):
             return {"status": "failed", "message": "memory ran out: choose a smaller batch"}
         return super().outcome_of(error)
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         return {}
 
 

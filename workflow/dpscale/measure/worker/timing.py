@@ -95,7 +95,6 @@ class TimingWorker(StepWorker):
         super().__init__(job, rank)
         self.scopes: Scopes = {}
         self.alone: list[BaselineHalves] | None = None
-        self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
         self.chip: dict[str, str | float] | None = None
         self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
@@ -125,9 +124,8 @@ class TimingWorker(StepWorker):
             self.phase = "timing what the GPU reaches at best"
             self.chip = chip_rates(self.device, self.settings.precision)
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         return {
-            "epochs_total_s": self.epochs_total_s if finished else None,
             "preparation_s": self.preparation_s,
             "scopes": self.scopes,
             "alone": None if self.alone is None else [baseline.to_json() for baseline in self.alone],
@@ -201,7 +199,6 @@ class TimingWorker(StepWorker):
             scopes[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
             if self.workload.verify is not None:
                 self.workload.verify(ready.network)
-        self.epochs_total_s += timer.total_s
 
     def _batches(self, team: Team, scope: str) -> Any:
         """Return the batches of one epoch of `scope` on this rank. Their length is the number of steps."""

@@ -22,7 +22,7 @@ from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
 from dpscale.measure.workload.batches import Step, order_of_epoch, samples_per_rank
-from dpscale.measure.workload.dataset import checksum, split_images
+from dpscale.measure.workload.dataset import split_images
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
 from dpscale.measure.workload.recipe import (
     ParameterGroup,
@@ -36,7 +36,6 @@ from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TrainingSettings
 
 TEST_BATCH = 100
-LOSS_DIGITS = 5
 # Steps before the clock starts, at most an epoch's. The first steps of a process load kernels, let DDP rebuild its
 # buckets, open NCCL's channels and fill the allocator's cache.
 WARM_UP_STEPS = 10
@@ -46,22 +45,19 @@ class Figures:
     """Sums over the steps of an epoch on one rank. They stay on the device until its end, so that no step waits."""
 
     def __init__(self) -> None:
-        self._loss_sums: list[Tensor] = []
-        self._plain_sums: list[Tensor] = []
+        self._losses: list[Tensor] = []
         self._correct: list[Tensor] = []
 
     def add(self, logits: Tensor, labels: Tensor, losses: Tensor, real: int, smoothed: bool) -> None:
         """Count the first `real` images of a step. The others are the sampler's padding."""
         logits, labels, losses = logits.detach()[:real], labels[:real], losses.detach()[:real]
         plain = functional.cross_entropy(logits, labels, reduction="none") if smoothed else losses
-        self._loss_sums.append(losses.sum())
-        self._plain_sums.append(plain.sum())
+        self._losses.append(plain.sum())
         self._correct.append((logits.argmax(dim=1) == labels).sum())
 
-    def read(self) -> tuple[list[float], float, float]:
-        """Return the sum of the trained loss per step, and of cross-entropy and of right answers in the epoch."""
-        plain = torch.stack(self._plain_sums).double().sum()
-        return torch.stack(self._loss_sums).tolist(), float(plain), float(torch.stack(self._correct).sum())
+    def read(self) -> list[float]:
+        """Return the sums of cross-entropy and of right answers in the epoch."""
+        return [float(torch.stack(sums).double().sum()) for sums in (self._losses, self._correct)]
 
 
 class TrainingWorker(StepWorker):
@@ -75,24 +71,18 @@ class TrainingWorker(StepWorker):
         self.arm = job["arm"]
         self.checkpoint_path = Path(job["checkpoint"])
         self.epochs: list[JsonRecord] = []
-        self.step_loss: list[float | None] = []
         self.continued_after_epochs: list[int] = []
-        self.validation_checksum: int | None = None
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
-    def results(self, finished: bool) -> JsonRecord:
-        return {
-            "diverged": self.diverged,
-            "validation_checksum": self.validation_checksum,
-            **self._progress(),
-        }
+    def results(self) -> JsonRecord:
+        return {"diverged": self.diverged, **self._progress()}
 
     @property
     def diverged(self) -> bool:
-        return None in self.step_loss
+        return bool(self.epochs) and self.epochs[-1]["training_loss"] is None
 
     def measure(self) -> None:
-        """Fill `epochs` and `step_loss`."""
+        """Fill `epochs`."""
         self.phase = "copying the images to the device"
         images = self.read_images()
         checkpoint = Checkpoint(self.checkpoint_path, self._identity(), self.settings.defaults())
@@ -125,7 +115,6 @@ class TrainingWorker(StepWorker):
         arrays = {"training": [images, labels], "test": test}
         if self.settings.validation_images:
             trained_on, held_out = split_images(labels, self.settings.validation_images)
-            self.validation_checksum = checksum(held_out)
             arrays["training"] = [images[trained_on], labels[trained_on]]
             arrays["validation"] = [images[held_out], labels[held_out]]
         return {name: DeviceImages(pixels, classes, self.device) for name, (pixels, classes) in arrays.items()}
@@ -150,7 +139,7 @@ class TrainingWorker(StepWorker):
         saved = checkpoint.read(self.device)
         if saved is not None:
             trained.restore(saved)
-            self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
+            self.epochs = saved["epochs"]
             self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         done = gather(len(self.epochs), self.workers)
@@ -173,7 +162,6 @@ class TrainingWorker(StepWorker):
     def _progress(self) -> JsonRecord:
         return {
             "epochs": self.epochs,
-            "step_loss": self.step_loss,
             "continued_after_epochs": self.continued_after_epochs,
         }
 
@@ -217,9 +205,9 @@ class TrainingWorker(StepWorker):
         energy_before_j = self._energy_j()
         timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
         energy_j = used_j(energy_before_j, self._energy_j())
-        step_loss, loss, accuracy = self._figures_of_all_ranks(figures, batch)
-        self.step_loss += step_loss
-        finite = None not in step_loss
+        ranks = gather_lists(figures.read(), self.workers)
+        loss, accuracy = (sum(sums) / arm.training_images for sums in zip(*ranks, strict=True))
+        finite = math.isfinite(loss)
         tested = self._figures_tested(trained.tested, images if finite and self.rank == 0 else {})
         self.epochs.append(
             {
@@ -280,7 +268,8 @@ class TrainingWorker(StepWorker):
         nothing."""
         arm = self.settings
         numbers = iter(range(steps))
-        real = self._real_images(self.rank)
+        # Without the sampler's padding, which is at the end of this rank's share.
+        real = len(range(self.rank, arm.training_images, self.workers))
 
         def step(images: ImageBatch) -> None:
             number = next(numbers)
@@ -292,22 +281,6 @@ class TrainingWorker(StepWorker):
             figures.add(logits, images[1], losses, min(batch, real - number * batch), arm.label_smoothing > 0)
 
         return step
-
-    def _real_images(self, rank: int) -> int:
-        """Count the images of a rank per epoch without the sampler's padding, which is at the end of its share."""
-        return len(range(rank, self.settings.training_images, self.workers))
-
-    def _figures_of_all_ranks(self, figures: Figures, batch: int) -> tuple[list[float | None], float, float]:
-        """Return the mean loss of every step, None where it is not finite; mean cross-entropy and accuracy of the
-        epoch."""
-        step_sums, plain_sum, correct = figures.read()
-        ranks = gather_lists([*step_sums, plain_sum, correct], self.workers)
-        *loss_sums, plain, right = (sum(values) for values in zip(*ranks, strict=True))
-        losses = []
-        for number, loss_sum in enumerate(loss_sums):
-            images = sum(min(batch, max(0, self._real_images(rank) - number * batch)) for rank in range(self.workers))
-            losses.append(_rounded(loss_sum / images))
-        return losses, plain / self.settings.training_images, right / self.settings.training_images
 
     def _figures_tested(self, network: nn.Module, images: Mapping[str, DeviceImages]) -> dict[str, float | None]:
         """Return loss and accuracy on the test images and on those held out; None for images that are not there."""
@@ -342,10 +315,6 @@ def _set_rate(group: ParameterGroup, rate: float) -> None:
         group["lr"].fill_(rate)
     else:
         group["lr"] = rate
-
-
-def _rounded(loss: float) -> float | None:
-    return float(f"{loss:.{LOSS_DIGITS}g}") if math.isfinite(loss) else None
 
 
 WORKER = TrainingWorker
