@@ -281,7 +281,6 @@ def training_record(
     return {
         **_of_steps(cell, arm, cell.seed, arm.gpus),
         "diverged": diverged,
-        "continued_after_epochs": [],
         "step_loss": [None if accuracy is None else 2 - accuracy for accuracy in figures for _ in range(steps)],
         "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(figures, 1)],
     }

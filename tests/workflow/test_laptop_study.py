@@ -110,4 +110,4 @@ def test_steps_take_turns_with_and_without_communication(steps: Record) -> None:
             mean_s = max(filter(None, means_s))
             assert 0.3 * mean_s < step_s < 1.5 * mean_s, "the median by one clock, the mean by the other"
     row = from_steps([typed(CommunicationRecord, steps)])
-    assert row.training_step_s.is_known and row.ablation_step_s.is_known
+    assert row.ablation_step_s.is_known

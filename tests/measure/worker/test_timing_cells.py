@@ -98,7 +98,7 @@ def test_the_median_and_the_quartiles_of_steps_are_those_of_the_slowest_rank(mon
     scattered = [1.0, 1.0, 1.5, 9.0, 9.0]
 
     def beside(median: float, *quartiles: float) -> None:
-        monkeypatch.setattr(timing, "gather_lists", lambda values, _: [list(values), [median, *quartiles]])
+        monkeypatch.setattr(timing, "gather_objects", lambda values, _: [list(values), [median, *quartiles]])
 
     beside(2.0, 2.0, 2.0)
     assert timing.full_steps([scattered], 2) == ([2.0], [[2.0, 2.0]])

@@ -535,10 +535,10 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
     cell: TrainingPlace
     settings: TrainingSettings
     diverged: bool  # The loss of a step was not finite; the training ended with its epoch.
-    continued_after_epochs: list[int]  # Epochs after which another process went on from the checkpoint.
     epochs: list[Epoch]
     step_loss: list[float | None] = []  # Of older records: the loss that was trained, of every step.
     validation_checksum: Any = None  # Of older records.
+    continued_after_epochs: Any = None  # Of older records.
     warm_up_s: Any = None  # Of older records.
     seeds: Any = None  # Of older records.
 

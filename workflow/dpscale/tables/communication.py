@@ -71,7 +71,6 @@ class CommunicationRow(Place):
     profiler_least_step_s: Figure = E3_LEAST
     isolated_step_s: Figure = E5
     training_step_s: Figure = column("Step, here", "The step beside which E2 was timed.", MILLISECONDS)
-    profiled_step_s: Figure = column("Step, profiled", "The step while it was profiled.", MILLISECONDS)
     profiler: str = PROFILER
 
 

@@ -77,8 +77,8 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
         runs = {record.block: values for record in complete if (values := values_of(record))}
         return estimate_of_runs(runs, scale) if runs else UNKNOWN
 
-    def over_blocks(value_of: Callable[[ProfiledBlock], float], scale: Scale = "linear") -> Figure:
-        return over(lambda record: [value_of(block) for block in record.profiled_blocks], scale)
+    def over_blocks(value_of: Callable[[ProfiledBlock], float]) -> Figure:
+        return over(lambda record: [value_of(block) for block in record.profiled_blocks])
 
     def exposed_s(block: ProfiledBlock) -> float:
         return fmean(device.exposed_s for device in block.devices)
@@ -86,7 +86,6 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     return CommunicationRow(
         training_step_s=over(lambda record: _steps_s(record, "training"), "log"),
         ablation_step_s=over(_ablated_s),
-        profiled_step_s=over_blocks(lambda block: block.step_s, "log"),
         profiler_step_s=over_blocks(lambda block: fmean(block.communication_s)),
         profiler_exposed_step_s=over_blocks(exposed_s) if profiler == "ok" else UNKNOWN,
         profiler_least_step_s=over_blocks(lambda block: min(block.communication_s)) if alike else UNKNOWN,

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, cycle, islice
 from random import Random
@@ -39,14 +38,6 @@ PROFILED_BLOCKS = 3
 PROFILED_STEPS = (2, 5)
 # Few batches, so that they fit in memory beside the networks. Steps use them in turn, again and again.
 BATCHES = 8
-
-
-@dataclass
-class RungTimes:
-    """Blocks of steps of one rung, as records have them (`records.kinds.Blocks`)."""
-
-    step_s: list[float] = field(default_factory=list)
-    rank_block_step_s: list[list[float | None]] = field(default_factory=list)
 
 
 class CommunicationWorker(StepWorker):
@@ -133,21 +124,17 @@ class CommunicationWorker(StepWorker):
         A block has the median of its steps but the first, the slowest rank's; and of every rank its own time over all
         of its steps.
         """
-        times = {name: RungTimes() for name in rungs}
+        variants: dict[str, JsonRecord] = {name: {"step_s": [], "rank_block_step_s": []} for name in rungs}
         orders = list(random_orders(list(rungs), self.seed))
         for number, order in enumerate(orders, start=1):
             for name in order:
                 timed = self._time_block(timer, rungs[name], block)
                 medians = gather(median(timed.step_s[1:] or [0.0]), self.workers)  # 0 of a rank that waits
-                times[name].step_s.append(max(medians))
-                times[name].rank_block_step_s.append(
-                    [
-                        rank_s / block if median_s else None
-                        for median_s, rank_s in zip(medians, timed.rank_epoch_s, strict=True)
-                    ]
-                )
-            self.report(f"round {number} of {ROUNDS}: step {times['training'].step_s[-1] * 1e3:.3f} ms")
-        variants = {name: asdict(rung) for name, rung in times.items()}
+                ranks = zip(medians, timed.rank_epoch_s, strict=True)
+                rank_block_step_s = [rank_s / block if step_s else None for step_s, rank_s in ranks]
+                variants[name]["step_s"].append(max(medians))
+                variants[name]["rank_block_step_s"].append(rank_block_step_s)
+            self.report(f"round {number} of {ROUNDS}: step {variants['training']['step_s'][-1] * 1e3:.3f} ms")
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
     def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from dpscale.measure.ranks import gather, gather_lists
+from dpscale.measure.ranks import gather, gather_objects
 from dpscale.measure.watch.hardware import chip_rates
 from dpscale.measure.watch.sensors import Observation, Watcher, sum_of_known
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
@@ -95,6 +95,7 @@ class TimingWorker(StepWorker):
         super().__init__(job, rank)
         self.scopes: Scopes = {}
         self.alone: list[BaselineHalves] | None = None
+        self.watcher: Watcher | None = None  # on the first rank of a node
         self.preparation_s: float | None = None
         self.chip: dict[str, str | float] | None = None
         self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
@@ -268,25 +269,20 @@ class TimingWorker(StepWorker):
     ) -> tuple[TimedEpoch, float | None, Observation | None]:
         """Time an epoch; on the first rank of a node, which watches it, also return the energy that the GPUs of all
         nodes used, and the events on all of them."""
+        with self.watcher or nullcontext():
+            epoch = timer.time(step, batches, len(batches))
+        readings = (self.watcher.energy_j, self.watcher.observation) if self.watcher else None
+        nodes: list[Any] = self.of_every_node(readings) if team.workers > 1 else [readings]
         if self.local_rank:
-            epoch = timer.time(step, batches, len(batches))
-            if team.workers > 1:
-                self.of_every_node(None)
             return epoch, None, None
-        with self.watcher:
-            epoch = timer.time(step, batches, len(batches))
-        readings = self.watcher.energy_j, self.watcher.observation
-        nodes = self.of_every_node(readings) if team.workers > 1 else [readings]
         energy_j = sum_of_known([used_j for used_j, _ in nodes])
         return epoch, energy_j, Observation.of_nodes([observation for _, observation in nodes])
 
     def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:
             return None
-        peaks = [float(torch.cuda.max_memory_allocated(device)) for device in team.devices]
-        if team.workers > 1:
-            peaks = gather(peaks[0], team.workers)
-        return [int(peak) for peak in peaks]
+        peaks = [torch.cuda.max_memory_allocated(device) for device in team.devices]
+        return [peak for peaks_of_rank in gather_objects(peaks, team.workers) for peak in peaks_of_rank]
 
     def _give_memory_back(self) -> None:
         """Free the memory that the network of one team held for the next."""
@@ -301,7 +297,7 @@ def full_steps(epochs: Sequence[Sequence[float]], workers: int) -> tuple[list[fl
     medians, quartiles = [], []
     for steps in epochs:
         lower, middle, upper = np.quantile(steps, (0.25, 0.5, 0.75)).tolist()
-        slowest = max(gather_lists([middle, lower, upper], workers))
+        slowest = max(gather_objects([middle, lower, upper], workers))
         medians.append(slowest[0])
         quartiles.append(slowest[1:])
     return medians, quartiles

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.ranks import gather, gather_lists
+from dpscale.measure.ranks import gather, gather_objects
 from dpscale.measure.watch.hardware import hardware
 from dpscale.measure.watch.sensors import sum_of_known, used_j
 from dpscale.measure.worker.checkpoint import Checkpoint, Trained, Update
@@ -71,11 +71,10 @@ class TrainingWorker(StepWorker):
         self.arm = job["arm"]
         self.checkpoint_path = Path(job["checkpoint"])
         self.epochs: list[JsonRecord] = []
-        self.continued_after_epochs: list[int] = []
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
     def results(self) -> JsonRecord:
-        return {"diverged": self.diverged, **self._progress()}
+        return {"diverged": self.diverged, "epochs": self.epochs}
 
     @property
     def diverged(self) -> bool:
@@ -101,7 +100,7 @@ class TrainingWorker(StepWorker):
             self.phase = f"epoch {epoch + 1}"
             self._train_epoch(timer, trained, images, epoch)
             if self.rank == 0:
-                checkpoint.write({**self._progress(), **trained.state()}, self.device)
+                checkpoint.write({"epochs": self.epochs, **trained.state()}, self.device)
                 self._report_epoch()
 
     @property
@@ -140,7 +139,6 @@ class TrainingWorker(StepWorker):
         if saved is not None:
             trained.restore(saved)
             self.epochs = saved["epochs"]
-            self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         done = gather(len(self.epochs), self.workers)
         if len(set(done)) > 1:  # a file system may show a file late
@@ -157,12 +155,6 @@ class TrainingWorker(StepWorker):
             "images": read_manifest(self.dataset).sha256,
             "torch": str(torch.__version__),
             "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
-        }
-
-    def _progress(self) -> JsonRecord:
-        return {
-            "epochs": self.epochs,
-            "continued_after_epochs": self.continued_after_epochs,
         }
 
     def _capture(self, trained: Trained, stream: torch.cuda.Stream) -> None:
@@ -185,7 +177,7 @@ class TrainingWorker(StepWorker):
         step = self._step(trained, Figures(), epoch, steps, batch)
         state = copy.deepcopy(trained.state())
         with torch.random.fork_rng(self.devices):
-            timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
+            timer.time(step, self._batches(training, epoch, batch, numbers), len(numbers))
         trained.restore_in_place(state)
         trained.optimiser.zero_grad()
 
@@ -203,9 +195,9 @@ class TrainingWorker(StepWorker):
         figures = Figures()
         step = self._step(trained, figures, epoch, steps, batch)
         energy_before_j = self._energy_j()
-        timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
+        timed = timer.time(step, self._batches(images["training"], epoch, batch, range(steps)), steps)
         energy_j = used_j(energy_before_j, self._energy_j())
-        ranks = gather_lists(figures.read(), self.workers)
+        ranks = gather_objects(figures.read(), self.workers)
         loss, accuracy = (sum(sums) / arm.training_images for sums in zip(*ranks, strict=True))
         finite = math.isfinite(loss)
         tested = self._figures_tested(trained.tested, images if finite and self.rank == 0 else {})
@@ -225,16 +217,13 @@ class TrainingWorker(StepWorker):
             }
         )
 
-    def _batches(
-        self, images: DeviceImages, epoch: int, batch: int, only: Sequence[int] | None = None
-    ) -> Iterator[ImageBatch]:
-        """Yield this rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller.
-
-        With `only`, those with these numbers, from 0.
-        """
+    def _batches(self, images: DeviceImages, epoch: int, batch: int, numbers: Sequence[int]) -> Iterator[ImageBatch]:
+        """Yield this rank's batches of an epoch with these numbers, drawn, cut and normalised on the device. The last
+        one may be smaller."""
         crops = Crops.draw(len(images), self.seed, epoch, self.device)
         batches = self._order_of(epoch).to(self.device).split(batch)
-        for chosen in batches if only is None else [batches[number] for number in only]:
+        for number in numbers:
+            chosen = batches[number]
             yield normalised(images.cut(chosen, crops), self.memory_format), images.labels[chosen]
 
     def _order_of(self, epoch: int) -> Tensor:
