@@ -131,13 +131,6 @@ def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWor
         assert plain.optimiser.state[first]["momentum_buffer"] is threads.optimiser.state[second]["momentum_buffer"]
 
 
-def test_alone_all_other_ranks_have_nothing_to_do(worker: CommunicationWorker) -> None:
-    assert rungs(worker)["alone"].batches
-    worker.rank = 1
-    assert not rungs(worker)["alone"].batches
-    assert worker.plain.batches
-
-
 def test_a_ladder_goes_from_alone_to_the_whole_step(worker: CommunicationWorker) -> None:
     names = [*rungs(worker)]
     assert (names[0], names[-1]) == ("alone", "training")
