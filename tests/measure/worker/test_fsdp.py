@@ -8,7 +8,7 @@ from torch import nn
 
 import warm
 from dpscale.analyse.communication.ladder import ladder_rows
-from dpscale.measure.workload.networks import Autocast, build_network
+from dpscale.measure.workload.networks import build_network
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.schemas.settings import StepSettings
@@ -59,12 +59,10 @@ def block() -> nn.Module:
     ("network", "names"),
     [
         (build_network("cifar_resnet18", 4), ["stages.0", "stages.1", "stages.2", "stages.3"]),
-        (Autocast(build_network("cifar_resnet18", 4), "cpu"), [f"network.stages.{number}" for number in range(4)]),
         (
             nn.ModuleDict({"in": nn.Embedding(8, 2), "blocks": nn.ModuleList([block(), block()])}),
             ["blocks.0", "blocks.1"],
         ),
-        (block(), ["0", "2"]),
         (nn.TransformerEncoderLayer(2, 1), ["self_attn"]),
     ],
 )

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -197,19 +196,11 @@ def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: 
     assert not (tmp_path / "r.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda array: array.write_bytes(array.read_bytes()[:-1] + b"\xff"), "truncated or changed since it was"),
-        (Path.unlink, "missing"),
-    ],
-)
-def test_a_damaged_dataset_stops_the_cell(
-    dataset: Path, tmp_path: Path, damage: Callable[[Path], object], message: str
-) -> None:
+def test_a_damaged_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(dataset, tmp_path / "dataset")
-    damage(copy / "epoch_images.npy")
+    array = copy / "epoch_images.npy"
+    array.write_bytes(array.read_bytes()[:-1] + b"\xff")
     done = dpscale(*arguments(copy, tmp_path / "r.json", SINGLE))
     assert done.returncode == 1
-    assert message in done.stderr.splitlines()[-1]
+    assert "truncated or changed since it was" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
