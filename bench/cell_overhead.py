@@ -55,7 +55,14 @@ def cell_overhead_s(strategy: str, gpus: int, folder: Path) -> float:
     settings = ["--device", DEVICE, "--width", str(WIDTH), "--scopes", "compute", "--timed-epochs", "1"]
     source = ["--dataset-source", "synthetic", "--epoch-images", str(IMAGES), "--dataset", str(folder / "dataset")]
     total_s = python("-m", "dpscale", "time", *cell, *settings, *source, "--out", str(out))
-    epochs_s: float = json.loads(out.read_text())["epochs_total_s"]
+    record = json.loads(out.read_text())
+    whole = [
+        record["scopes"]["compute"],
+        *(baseline["scopes"]["compute"]["before"] for baseline in record["alone"] or ()),
+    ]
+    after = [baseline["scopes"]["compute"]["after"] for baseline in record["alone"] or ()]
+    # An epoch warms up before each timed one, but for the second half of a baseline. What it takes longer is overhead.
+    epochs_s: float = 2 * sum(scope["epoch_s"][0] for scope in whole) + sum(scope["epoch_s"][0] for scope in after)
     return total_s - epochs_s
 
 

@@ -198,19 +198,6 @@ def energy_of_short_epochs() -> str:
     )
 
 
-def buckets() -> str:
-    """Return how far the buckets that DDP built in training are from those of `network.json`."""
-    differences = []
-    for study in ("gpt", "resnet50"):
-        results = ROOT / f"results/recorded-{study}"
-        (record,) = results.glob("communication/ddp/**/run-*.json")
-        expected = json.loads((results / "network.json").read_text())["ddp_buckets"]
-        built = json.loads(record.read_text())["ddp_logger"]["bucket_bytes"]
-        differences += [abs(bucket["bytes"] - size) for bucket, size in zip(expected, built, strict=True)]
-    different = [size for size in differences if size]
-    return f"{len(different)} of {len(differences)} buckets, by at most {max(different):,} bytes"
-
-
 def gap_of_uneven_steps() -> str:
     """Return between which shares of the median no run's quartiles of steps are apart: around the limit `UNEVEN`."""
     spreads = [
@@ -260,7 +247,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "loading-in-single-epochs": loading_in_single_epochs,
     "barrier": barrier,
     "energy": energy_of_short_epochs,
-    "buckets": buckets,
     "gap": gap_of_uneven_steps,
     "cores": cores_of_one_h200,
     "loaded-epochs": loaded_epochs,

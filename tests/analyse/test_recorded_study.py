@@ -17,7 +17,9 @@ def tables(root: Path) -> Tables:
 def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables: Tables) -> None:
     """By torch's source no transfer should overlap, and at batch 32 they are a small part of what E1 calls so."""
     dp = [row for row in picked(tables.communication, strategy="dp") if row.profiler_step_s.is_known]
-    for row in dp:
+    undistorted = [row for row in dp if row.profiler == "ok"]
+    assert undistorted
+    for row in undistorted:
         assert row.profiler_exposed_step_s.value == pytest.approx(row.profiler_step_s.value, rel=1e-6)
     small = picked(dp, batch_per_gpu=32)
     assert len(small) == 2

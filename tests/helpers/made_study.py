@@ -95,9 +95,8 @@ def records_of(
             case CollectivesCell():
                 record = collectives_record(cell, settings, 1e-5 * run_factor(cell), 250 / run_factor(cell))
             case CommunicationCell():
-                strategy, _, batch = place = place_of(cell)
-                idle_s = max(0.0, step_s(*place) - step_s("single", 1, batch)) * 0.9
-                parts_s = (step_s(*place), COMMUNICATION_S[strategy], EXPOSED_S[strategy], idle_s)
+                strategy, _, _ = place = place_of(cell)
+                parts_s = (step_s(*place), COMMUNICATION_S[strategy], EXPOSED_S[strategy])
                 record = communication_record(cell, settings, *(part_s * run_factor(cell) for part_s in parts_s))
             case TrainingCell():
                 record = training_record(cell, [0.5, 0.6])

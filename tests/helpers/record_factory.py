@@ -50,7 +50,6 @@ def timing_record(
         **_of_steps(cell, settings, cell.run, cell.gpus),
         "status": "oom" if out_of_memory else "ok",
         "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if out_of_memory else None,
-        "epochs_total_s": None if epoch_s is None else sum(epoch_s),
         "scopes": scopes,
         "alone": None if alone is None else [_alone(batch, settings, around) for batch, around in alone.items()],
     }
@@ -204,16 +203,12 @@ def communication_record(
     step_s: float,
     communication_s: float,
     exposed_s: float,
-    idle_s: float,
 ) -> dict[str, Any]:
     """Steps of `step_s` with the rungs of a ladder, of which communication takes `communication_s` on the mean device,
-    10 % less on the first and more on the last, and shows as `exposed_s`; `idle_s` of a profiled step nothing happens.
-    Blocks differ by 1 %."""
+    10 % less on the first and more on the last, and shows as `exposed_s`. Blocks differ by 1 %."""
     configuration = cell.configuration
     gpus = configuration.gpus if settings.device == "cuda" else 0
     spread = (0.99, 1.0, 1.01)
-    ddp = configuration.strategy == "ddp"
-
     # What every rung takes less than the whole step, in exposed communication.
     ladder = {
         "ddp": {
@@ -224,17 +219,12 @@ def communication_record(
 
     def blocks(seconds: float) -> dict[str, Any]:
         rounds = [seconds * f for f in spread]
-        return {"step_s": rounds, "block_step_s": rounds, "rank_step_s": [[step] for step in rounds]}
+        return {"step_s": rounds, "rank_block_step_s": [[step] for step in rounds]}
 
     def device(index: int, f: float) -> dict[str, Any]:
         waiting = 1 + 0.1 * (2 * index / (gpus - 1) - 1)  # the mean over the devices stays
-        parts = {
-            "compute_s": (step_s - exposed_s - idle_s) * f, "communication_s": exposed_s * f, "copy_s": 0.0,
-            "idle_s": idle_s * f,
-        }  # fmt: skip
         return {
-            "device": index, "step_s": step_s * f * 1.001, "communication_s": communication_s * f * waiting,
-            "exposed_s": exposed_s * f, "phases": {"step": parts},
+            "device": index, "communication_s": communication_s * f * waiting, "exposed_s": exposed_s * f,
         }  # fmt: skip
 
     return {
@@ -245,9 +235,6 @@ def communication_record(
             "orders": [list(ladder) for _ in spread],
             "variants": {rung: blocks(step_s - less * exposed_s) for rung, less in ladder.items()},
         },
-        "ddp_logger": {
-            "exposed_s": [exposed_s * f for f in spread], "bucket_bytes": [9_461_800, 26_494_976, 8_739_072],
-        } if ddp else None,
         "profile": {
             "steps": 5,
             "blocks": [{"step_s": step_s * f, "devices": [device(index, f) for index in range(gpus)]} for f in spread],
@@ -276,8 +263,6 @@ def training_record(cell: TrainingCell, test_accuracy: Sequence[float | None], e
     return {
         **_of_steps(cell, arm, cell.seed, arm.gpus),
         "diverged": None in test_accuracy,
-        "continued_after_epochs": [],
-        "step_loss": [less(2, accuracy) for accuracy in test_accuracy for _ in range(steps)],
         "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(test_accuracy, 1)],
     }
 
@@ -288,7 +273,7 @@ def any_record(cell: AnyCell, settings: TimingSettings, epoch_s: list[float] | N
         case CollectivesCell():
             return collectives_record(cell, settings)
         case CommunicationCell():
-            return communication_record(cell, settings, 1.0, 0.2, 0.1, 0.1)
+            return communication_record(cell, settings, 1.0, 0.2, 0.1)
         case TrainingCell():
             return training_record(cell, [0.5] * cell.settings.epochs)
         case TimingCell() | VariantCell():

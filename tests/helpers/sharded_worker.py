@@ -14,7 +14,7 @@ COLLECTIVES = {"c10d::_allgather_base_": ("all_gather", 0), "c10d::_reduce_scatt
 
 
 class ShardedWorker(StepWorker):
-    def results(self, finished: bool) -> dict[str, Any]:
+    def results(self) -> dict[str, Any]:
         return {"losses": self.losses, "sent": self.sent}
 
     def measure(self) -> None:

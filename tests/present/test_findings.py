@@ -18,7 +18,7 @@ from dpscale.present.text.words import Terms
 from rows import changed, picked
 
 DATA = h200()
-SECTIONS = ["speedup", "times", "batches", "communication", "steps", "training"]
+SECTIONS = ["speedup", "times", "batches", "communication", "training"]
 Finding = Callable[[Any, Terms], str]
 
 
@@ -95,12 +95,6 @@ PLAIN = [row for row in ARMS if row.arm in ("b128", "b2048")]
             "in 1 of 14 configurations and probably in 13 more. Of the sure ones it takes most with ddp on 4 GPUs at "
             "batch 128 per GPU: 30.0 %",
         ),
-        (scaling.profiler_left_out, changed(DATA.communication, {}, profiler="ok"), ""),
-        (
-            scaling.profiler_left_out,
-            changed(changed(DATA.communication, {}, profiler=""), DDP, profiler="distorts"),
-            "1 of 1 configuration.",
-        ),
         (scaling.large_batch_costs, PLAIN, "b2048 at global batch 2,048 ends at 41 %"),
         (scaling.large_batch_costs, changed(PLAIN, LARGE, test_accuracy_difference=MAY_BE_ZERO), ""),
         (scaling.large_batch_costs, changed(PLAIN, LARGE, lacks="set_epoch off"), ""),
@@ -135,8 +129,8 @@ def test_a_recorded_study_supports_findings_and_epochs_of_few_steps_do_not(secti
         name: changed(getattr(DATA, name), {}, is_headline=False)
         for name in ("speedup", "strategy_pairs", "times", "communication")
     }
-    # The profiler's distortions and trainings do not depend on the steps of an epoch.
-    assert bool(findings(replace(DATA, **short), GPU)[section]) == (section in ("steps", "training"))
+    # Trainings do not depend on the steps of an epoch.
+    assert bool(findings(replace(DATA, **short), GPU)[section]) == (section == "training")
 
 
 def test_nothing_is_said_of_arms_that_were_trained_on_noise() -> None:
@@ -161,8 +155,8 @@ def step(longer_ms: float = 3.0, batch: int = 128, **more: Any) -> dict[str, Any
         ([], []),
         ([step()], []),  # what is inferred by subtraction has no witness
         (
-            [step(ablation_step_s=0.001, logger_exposed_step_s=0.002, isolated_step_s=0.0005)],
-            ["batch 128", "E1", "E2", "E4", "E5", "not the messages"],
+            [step(ablation_step_s=0.001, isolated_step_s=0.0005)],
+            ["batch 128", "E1", "E2", "E5", "not the messages"],
         ),
         ([step(isolated_step_s=0.004)], ["batch 128", "E1", "E5"]),
         ([step(9.0, 512, isolated_step_s=0.001), step(isolated_step_s=0.004)], ["batch 128", "E1", "E5"]),
@@ -174,5 +168,5 @@ def step(longer_ms: float = 3.0, batch: int = 128, **more: Any) -> dict[str, Any
 def test_witnesses_of_the_step_of_the_answer(rows: list[dict[str, Any]], named: list[str]) -> None:
     data = tables(speedup=[speedup_row(3.5, 2.0, **place(batch=128))], communication=rows)
     text = witnesses(data.communication, data.answer, GPU)
-    signs = ["batch 128", "batch 512", "E1", "E2", "E4", "E5", "not the messages"]
+    signs = ["batch 128", "batch 512", "E1", "E2", "E5", "not the messages"]
     assert [sign for sign in signs if sign in text] == named

@@ -96,11 +96,6 @@ IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
     ),
     "bandwidth: utilisation": ("Utilisation", ("Bandwidth, GB/s", "Bus"), lambda rate, bus: 100 * rate / bus),
     "causes: share": ("Share", ("Cost", "Whole"), lambda cost, whole: 100 * cost / whole),
-    "steps: parts": (
-        "Sum of the parts",
-        ("Compute", "Communication, exposed", "Copies", "Idle"),
-        lambda *parts: sum(parts[1:], start=parts[0]),
-    ),
     "one_gpu: times as fast": ("Times", ("Epoch on more", "Epoch on 1"), lambda more, one: more / one),
 }
 

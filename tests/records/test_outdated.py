@@ -79,7 +79,6 @@ def test_of_nothing_everything_is_missing_and_of_a_finished_study_nothing(result
         ({"variants": {"half": {"precision": "bfloat16"}}}, {**STUDY_ALONE, "time_variant": 4}),
         # Nothing of this can change a number that was measured.
         ({"cell_timeout_s": 1234}, STUDY_ALONE),
-        ({"communication": {"runs": 1, "keep_traces": True}}, STUDY_ALONE),
         # Settings, and the kinds of measurement that depend on them.
         ({"epochs": {"timed": 2}}, {**STUDY_ALONE, "time": 4}),
         ({"optimiser": {"learning_rate": 0.2}}, {**STUDY_ALONE, "time": 4, "communication": 1, "train": 2}),

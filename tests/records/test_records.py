@@ -54,7 +54,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     [
         {"status": "failed"},
         {"surprise": 1},
-        {"epochs_total_s": float("nan")},
+        {"preparation_s": float("nan")},
     ],
 )
 def test_what_the_schema_forbids_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dpscale.errors import DpscaleError
 from dpscale.tables.column import MILLISECONDS
-from dpscale.tables.communication import CommunicationRow, StepsRow
+from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import TimesRow
@@ -23,7 +23,7 @@ def test_every_column_says_what_it_is() -> None:
 
 def test_a_column_means_what_its_table_says() -> None:
     assert TimesRow.column("step_s").heading == "Step time, ms"
-    assert StepsRow.column("compute_s").unit is MILLISECONDS
+    assert CommunicationRow.column("step_s").unit is MILLISECONDS
     assert CommunicationRow.column("compute_s").unit.shown == "s"
     with pytest.raises(DpscaleError, match="speedup"):
         RejectedRow.column("speedup")

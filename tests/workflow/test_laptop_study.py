@@ -105,15 +105,9 @@ def test_steps_take_turns_with_and_without_communication(steps: Record) -> None:
     assert len({tuple(order) for order in orders}) > 1, "rungs take turns in a random order"
     for name, rung in rungs.items():
         assert len(rung["step_s"]) == BLOCKS
-        for step_s, mean_s, rank_step_s in zip(rung["step_s"], rung["block_step_s"], rung["rank_step_s"], strict=True):
-            assert [seconds is None for seconds in rank_step_s] == [False, name == "alone"], "alone, one waits"
-            assert step_s == max(filter(None, rank_step_s)), "the slowest worker's"
+        for step_s, means_s in zip(rung["step_s"], rung["rank_block_step_s"], strict=True):
+            assert [mean_s is None for mean_s in means_s] == [False, name == "alone"], "alone, one waits"
+            mean_s = max(filter(None, means_s))
             assert 0.3 * mean_s < step_s < 1.5 * mean_s, "the median by one clock, the mean by the other"
     row = from_steps([typed(CommunicationRecord, steps)])
-    assert row.training_step_s.is_known and row.ablation_step_s.is_known and row.no_sync_step_s.is_known
-
-
-def test_ddps_logger_reduces_the_buckets_that_the_facts_predict(results: Path, steps: Record) -> None:
-    facts, logged = read_json("network", results / "network.json"), steps["ddp_logger"]
-    assert logged["bucket_bytes"] == [bucket["bytes"] for bucket in facts["ddp_buckets"]]
-    assert all(exposed_s >= 0 for exposed_s in logged["exposed_s"])
+    assert row.ablation_step_s.is_known

@@ -120,7 +120,7 @@ def shown(strategies, results):
         epochs = [(2 + (cell.gpus > 1)) / cell.gpus * longer for longer in (1, 1.01)]
         write(results, cell, {
             "timing": lambda: timing_record(cell, study.settings, epochs),
-            "communication": lambda: communication_record(cell, study.settings, 0.1, 0.02, 0.01, 0.01),
+            "communication": lambda: communication_record(cell, study.settings, 0.1, 0.02, 0.01),
             "collectives": lambda: collectives_record(cell, study.settings),
         }[cell.kind]())
     tables = build_tables(study, collect(results, plan(study).all_cells, study.settings))

@@ -39,9 +39,8 @@ rule communication:
         **CELL_PARAMS,
         settings=StepSettings.of(STUDY.values).options(),
         images=IMAGES,
-        traces="--keep-traces" if STUDY["communication"]["keep_traces"] else "",
         measurement_version=VERSIONS["communication"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale communication{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
         " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.settings}"
-        " {params.traces} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
+        " --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -1,4 +1,4 @@
-"""Device time by kind, on traces whose answer is known."""
+"""Communication of devices, on traces whose answer is known."""
 
 from typing import Any
 
@@ -6,94 +6,63 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpscale.measure.watch.trace import (
-    COMMUNICATION,
-    COMPUTE,
-    COPY,
-    Kernel,
-    device_times,
-    kind_of,
-    read_kernels,
-)
+from dpscale.measure.watch.trace import Kernel, communication_s, read_kernels
 
-NS = 1e-9
+ALLREDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
-
-def kernel(start: int, end: int, kind: str = COMPUTE, device: int = 0) -> Kernel:
-    return Kernel(device, kind, start, end)
-
-
-# Some begin before the window of 100 ns, and some end after it.
-spans = st.tuples(st.integers(-20, 90), st.integers(0, 40)).map(lambda span: (span[0], span[0] + span[1]))
-
-
-kinds = st.sampled_from([COMPUTE, COMMUNICATION, COPY])
 kernels_of_devices = st.lists(
-    st.builds(lambda span, kind, device: kernel(span[0], span[1], kind, device), spans, kinds, st.integers(0, 1)),
+    st.builds(
+        lambda device, is_communication, start, lasts: Kernel(device, is_communication, start, start + lasts),
+        st.integers(0, 1), st.booleans(), st.integers(0, 90), st.integers(0, 40),
+    ),
     max_size=10,
-)
+)  # fmt: skip
 
 
 @given(kernels_of_devices)
-@example([kernel(0, 60), kernel(40, 90, COMMUNICATION)])
-@example([kernel(0, 50), kernel(50, 100, COMMUNICATION)])
-@example([kernel(0, 100, device=1), kernel(20, 50, COMMUNICATION)])
-def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel]) -> None:
+@example([Kernel(0, False, 0, 60), Kernel(0, True, 40, 90)])
+@example([Kernel(0, False, 0, 50), Kernel(0, True, 50, 100)])
+@example([Kernel(1, False, 0, 100), Kernel(0, True, 20, 50)])
+def test_communication_is_every_instant_of_it_and_exposed_where_nothing_computes(kernels: list[Kernel]) -> None:
     """Against the definition, instant by instant."""
     for device in (0, 1):
         kinds_at = [
-            {work.kind for work in kernels if work.device == device and work.start_ns <= t < work.end_ns}
-            for t in range(100)
+            {
+                kernel.is_communication
+                for kernel in kernels
+                if kernel.device == device and kernel.start_ns <= t < kernel.end_ns
+            }
+            for t in range(130)
         ]
-        assert device_times(kernels, device, 0, 100) == pytest.approx({
-            "compute_s": NS * sum(COMPUTE in instant for instant in kinds_at),
-            "communication_s": NS * sum(COMMUNICATION in instant for instant in kinds_at),
-            "exposed_s": NS * sum(COMMUNICATION in instant and COMPUTE not in instant for instant in kinds_at),
-            "copy_s": NS * sum(instant == {COPY} for instant in kinds_at),
-            "idle_s": NS * sum(not instant for instant in kinds_at),
-        })  # fmt: skip
+        expected_ns = sum(True in kinds for kinds in kinds_at), sum(kinds == {True} for kinds in kinds_at)
+        assert communication_s(kernels, device) == pytest.approx([1e-9 * ns for ns in expected_ns])
 
 
-@pytest.mark.parametrize(
-    ("category", "name", "kind"),
-    [
-        ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", COMMUNICATION),
-        ("kernel", "void at::native::vectorized_elementwise_kernel<4>", COMPUTE),
-        ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", COMMUNICATION),
-        ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", COPY),
-        ("gpu_memcpy", "Memcpy DtoD (Device -> Device)", COMPUTE),
-        ("gpu_memset", "Memset (Device)", COMPUTE),
-    ],
-)
-def test_kinds(category: str, name: str, kind: str) -> None:
-    assert kind_of(category, name) == kind
-
-
-def event(category: str, name: str, ts: float, dur: float, device: int = 0) -> dict[str, Any]:
-    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "args": {"device": device}}
+def event(category: str, name: str, ts: float, dur: float, **arguments: int) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "args": arguments or {"device": 0}}
 
 
 def test_a_trace_as_the_profiler_writes_it() -> None:
-    """Microseconds after a base in ns; annotations and launches are not kernels."""
-    base = 1_700_000_000_000_000_000
+    """Annotations, launches and copies from and to the host are no kernels. The row of a copy between devices names
+    three, and none as `device` (libkineto's MetadataFieldCatalog.h): it is communication of both."""
     trace = {
-        "baseTimeNanoseconds": base,
         "traceEvents": [
             {"ph": "M", "name": "process_name"},
             event("cuda_runtime", "cudaLaunchKernel", 1.0, 0.5),
             event("kernel", "gemm", 10.5, 2.25),
-            event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 12.0, 3, device=1),
-            event("gpu_user_annotation", "nccl:all_reduce", 12.0, 3, device=1),
-        ],
+            event("kernel", ALLREDUCE, 12, 3, device=1),
+            event("gpu_user_annotation", "nccl:all_reduce", 12, 3, device=1),
+            event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 15, 2),
+            event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 16, 2),
+            event("gpu_memset", "Memset (Device)", 17, 2),
+            event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 20, 2, fromDevice=3, inDevice=3, toDevice=0),
+        ]
     }
     assert read_kernels(trace) == [
-        Kernel(0, COMPUTE, base + 10_500, base + 12_750),
-        Kernel(1, COMMUNICATION, base + 12_000, base + 15_000),
+        Kernel(0, False, 10_500, 12_750),
+        Kernel(1, True, 12_000, 15_000),
+        Kernel(0, False, 16_000, 18_000),
+        Kernel(0, False, 17_000, 19_000),
+        Kernel(0, True, 20_000, 22_000),
+        Kernel(3, True, 20_000, 22_000),
     ]
-
-
-def test_a_copy_between_devices_is_communication_of_both() -> None:
-    """Its row names three devices, and none as `device` (libkineto's MetadataFieldCatalog.h)."""
-    row = event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 4, 2)
-    row["args"] = {"fromDevice": 3, "inDevice": 3, "toDevice": 0, "bytes": 1024}
-    assert read_kernels({"traceEvents": [row]}) == [Kernel(device, COMMUNICATION, 4_000, 6_000) for device in (0, 3)]

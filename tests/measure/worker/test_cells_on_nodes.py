@@ -3,22 +3,18 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import warm
-from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import port_of_job
-from dpscale.measure.worker.base import Worker
 from dpscale.records.files import JsonRecord
 from json_records import read_json
-from warm_workers import QUICK, outcome_of
+from warm_workers import QUICK
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 IMAGES, NODES = 64, 2
-SAME_GPU = "GPU-5f0f1d8e"
 CELL = (
     "--strategy ddp --gpus 4 --batch-per-gpu 8 --device cpu --width 4 --dataset-source synthetic "
     f"--epoch-images {IMAGES}"
@@ -43,7 +39,9 @@ def test_the_ladder_of_two_nodes_has_a_rung_of_one_node(dataset: Path, tmp_path:
     assert record["cell"]["nodes"] == len(record["nodes"]) == NODES
     variants = record["steps"]["variants"]
     assert list(variants) == ["alone", "one_node", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"]
-    busy = {name: [step_s is not None for step_s in blocks["rank_step_s"][0]] for name, blocks in variants.items()}
+    busy = {
+        name: [step_s is not None for step_s in blocks["rank_block_step_s"][0]] for name, blocks in variants.items()
+    }
     assert busy.pop("alone") == [True, False, False, False]
     assert busy.pop("one_node") == [True, True, False, False]
     assert set(map(all, busy.values())) == {True}
@@ -58,24 +56,3 @@ def test_two_nodes_train_as_one_does(dataset: Path, tmp_path: Path) -> None:
     for name in ("training_loss", "test_loss", "test_accuracy"):
         on_two, on_one = ([epoch[name] for epoch in record["epochs"]] for record in (apart, together))
         assert on_two == pytest.approx(on_one, rel=1e-4), name
-
-
-class OnSameGpu(Worker):
-    """A rank of a cell on two nodes: there is no GPU here, and that both nodes have the same is made up."""
-
-    def __init__(self, job: dict[str, Any], rank: int):
-        super().__init__(job, rank, "cpu", gpus=2, workers=2, nodes=2)
-
-    def here(self) -> dict[str, Any]:
-        return {"hardware": {"gpus": [{"uuid": SAME_GPU}]}, "software": {}}
-
-    def measure(self) -> None:
-        raise AssertionError("measured")
-
-    def results(self, finished: bool) -> dict[str, Any]:
-        return {}
-
-
-def test_two_nodes_with_the_same_gpu_measure_nothing() -> None:
-    with pytest.raises(MeasurementError, match=f"two nodes were given the same GPUs: {SAME_GPU}"):
-        outcome_of(OnSameGpu, {"timeout_s": 60})

@@ -8,12 +8,10 @@ from torch import nn
 
 import warm
 from dpscale.analyse.communication.ladder import ladder_rows
-from dpscale.errors import MeasurementError
-from dpscale.measure.launch.cells import Run, time_cell
 from dpscale.measure.workload.networks import Autocast, CifarResNet18
-from dpscale.plan.cells import Configuration, TimingCell
+from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord
-from dpscale.schemas.settings import StepSettings, TimingSettings
+from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 from dpscale.strategies.strategy import NetworkSize
@@ -21,8 +19,7 @@ from dpscale.strategies.units import units
 from json_records import read_json
 from record_factory import typed, typed_facts
 from sharded_worker import ShardedWorker
-from warm_workers import QUICK, outcome_of, warm_workers
-from workload_file import SAMPLES, written
+from warm_workers import QUICK, outcome_of
 
 IMAGES = 64
 GPUS, BATCH = 2, 4
@@ -54,22 +51,6 @@ def test_its_ladder_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path)
     assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
 
 
-@pytest.mark.processes
-def test_what_fully_shard_cannot_wrap_is_told_in_one_line_and_leaves_no_record(tmp_path: Path) -> None:
-    scaled = """
-network = lambda: nn.ParameterDict({"scale": torch.tensor(1.0)})
-loss = lambda network, batch: network.scale * batch["x"].mean()
-"""
-    settings = TimingSettings(
-        device="cpu", workload=str(written(tmp_path, scaled)), epoch_images=SAMPLES, baseline="own_cells"
-    )
-    run = Run(300, end_with_parent=False, out=tmp_path / "record.json")
-    cell = TimingCell(Configuration("fsdp", GPUS, BATCH), 1)
-    with warm_workers(), pytest.raises(MeasurementError, match=r"fully_shard cannot wrap this network: .*scalar"):
-        time_cell(cell, settings, None, False, run)
-    assert not run.out.exists()
-
-
 def block() -> nn.Module:
     return nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
 
@@ -83,7 +64,6 @@ def block() -> nn.Module:
             nn.ModuleDict({"in": nn.Embedding(8, 2), "blocks": nn.ModuleList([block(), block()])}),
             ["blocks.0", "blocks.1"],
         ),
-        (block(), ["0", "2"]),
         (nn.TransformerEncoderLayer(2, 1), ["self_attn"]),
     ],
 )

@@ -20,7 +20,6 @@ from torch.optim import Optimizer
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
 from dpscale.analyse.communication.ladder import ladder_rows
-from dpscale.measure.worker import communication
 from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.plan.cells import CommunicationCell, Configuration
@@ -52,7 +51,6 @@ class SleepingWorker(CommunicationWorker):
 
     def measure(self) -> None:
         os.sched_setaffinity(0, {CORES[self.rank % len(CORES)]})
-        communication.WITNESS_S = 0.0  # only the rungs are looked at
         super().measure()
 
     def rungs(self) -> dict[str, StepVariant]:
@@ -72,7 +70,6 @@ class UnevenWorker(CommunicationWorker):
 
     def measure(self) -> None:
         os.sched_setaffinity(0, {CORES[0]})
-        communication.WITNESS_S = 0.0
         in_torch.SETTLES_STEPS = 3
         super().measure()
 
@@ -97,7 +94,7 @@ def ladder(worker: type, dataset: Path) -> dict[str, Any]:
     """The `steps` of a record by two workers of a class."""
     settings = StepSettings(width=4, device="cpu", dataset_source="synthetic", epoch_images=IMAGES).to_json()
     job = {
-        "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1, "traces": None,
+        "configuration": ["ddp", 2, 2], "settings": settings, "seed": 1,
         "dataset": str(dataset), "timeout_s": 300,
     }  # fmt: skip
     steps: dict[str, Any] = outcome_of(worker, job)["steps"]
@@ -110,7 +107,7 @@ def test_a_rank_at_half_speed_is_named_and_no_other(
 ) -> None:
     monkeypatch.setenv(SLOW, slow_rank)
     cell = CommunicationCell(CONFIGURATION, 1)
-    record = communication_record(cell, TimingSettings(device="cpu"), 1.0, 0.2, 0.1, 0.1)
+    record = communication_record(cell, TimingSettings(device="cpu"), 1.0, 0.2, 0.1)
     record["steps"] = ladder(UnevenWorker, dataset)
     slow = SLOW_DEVICE.of(list(ladder_rows(CONFIGURATION, "A", [typed(CommunicationRecord, record)]))).holding
     assert [row.slowest for row in slow] == named, record["steps"]["variants"]

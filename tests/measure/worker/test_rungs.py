@@ -26,7 +26,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommunicationWork
     """A worker of dp whose two devices are both the CPU; its threads run one after the other."""
     settings = StepSettings(width=4, dataset_source="synthetic", epoch_images=64).to_json()
     job = {
-        "configuration": ["dp", GPUS, BATCH], "settings": {**settings, "device": "cpu"}, "seed": 1, "traces": None,
+        "configuration": ["dp", GPUS, BATCH], "settings": {**settings, "device": "cpu"}, "seed": 1,
         "dataset": str(tmp_path), "folder": str(tmp_path), "timeout_s": 60,
     }  # fmt: skip
     worker = CommunicationWorker(job, 0)
@@ -129,13 +129,6 @@ def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWor
     for first, second in zip(plain.network.parameters(), threads.network.parameters(), strict=True):
         assert first.data_ptr() == second.data_ptr()
         assert plain.optimiser.state[first]["momentum_buffer"] is threads.optimiser.state[second]["momentum_buffer"]
-
-
-def test_alone_all_other_ranks_have_nothing_to_do(worker: CommunicationWorker) -> None:
-    assert rungs(worker)["alone"].batches
-    worker.rank = 1
-    assert not rungs(worker)["alone"].batches
-    assert worker.plain.batches
 
 
 def test_a_ladder_goes_from_alone_to_the_whole_step(worker: CommunicationWorker) -> None:

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -89,8 +88,6 @@ def test_a_record_holds_every_epoch_and_step(
             assert max(result["rank_epoch_s"][number]) == epoch_s
             assert full * step_s <= 1.05 * epoch_s
             assert result["watched"][number]["host"]["busy_cores"] > 0
-    timed = sum(sum(result["epoch_s"]) for result in record["scopes"].values())
-    assert record["epochs_total_s"] > timed  # the warm-up is inside
     assert record["hardware"]["threads_per_worker"] == 1
     assert record["network"]["gradient_bytes"] == 4 * record["network"]["parameters"]
 
@@ -100,7 +97,7 @@ def test_the_median_and_the_quartiles_of_steps_are_those_of_the_slowest_rank(mon
     scattered = [1.0, 1.0, 1.5, 9.0, 9.0]
 
     def beside(median: float, *quartiles: float) -> None:
-        monkeypatch.setattr(timing, "gather_lists", lambda values, _: [list(values), [median, *quartiles]])
+        monkeypatch.setattr(timing, "gather_objects", lambda values, _: [list(values), [median, *quartiles]])
 
     beside(2.0, 2.0, 2.0)
     assert timing.full_steps([scattered], 2) == ([2.0], [[2.0, 2.0]])
@@ -199,19 +196,11 @@ def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: 
     assert not (tmp_path / "r.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda array: array.write_bytes(array.read_bytes()[:-1] + b"\xff"), "truncated or changed since it was"),
-        (Path.unlink, "missing"),
-    ],
-)
-def test_a_damaged_dataset_stops_the_cell(
-    dataset: Path, tmp_path: Path, damage: Callable[[Path], object], message: str
-) -> None:
+def test_a_damaged_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(dataset, tmp_path / "dataset")
-    damage(copy / "epoch_images.npy")
+    array = copy / "epoch_images.npy"
+    array.write_bytes(array.read_bytes()[:-1] + b"\xff")
     done = dpscale(*arguments(copy, tmp_path / "r.json", SINGLE))
     assert done.returncode == 1
-    assert message in done.stderr.splitlines()[-1]
+    assert "truncated or changed since it was" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()

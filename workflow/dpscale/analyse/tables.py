@@ -9,7 +9,7 @@ from dpscale.analyse.answer.claims import counts_rows
 from dpscale.analyse.answer.verdict import Asked
 from dpscale.analyse.causes_of_study import causes_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row, collectives_rows
-from dpscale.analyse.communication.estimators import communication_row, completed_steps, steps_rows
+from dpscale.analyse.communication.estimators import communication_row
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.timing.environments import by_place, environment_rows, environments_of, placed
 from dpscale.analyse.timing.points import block_rows, points_of, speedup_row
@@ -78,7 +78,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         blocks=list(block_rows(compared)),
         variants=list(variant_rows(variants, network)),
         one_gpu=list(one_gpu_rows(variants)),
-        steps=list(steps_rows(steps)),
         ladder=list(ladders(steps, points)),
         collectives=collectives,
         communication=communication,
@@ -104,7 +103,6 @@ def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
         speedup=list(map(with_headline, tables.speedup)),
         communication=list(map(with_headline, tables.communication)),
         bandwidth=list(map(with_headline, tables.bandwidth)),
-        steps=[completed_steps(row) for row in tables.steps],
         variants=list(map(with_headline, tables.variants)),
         one_gpu=list(map(with_headline, tables.one_gpu)),
     )

@@ -162,7 +162,6 @@ def collectives(
 
 @click.command()
 @configuration_options(*parallel_strategies())
-@click.option("--keep-traces", is_flag=True, help="Keep the compressed traces of the profiler beside the record.")
 @job_options
 @setting_options(StepSettings)
 def communication(
@@ -171,20 +170,19 @@ def communication(
     batch_per_gpu: int,
     run: int,
     dataset: Path | None,
-    keep_traces: bool,
     job: "Job",
     **settings: Any,
 ) -> None:
     """Measure where the time of the training step of one configuration goes.
 
-    Variants of the step take turns, from one GPU alone to the whole step; each changes one thing. Then come DDP's own
-    logger and, on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
+    Variants of the step take turns, from one GPU alone to the whole step; each changes one thing. Then comes,
+    on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
     """
     from dpscale.measure.launch.cells import measure_communication
 
     cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), run)
     values = StepSettings.from_json(settings)
-    record = measure_communication(cell, values, dataset, keep_traces, job)
+    record = measure_communication(cell, values, dataset, job)
     if not record:  # node 0 writes it
         return
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
@@ -199,7 +197,7 @@ def communication(
 @job_options
 @setting_options(TrainingSettings)
 def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any) -> None:
-    """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
+    """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time.
 
     After every epoch a checkpoint is written beside the record: after an interruption the same command continues there.
     Divergence and out of memory are results.

@@ -1,6 +1,5 @@
 """The ranks of a process group: how they join it, and how they exchange numbers."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,17 +30,11 @@ def meet(folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool, 
 
 def gather(value: float, workers: int) -> list[float]:
     """Return the `value` of every rank, on every rank. Through gloo on the host."""
-    return [values[0] for values in gather_lists([value], workers)]
-
-
-def gather_lists(values: Sequence[float], workers: int) -> list[list[float]]:
-    """Return the `values` of every rank, equally many of each, on every rank. Through gloo on the host."""
-    tensor = torch.tensor(values, dtype=torch.float64)
-    if workers == 1:
-        return [tensor.tolist()]
-    gathered = [torch.zeros_like(tensor) for _ in range(workers)]
-    dist.all_gather(gathered, tensor)
-    return [rank.tolist() for rank in gathered]
+    tensor = torch.tensor([value], dtype=torch.float64)
+    gathered = [tensor.clone() for _ in range(workers)]
+    if workers > 1:
+        dist.all_gather(gathered, tensor)
+    return [float(of_rank) for of_rank in gathered]
 
 
 def gather_objects(value: Any, workers: int) -> list[Any]:
@@ -50,8 +43,3 @@ def gather_objects(value: Any, workers: int) -> list[Any]:
     if workers > 1:
         dist.all_gather_object(gathered, value)
     return gathered
-
-
-def slowest(values: Sequence[float], workers: int) -> list[float]:
-    """Return the largest of all ranks for each of the `values`."""
-    return [max(ranks) for ranks in zip(*gather_lists(values, workers), strict=True)]

@@ -179,7 +179,7 @@ class VariantCell(StepCell):
 
 
 class CommunicationCell(StepCell):
-    """One job that takes steps of a configuration apart: ablation, profiler and DDP's own logger."""
+    """One job that takes steps of a configuration apart: a ladder of its variants, and the profiler."""
 
     kind = "communication"
     rule = "communication"

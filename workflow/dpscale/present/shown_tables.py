@@ -12,7 +12,7 @@ from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT
-from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
@@ -27,9 +27,7 @@ def mfu(row: TimesRow | VariantsRow) -> str:
 
 
 def _is_estimated(row: CommunicationRow) -> bool:
-    estimates = (
-        row.ablation_step_s, row.profiler_step_s, row.logger_exposed_step_s, row.isolated_step_s, row.training_step_s,
-    )  # fmt: skip
+    estimates = row.ablation_step_s, row.profiler_step_s, row.isolated_step_s, row.training_step_s
     return any(figure.is_known for figure in estimates)
 
 
@@ -92,8 +90,8 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         CommunicationRow,
         "estimates",
         "Communication of one step, in ms, as it was estimated",
-        ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "profiled_step_s", "profiler"),
-        {name: written(CommunicationRow.column(name), digits=4) for name in ("training_step_s", "profiled_step_s")},
+        ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "profiler"),
+        {"training_step_s": written(CommunicationRow.column("training_step_s"), digits=4)},
         lambda rows: list(filter(_is_estimated, rows)),
         units=False,
         further=True,
@@ -118,13 +116,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler, as "
         "multiples of the step of one {device} in the same job, times t(1,b) of the timing jobs",
         cells={"adds": lambda row: row.adds or "one alone"},
-    ),
-    TableOfRows(
-        StepsRow,
-        "steps",
-        "Where a step goes, for every {device}, in ms: of several profiled blocks the one with the median step",
-        rows=lambda rows: [row for row in rows if row.profiler == "ok"],
-        units=False,
     ),
     TableOfRows(
         TrainingSummaryRow,

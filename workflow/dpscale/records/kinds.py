@@ -314,7 +314,6 @@ class TimingRecord(StepsRecord, kw_only=True):
     kind: Literal["timing"]
     cell: TimingPlace
     settings: TimingSettings
-    epochs_total_s: float | None  # Seconds inside epochs, the warm-up included.
     scopes: dict[ScopeName, Scope]
     # Seconds to compile the step and to capture it in a graph, on the slowest rank, before any clock. None where
     # settings ask for neither.
@@ -323,6 +322,7 @@ class TimingRecord(StepsRecord, kw_only=True):
     # where its baseline comes from cells of single.
     alone: list[Alone] | None = None
     chip: MeasuredChip | None = None  # None on a CPU.
+    epochs_total_s: Any = None  # Of older records.
     ddp_bucket_bytes: Any = None  # Of older records.
     profile: Any = None  # Of older records.
 
@@ -330,16 +330,17 @@ class TimingRecord(StepsRecord, kw_only=True):
 Ranks = AtLeastOne[AtLeastOne[Seconds | None]]
 
 
-# Version 1 has no times of ranks. `rank_block_step_s` came later than `rank_step_s`.
+# Version 1 has no times of ranks; older records have `rank_step_s`, and later ones `rank_block_step_s`.
 class Blocks(_Part):
     """Blocks of steps of one rung, in their order."""
 
     # Median of every block's steps but the first, the slowest rank's, by the device's clock.
     step_s: AtLeastOne[Seconds]
-    block_step_s: AtLeastOne[Seconds]  # The block's time over its steps, by the host's clock.
-    rank_step_s: Ranks | None = None  # The step of every rank. None of a rank that waited.
-    # The block's time of every rank over its steps. A rank that is stopped now and then shows here alone.
+    # The block's time of every rank over its steps, by the host's clock; None of a rank that waited. A rank that is
+    # stopped now and then shows here alone.
     rank_block_step_s: Ranks | None = None
+    rank_step_s: Ranks | None = None  # Of older records: the median step of every rank.
+    block_step_s: Any = None  # Of older records.
 
 
 # Version 1 has no seed and no orders, and for ddp alone no_op_hook and no_sync.
@@ -360,30 +361,14 @@ class Ladder(_Part):
     orders: AtLeastOne[AtLeastOne[str]] | None = None  # In which order the variants ran, in every round.
 
 
-class DdpLogger(_Part):
-    """Figures of single steps by DDP's own logger, the slowest rank's each."""
-
-    exposed_s: AtLeastOne[float]  # Communication during which the backward pass does not go on.
-    bucket_bytes: list[int]
-
-
-class Phase(_Part):
-    """Parts of a step on a device."""
-
-    compute_s: float
-    communication_s: float  # Exposed.
-    copy_s: float  # To and from the host, while nothing else went on.
-    idle_s: float
-
-
 class ProfiledDevice(_Part):
-    """A step of a device, by the profiler."""
+    """The communication of a device in a step, by the profiler."""
 
     device: int
-    step_s: float  # By the clock of the host that drives it.
     communication_s: float  # Union of the intervals of NCCL's kernels and of copies between GPUs.
     exposed_s: float  # The part of it during which nothing computes.
-    phases: dict[str, Phase]  # Of the whole `step`. Older records have it by the phases of the host.
+    step_s: Any = None  # Of older records.
+    phases: Any = None  # Of older records.
 
 
 class ProfiledBlock(_Part):
@@ -392,9 +377,14 @@ class ProfiledBlock(_Part):
     step_s: float  # The slowest rank's, by the host's clock, while profiled.
     devices: AtLeastOne[ProfiledDevice]
 
+    @property
+    def communication_s(self) -> list[float]:
+        """The communication of every device."""
+        return [device.communication_s for device in self.devices]
+
 
 class StepProfile(_Part):
-    """Times of every device by its parts."""
+    """Blocks of profiled steps."""
 
     steps: Positive  # Steps of a block.
     blocks: AtLeastOne[ProfiledBlock]
@@ -418,13 +408,18 @@ class CommunicationRecord(StepsRecord, kw_only=True):
     cell: CommunicationPlace
     settings: StepSettings
     steps: Ladder | None
-    ddp_logger: DdpLogger | None  # None without DDP.
     profile: StepProfile | None  # None where there is no GPU.
+    ddp_logger: Any = None  # Of older records.
 
     @property
     def variants(self) -> dict[str, Blocks]:
         """Blocks by rung; none where memory ran out."""
         return self.steps.variants if self.steps else {}
+
+    @property
+    def profiled_blocks(self) -> list[ProfiledBlock]:
+        """Blocks of profiled steps; none without a GPU."""
+        return self.profile.blocks if self.profile else []
 
 
 # Version 1 has no `held`, and some of its records `hold_s`.
@@ -504,12 +499,10 @@ class TrainingRecord(StepsRecord, kw_only=True):
     cell: TrainingPlace
     settings: TrainingSettings
     diverged: bool  # The loss of a step was not finite; the training ended with its epoch.
-    continued_after_epochs: list[int]  # Epochs after which another process went on from the checkpoint.
-    # The loss that was trained, of every step, over all workers; five significant digits, label smoothing in it, the
-    # sampler's padding not. None is not finite.
-    step_loss: list[float | None]
     epochs: list[Epoch]
-    validation_checksum: int | None = None  # CRC-32 of the indices that are held out. None where none is.
+    step_loss: list[float | None] = []  # Of older records: the loss that was trained, of every step.
+    validation_checksum: Any = None  # Of older records.
+    continued_after_epochs: Any = None  # Of older records.
     warm_up_s: Any = None  # Of older records.
     seeds: Any = None  # Of older records.
 

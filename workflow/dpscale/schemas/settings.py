@@ -200,10 +200,10 @@ class StepSettings(CollectivesSettings):
     )
     compile: str = step_setting(
         "compile",
-        "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph. by-unit "
-        "compiles every stage or block by itself, so that its gradients are there before those of the next.",
+        "torch.compile of the network. by-unit compiles every stage or block by itself, so that its gradients are "
+        "there before those of the next.",
         "none",
-        enum=["none", "default", "max-autotune", "by-unit"],
+        enum=["none", "default", "by-unit"],
     )
     cuda_graph: bool = step_setting(
         "cuda_graph",

@@ -180,7 +180,7 @@ UNITS = column("Units", "Servers, or runs of one server: of the two times the fe
 RUN_DEVIATION = column(
     "Runs differ by", "Standard deviation of the epoch time over runs, relative to it.", PERCENT, digits=2
 )
-# Communication of a step, estimated in five ways.
+# Communication of a step, estimated in four ways.
 E1 = column(
     "E1 subtraction",
     "The step less that on one device: t(N,b) − t(1,b).",
@@ -192,7 +192,6 @@ E2 = column(
     "the step itself, less the latter.",
     MILLISECONDS,
 )
-E2_NO_SYNC = column("E2 no_sync", "The step less the same step under no_sync, without buckets too.", MILLISECONDS)
 E3 = column(
     "E3 profiler, all",
     "Union of the intervals of NCCL's kernels and of copies between devices, mean over devices.",
@@ -200,17 +199,12 @@ E3 = column(
 )
 E3_EXPOSED = column(
     "E3 profiler, exposed",
-    "The part of it during which nothing computes: at most the step, unprofiled, less the device's compute.",
+    "The part of it during which nothing computes; none where the profiler distorts the step.",
     MILLISECONDS,
 )
 E3_LEAST = column(
     "E3 profiler, all, least waiting",
     "The same on the device that communicated least: it waited least for others.",
-    MILLISECONDS,
-)
-E4_EXPOSED = column(
-    "E4 DDP's logger, exposed",
-    "What of DDP's own times of its buckets lies after the backward pass.",
     MILLISECONDS,
 )
 E5 = column(
@@ -220,14 +214,13 @@ E5 = column(
 )
 PROFILER = column(
     "Profiler",
-    "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one, and its shares are left"
-    " out; `artefact`: it shows more exposed communication than there is room for, and is bounded.",
+    "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one.",
 )
 DATASET_SHA256 = column("Images, SHA-256", "Checksum of the decoded images.")
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (
-    "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",
-    "profiler_least_step_s", "logger_exposed_step_s", "isolated_step_s",
+    "communication_step_s", "ablation_step_s", "profiler_exposed_step_s", "profiler_step_s",
+    "profiler_least_step_s", "isolated_step_s",
 )  # fmt: skip
 # The software whose versions tell environments apart.
 SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")

@@ -11,11 +11,9 @@ from dpscale.tables.column import (
     DRIFTED,
     E1,
     E2,
-    E2_NO_SYNC,
     E3,
     E3_EXPOSED,
     E3_LEAST,
-    E4_EXPOSED,
     E5,
     ENVIRONMENT,
     EPOCH,
@@ -48,7 +46,7 @@ from dpscale.tables.row import EnvironmentPoint, Place, Row
 
 class CommunicationRow(Place):
     """Communication time of every configuration of several GPUs: inferred by subtraction (E1), and estimated
-    independently (E2 to E5).
+    independently (E2, E3, E5).
     """
 
     status: str = STATUS
@@ -67,14 +65,11 @@ class CommunicationRow(Place):
     step_s: float = STEP.but(label="Step, headline", definition="t(N,b) of the blocks of this row.")
     communication_step_s: Figure = E1.shown
     ablation_step_s: Figure = E2
-    no_sync_step_s: Figure = E2_NO_SYNC
     profiler_step_s: Figure = E3
     profiler_exposed_step_s: Figure = E3_EXPOSED
     profiler_least_step_s: Figure = E3_LEAST
-    logger_exposed_step_s: Figure = E4_EXPOSED
     isolated_step_s: Figure = E5
     training_step_s: Figure = column("Step, here", "The step beside which E2 was timed.", MILLISECONDS)
-    profiled_step_s: Figure = column("Step, profiled", "The step while it was profiled.", MILLISECONDS)
     profiler: str = PROFILER
 
 
@@ -132,25 +127,6 @@ class LadderRow(EnvironmentPoint):
     beyond_alone_s: Figure = column("More than alone", "The rung's step less that of the first rung.", MILLISECONDS)
     runs: int | None = RUNS
     rests_on: str = RESTS_ON
-
-
-class StepsRow(EnvironmentPoint):
-    """A profiled step, for every GPU: compute, exposed communication, copies and idle time, in seconds."""
-
-    device: int = column("{device}", "Number of the device.").shown
-    profiler: str = PROFILER.shown
-    compute_s: float = column("Compute", "Kernels that compute.", MILLISECONDS).shown
-    communication_s: float = column(
-        "Communication, exposed", "Communication while nothing computes.", MILLISECONDS
-    ).shown
-    copy_s: float = column("Copies from and to the host", "Copies while nothing else runs.", MILLISECONDS).shown
-    idle_s: float = column("Idle", "Nothing runs on the device.", MILLISECONDS).shown
-    parts_s: float = column("Sum of the parts", "Of the four before it.", MILLISECONDS).shown
-    hidden_communication_s: float = column(
-        "Communication, hidden", "Communication while something computes.", MILLISECONDS
-    ).shown
-    step_s: float = STEP.but(label="Step, by the host's clock", definition="Of the same profiled block.")
-    difference: float = column("Parts against the step", "Sum of the parts over the step, less 1.", PERCENT)
 
 
 class CollectivesRow(Row):

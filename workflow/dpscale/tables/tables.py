@@ -13,7 +13,6 @@ from dpscale.tables.communication import (
     CollectivesRow,
     CommunicationRow,
     LadderRow,
-    StepsRow,
 )
 from dpscale.tables.row import Row, read_rows
 from dpscale.tables.study import (
@@ -53,7 +52,6 @@ class Tables:
     communication: Sequence[CommunicationRow] = ()
     bandwidth: Sequence[BandwidthRow] = ()
     ladder: Sequence[LadderRow] = ()
-    steps: Sequence[StepsRow] = ()
     collectives: Sequence[CollectivesRow] = ()
     training: Sequence[TrainingRow] = ()
     training_summary: Sequence[TrainingSummaryRow] = ()

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 # The status of a bandwidth that does not follow from the communication time; and of a profiler that made the step
-# longer, or that shows more exposed communication than there is room for.
+# longer.
 NOT_RESOLVABLE = "not resolvable"
-DISTORTED, ARTEFACT = "distorts", "artefact"
+DISTORTED = "distorts"
 # Whether preparing data before the clock pays; whether one device is as fast as several; whether a trade of time
 # against accuracy is beaten by another.
 PAYS, NEVER = "yes", "never"

@@ -285,9 +285,6 @@ LONGER_THAN_MESSAGES = _beside_messages(
 MAY_BE_NO_LONGER = _beside_messages(
     "a step may be no longer than on one device", lambda row: row.communication_step_s.holds(0)
 )
-PROFILER_LEFT_OUT = _claims_of(CommunicationRow, lambda row: bool(row.profiler))(
-    "the profiler is left out", lambda row: row.profiler != "ok"
-)
 
 
 # How a figure goes with the batch.

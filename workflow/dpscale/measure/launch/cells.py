@@ -118,12 +118,10 @@ def time_cell(
 
 
 def measure_communication(
-    cell: CommunicationCell, settings: StepSettings, dataset: Path | None, keep_traces: bool, run: Run
+    cell: CommunicationCell, settings: StepSettings, dataset: Path | None, run: Run
 ) -> JsonRecord:
-    """Take the step of `cell` apart, on the images in the folder `dataset`. With `keep_traces`, the profiler's traces
-    lie compressed beside the record."""
-    traces = str(run.out.resolve().with_suffix("")) if keep_traces else None
-    return measure_steps("communication", cell, settings, dataset, EPOCH_ARRAYS, run, traces=traces)
+    """Take the step of `cell` apart, on the images in the folder `dataset`."""
+    return measure_steps("communication", cell, settings, dataset, EPOCH_ARRAYS, run)
 
 
 def measure_collectives(

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dpscale.errors import DpscaleError, MeasurementError
+from dpscale.errors import DpscaleError
 from dpscale.measure.parent import write_outcome
 from dpscale.measure.ranks import gather, gather_objects, meet
 from dpscale.measure.watch.hardware import gpu_uuid, hardware, require_gpus, software
@@ -44,8 +44,8 @@ class Worker(ABC):
         """Measure on a prepared rank, and keep the results."""
 
     @abstractmethod
-    def results(self, finished: bool) -> JsonRecord:
-        """Return the results, by the names of the record; `finished` is false where memory ran out before the end."""
+    def results(self) -> JsonRecord:
+        """Return the results so far, by the names of the record."""
 
     def run(self) -> None:
         """Measure the cell. Rank 0 writes the outcome. Where `outcome_of` makes an outcome of an error, the rank with
@@ -82,17 +82,10 @@ class Worker(ABC):
         self.sensors = Sensors(self.gpu_uuids, self.worker_pids)
         self.before = self._readings()
         if self.nodes > 1:
-            self._know_the_nodes()
+            self.of_nodes = self.of_every_node(self.here())
 
     def _readings(self) -> list[JsonRecord]:
         return [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
-
-    def _know_the_nodes(self) -> None:
-        """Learn hardware and software of every node. Raises MeasurementError where two of them have the same GPUs."""
-        self.of_nodes = self.of_every_node(self.here())
-        uuids = [gpu["uuid"] for node in self.of_nodes for gpu in node["hardware"]["gpus"] if gpu["uuid"]]
-        if twice := sorted({uuid for uuid in uuids if uuids.count(uuid) > 1}):
-            raise MeasurementError(f"two nodes were given the same GPUs: {', '.join(twice)}")
 
     def of_every_node(self, value: Any) -> list[Any]:
         """Return the `value` of the first rank of every node, in their order, on every rank."""
@@ -107,12 +100,13 @@ class Worker(ABC):
 
     def outcome(self, status: str, after: Any) -> JsonRecord:
         """Return the part of the record that says where the cell ran, and its results."""
+        nodes = self.of_nodes or [self.here()]
         return {
             "status": status,
-            **(self.of_nodes[0] if self.of_nodes else self.here()),
-            **({"nodes": self.of_nodes} if self.nodes > 1 else {}),
+            **nodes[0],
+            **({"nodes": nodes} if self.nodes > 1 else {}),
             "sensors": {"before": self.before, "after": after},
-            **self.results(finished=status == "ok"),
+            **self.results(),
         }
 
     def here(self) -> JsonRecord:

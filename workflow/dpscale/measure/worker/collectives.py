@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.ranks import gather, slowest
+from dpscale.measure.ranks import gather
 from dpscale.measure.worker.base import Worker
 from dpscale.records.files import JsonRecord
 
@@ -21,13 +21,15 @@ WARM_UP_CALLS = 5
 REPEATS = (3, 10)
 BUDGET_S = 0.1
 PEER_COPY_BYTES = 256 * 2**20
-# A GPU is held so long that all calls can be queued meanwhile: at first three times as long as queueing took before.
-# Where a hold ended too early, it is doubled, up to a limit.
-HOLD_SHARE = 3
+# A GPU is held so long that all calls can be queued meanwhile. Where a hold ended too early, it is doubled, up to a
+# limit.
+FIRST_HOLD_S = 1e-3
 HOLD_LIMIT_S = 1.0
 # A GPU waits in cycles. Its clock is not known exactly; none is faster.
 CYCLES_PER_S = 3e9
 ELEMENT_BYTES = 4
+# Every rank has an equal share of these messages.
+SHARED = ("reduce_scatter", "all_gather")
 # Small whole numbers, whose sums are exact in float32. A prime: no rank's share repeats another's.
 PATTERN = 251
 
@@ -54,36 +56,30 @@ class CollectivesWorker(Worker):
         self.collectives = [self._time_collective(*message) for message in self.messages]
         self.peer_copies = list(self._peer_copies())
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         return {"collectives": self.collectives, "peer_copies": self.peer_copies}
 
     def _time_collective(self, operation: str, message_bytes: int) -> JsonRecord:
         """Return the seconds of one call, the slowest rank's, in every repeat. Raises MeasurementError where the result
         is wrong."""
-        # Scattered and gathered messages have an equal share for every rank.
-        share = max(1, message_bytes // ELEMENT_BYTES // self.workers)
-        elements = (
-            share * self.workers if operation in ("reduce_scatter", "all_gather") else message_bytes // ELEMENT_BYTES
-        )
+        elements = message_bytes // ELEMENT_BYTES
+        if operation in SHARED:
+            elements = max(1, elements // self.workers) * self.workers
+        size = elements * ELEMENT_BYTES
         collective = Collective(operation, elements, self.rank, self.workers, self.device)
         self._time_calls(collective.call, WARM_UP_CALLS, hold_s=0.0)
-        queued_s = self._time_calls(collective.call, WARM_UP_CALLS, hold_s=0.0).queued_s
-        once = self._time_held(collective.call, WARM_UP_CALLS, HOLD_SHARE * queued_s)
+        once = self._time_held(collective.call, WARM_UP_CALLS, FIRST_HOLD_S)
         calls = max(1, min(CALLS, round(BUDGET_S / REPEATS[1] / once.seconds)))
         repeats = max(REPEATS[0], min(REPEATS[1], round(BUDGET_S / calls / once.seconds)))
-        hold_s = HOLD_SHARE * once.queued_s * calls / WARM_UP_CALLS
-        timed = []
-        for _ in range(repeats):
-            timed.append(self._time_held(collective.call, calls, hold_s))
-            hold_s = timed[-1].hold_s
-        correct = all(gather(collective.is_correct(), self.workers))
-        fastest_s = min(repeat.seconds for repeat in timed)
-        self.report(f"{operation} of {elements * ELEMENT_BYTES:,} bytes: {fastest_s * 1e6:,.1f} us")
-        if not correct:
-            raise MeasurementError(f"{operation} of {elements * ELEMENT_BYTES} bytes gave a wrong result")
+        timed = [self._time_held(collective.call, calls, once.hold_s)]
+        while len(timed) < repeats:
+            timed.append(self._time_held(collective.call, calls, timed[-1].hold_s))
+        self.report(f"{operation} of {size:,} bytes: {timed[-1].seconds * 1e6:,.1f} us")
+        if not all(gather(collective.is_correct(), self.workers)):
+            raise MeasurementError(f"{operation} of {size} bytes gave a wrong result")
         return {
             "operation": operation,
-            "bytes": elements * ELEMENT_BYTES,
+            "bytes": size,
             "calls": calls,
             "seconds": [repeat.seconds for repeat in timed],
             "held": [repeat.held for repeat in timed] if self.on_gpu else None,
@@ -92,7 +88,6 @@ class CollectivesWorker(Worker):
     def _time_held(self, call: Call, calls: int, hold_s: float) -> "TimedCall":
         """Time calls that are all queued before the first one runs, as far as holding the GPU longer can do it. All
         ranks come to the same decisions."""
-        hold_s = min(hold_s, HOLD_LIMIT_S)
         timed = self._time_calls(call, calls, hold_s)
         while not timed.held and hold_s < HOLD_LIMIT_S:
             hold_s = min(2 * hold_s, HOLD_LIMIT_S)
@@ -107,28 +102,25 @@ class CollectivesWorker(Worker):
             start = time.perf_counter()
             for _ in range(calls):
                 call()
-            return self._of_slowest((time.perf_counter() - start) / calls, 0.0, 0.0, held=True)
+            return self._of_slowest((time.perf_counter() - start) / calls, hold_s, held=True)
         start_event, end_event = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         released = torch.cuda.Event()
         torch.cuda.synchronize()
         gather(0.0, self.workers)
         torch.cuda._sleep(round(hold_s * CYCLES_PER_S))
         released.record()
-        start = time.perf_counter()
         # After this one all ranks are at the same point. Not so after a broadcast or a reduce: who sends does not wait.
         dist.all_reduce(self.meeting)
         start_event.record()
         for _ in range(calls):
             call()
         end_event.record()
-        queued_s = time.perf_counter() - start
         held = not released.query()
         end_event.synchronize()
-        return self._of_slowest(start_event.elapsed_time(end_event) * 1e-3 / calls, queued_s, hold_s, held)
+        return self._of_slowest(start_event.elapsed_time(end_event) * 1e-3 / calls, hold_s, held)
 
-    def _of_slowest(self, seconds: float, queued_s: float, hold_s: float, held: bool) -> "TimedCall":
-        slowest_s, longest_s, not_held = slowest([seconds, queued_s, float(not held)], self.workers)
-        return TimedCall(slowest_s, longest_s, hold_s, held=not not_held)
+    def _of_slowest(self, seconds: float, hold_s: float, held: bool) -> "TimedCall":
+        return TimedCall(max(gather(seconds, self.workers)), hold_s, all(gather(held, self.workers)))
 
     def _peer_copies(self) -> Iterator[JsonRecord]:
         """Time copies from every GPU of the first node to every other there, one at a time. Rank 0 sees all of them and
@@ -141,11 +133,10 @@ class CollectivesWorker(Worker):
 
 @dataclass(frozen=True)
 class TimedCall:
-    """Calls in a row: mean seconds of one, and seconds until all were queued, both of the slowest rank; and whether
-    every rank was held until then, for which it waited `hold_s`."""
+    """Calls in a row: mean seconds of one, the slowest rank's; and whether every rank was held for so long that all of
+    them were queued."""
 
     seconds: float
-    queued_s: float
     hold_s: float
     held: bool
 
@@ -159,7 +150,7 @@ class Collective:
         share = elements // workers
         self.inputs = torch.zeros(share if operation == "all_gather" else elements, device=device)
         self.outputs = self.inputs
-        if operation in ("reduce_scatter", "all_gather"):
+        if operation in SHARED:
             self.outputs = torch.zeros(share if operation == "reduce_scatter" else elements, device=device)
         self.call: Call = {
             "allreduce": lambda: dist.all_reduce(self.inputs),
@@ -196,8 +187,7 @@ def _pattern(elements: int, device: torch.device) -> Tensor:
 
 
 def _peer_copy(source: int, target: int) -> JsonRecord:
-    origin = _pattern(PEER_COPY_BYTES // ELEMENT_BYTES, torch.device("cuda", source))
-    copy = torch.zeros_like(origin, device=torch.device("cuda", target))
+    origin, copy = (torch.zeros(PEER_COPY_BYTES // ELEMENT_BYTES, device=f"cuda:{gpu}") for gpu in (source, target))
     seconds = []
     with torch.cuda.device(source):  # a copy between devices runs on the source's stream
         for _ in range(WARM_UP_CALLS + REPEATS[1]):
@@ -207,8 +197,6 @@ def _peer_copy(source: int, target: int) -> JsonRecord:
             end.record()
             end.synchronize()
             seconds.append(start.elapsed_time(end) * 1e-3)
-    if not torch.equal(copy.cpu(), origin.cpu()):
-        raise MeasurementError(f"the copy from GPU {source} to GPU {target} gave a wrong result")
     return {
         "source": source,
         "target": target,

@@ -1,31 +1,24 @@
 """One worker of a communication cell."""
 
-import gzip
 import json
 import math
-import shutil
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, cycle, islice
 from random import Random
 from statistics import median
-from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
-from dpscale.measure.ranks import gather, gather_objects, slowest
-from dpscale.measure.watch.trace import device_times, read_kernels
+from dpscale.measure.ranks import gather, gather_objects
+from dpscale.measure.watch.trace import communication_s, read_kernels
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.batches import Batch, first, length
 from dpscale.measure.workload.loading import Room
 from dpscale.records.files import JsonRecord
-from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.in_torch import StepVariant, rungs_of
 from dpscale.strategies.known import strategy
 
@@ -39,43 +32,28 @@ CPU_BLOCK_S = 0.1  # there a study is to be over in minutes
 BLOCK_STEPS = (3, 50)
 # CUDA's libraries choose and load their kernels in the first steps.
 WARM_UP_STEPS = 2
-# Witnesses: fewer steps where they are long.
-WITNESS_S = 0.5
-LOGGED_STEPS = (4, 10)
+# The profiler is a witness: fewer steps where they are long.
+PROFILED_BLOCK_S = 0.5
 PROFILED_BLOCKS = 3
 PROFILED_STEPS = (2, 5)
 # Few batches, so that they fit in memory beside the networks. Steps use them in turn, again and again.
 BATCHES = 8
-LOG_NEVER = 2**30
-
-
-@dataclass
-class RungTimes:
-    """Blocks of steps of one rung, as records have them (`records.kinds.Blocks`)."""
-
-    rank_step_s: list[list[float | None]] = field(default_factory=list)
-    step_s: list[float] = field(default_factory=list)
-    block_step_s: list[float] = field(default_factory=list)
-    rank_block_step_s: list[list[float | None]] = field(default_factory=list)
 
 
 class CommunicationWorker(StepWorker):
-    """Times the rungs of a ladder, from the plain step of one GPU to the whole step; asks DDP's own logger, and
-    profiles the devices."""
+    """Times the rungs of a ladder, from the plain step of one GPU to the whole step, and profiles the devices."""
 
     def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
-        self.traces = job["traces"]
         self._shared: list[tuple[Tensor, JsonRecord]] = []
         self.steps: JsonRecord | None = None
-        self.logger: JsonRecord | None = None
         self.profile: JsonRecord | None = None
 
-    def results(self, finished: bool) -> JsonRecord:
-        return {"steps": self.steps, "ddp_logger": self.logger, "profile": self.profile}
+    def results(self) -> JsonRecord:
+        return {"steps": self.steps, "profile": self.profile}
 
     def measure(self) -> None:
-        """Fill `steps`, and as far as they exist here `logger` and `profile`."""
+        """Fill `steps`, and on GPUs `profile`."""
         self.phase = "loading the batches"
         share = self.rank, self.workers, self.batch
         batches, _ = self.epoch_in_memory(share, Room(math.inf, BATCHES))
@@ -88,13 +66,9 @@ class CommunicationWorker(StepWorker):
         self.steps = self._time_steps(
             timer, rungs, fitting(BLOCK_S if self.on_gpu else CPU_BLOCK_S, step_s, BLOCK_STEPS)
         )
-        training = rungs["training"]
-        if isinstance(training.network, DistributedDataParallel):
-            self.phase = "asking DDP's logger"
-            self.logger = self._log(training, fitting(WITNESS_S, step_s, LOGGED_STEPS))
         if self.on_gpu:
             self.phase = "profiling"
-            self.profile = self._profile(timer, training, fitting(WITNESS_S, step_s, PROFILED_STEPS))
+            self.profile = self._profile(timer, rungs["training"], fitting(PROFILED_BLOCK_S, step_s, PROFILED_STEPS))
 
     def rungs(self) -> dict[str, StepVariant]:
         """Return the step as it is, and the step without parts of it, as far as its strategy allows."""
@@ -147,76 +121,40 @@ class CommunicationWorker(StepWorker):
     def _time_steps(self, timer: EpochTimer, rungs: dict[str, StepVariant], block: int) -> JsonRecord:
         """Time blocks of all rungs in turns.
 
-        A block has the median of its steps but the first, and its own time over all of its steps: two clocks, each of
-        every rank and the slowest rank's.
+        A block has the median of its steps but the first, the slowest rank's; and of every rank its own time over all
+        of its steps.
         """
-        times = {name: RungTimes() for name in rungs}
+        variants: dict[str, JsonRecord] = {name: {"step_s": [], "rank_block_step_s": []} for name in rungs}
         orders = list(random_orders(list(rungs), self.seed))
         for number, order in enumerate(orders, start=1):
             for name in order:
                 timed = self._time_block(timer, rungs[name], block)
-                medians = gather(median(timed.step_s[1:] or [math.nan]), self.workers)
-                rank_step_s = [None if math.isnan(step_s) else step_s for step_s in medians]
-                rank_s = zip(rank_step_s, timed.rank_epoch_s, strict=True)
-                times[name].rank_step_s.append(rank_step_s)
-                times[name].step_s.append(max(step_s for step_s in rank_step_s if step_s is not None))
-                times[name].block_step_s.append(timed.epoch_s / block)
-                times[name].rank_block_step_s.append([step_s and epoch_s / block for step_s, epoch_s in rank_s])
-            self.report(f"round {number} of {ROUNDS}: step {times['training'].block_step_s[-1] * 1e3:.3f} ms")
-        variants = {name: asdict(rung) for name, rung in times.items()}
+                medians = gather(median(timed.step_s[1:] or [0.0]), self.workers)  # 0 of a rank that waits
+                ranks = zip(medians, timed.rank_epoch_s, strict=True)
+                rank_block_step_s = [rank_s / block if step_s else None for step_s, rank_s in ranks]
+                variants[name]["step_s"].append(max(medians))
+                variants[name]["rank_block_step_s"].append(rank_block_step_s)
+            self.report(f"round {number} of {ROUNDS}: step {variants['training']['step_s'][-1] * 1e3:.3f} ms")
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
-    def _log(self, training: StepVariant, steps: int) -> JsonRecord:
-        """Return the exposed communication by DDP's own times of its backward passes, of the slowest rank in every
-        step, and the bytes of its buckets."""
-        network: Any = training.network
-        network._set_ddp_runtime_logging_sample_rate(1)
-        rows = []
-        for batch in steps_of(training.batches, steps + 1):
-            training.step(batch)
-            rows.append(network._get_ddp_logging_data())
-        network._set_ddp_runtime_logging_sample_rate(LOG_NEVER)
-        rows = rows[1:]  # DDP logs in a step the times of the step before
-        exposed = [(row["backward_comm_time"] - row["backward_compute_comm_overlap_time"]) * 1e-9 for row in rows]
-        return {"exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
-
     def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
-        """Profile blocks of steps: the time of every device by its parts, for one step, in s."""
+        """Profile blocks of steps: the communication of every device, for one step, in s."""
         # The first block is not counted: the profiler starts up on the devices while it runs.
-        blocks = [self._profile_block(number, timer, training, steps) for number in range(PROFILED_BLOCKS + 1)]
+        blocks = [self._profile_block(timer, training, steps) for _ in range(PROFILED_BLOCKS + 1)]
         return {"steps": steps, "blocks": blocks[1:]}
 
-    def _profile_block(self, number: int, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
-        begun_ns: list[int] = []  # by the profiler's clock, which is time since the epoch
-
-        def step(batch: Batch) -> None:
-            begun_ns.append(time.time_ns())
-            training.step(batch)
-
+    def _profile_block(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
         path = self.folder / f"trace-{self.rank}.json"
         # Only the work of the devices and its launches: to record every operator of the host would slow it down.
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-            timed = self._time_block(timer, replace(training, step=step), steps)
+            timed = self._time_block(timer, training, steps)
         profiler.export_chrome_trace(str(path))
-        if self.traces and number == PROFILED_BLOCKS:
-            with path.open("rb") as source, gzip.open(f"{self.traces}.rank-{self.rank}.trace.json.gz", "wb") as target:
-                shutil.copyfileobj(source, target)
         kernels = read_kernels(json.loads(path.read_text()))
-        end_ns = max((kernel.end_ns for kernel in kernels), default=begun_ns[-1])
         devices = []
         for device in self.devices:
-            times = device_times(kernels, device.index, begun_ns[0], end_ns)
-            step_s = {name: seconds / steps for name, seconds in times.items()}
-            exposed_s, communication_s = step_s.pop("exposed_s"), step_s.pop("communication_s")
-            devices.append(
-                {
-                    "device": self.rank - self.local_rank + device.index,  # on all nodes together
-                    "communication_s": communication_s,
-                    "exposed_s": exposed_s,
-                    "phases": {"step": {**step_s, "communication_s": exposed_s}},
-                    "step_s": timed.rank_epoch_s[self.rank] / steps,  # by the host's clock, not the trace's
-                }
-            )
+            all_s, exposed_s = communication_s(kernels, device.index)
+            number = self.rank - self.local_rank + device.index  # on all nodes together
+            devices.append({"device": number, "communication_s": all_s / steps, "exposed_s": exposed_s / steps})
         return {"step_s": timed.epoch_s / steps, "devices": list(chain(*gather_objects(devices, self.workers)))}
 
 

@@ -72,7 +72,6 @@ class EpochTimer:
     def __init__(self, devices: Sequence[torch.device], workers: int):
         self.devices = devices
         self.workers = workers
-        self.total_s = 0.0  # inside epochs, the warm-up included
 
     def time(self, step: Step, batches: Iterable[Batch], steps: int) -> TimedEpoch:
         """Run one epoch of `steps` steps. Ranks meet again when all clocks have stopped."""
@@ -89,9 +88,7 @@ class EpochTimer:
         self._synchronise()
         own_epoch_s = time.perf_counter() - start
         rank_epoch_s = gather(own_epoch_s, self.workers)
-        epoch_s = max(rank_epoch_s)
-        self.total_s += epoch_s
-        return TimedEpoch(epoch_s, rank_epoch_s, marks.step_s())
+        return TimedEpoch(max(rank_epoch_s), rank_epoch_s, marks.step_s())
 
     def _synchronise(self) -> None:
         for device in self.devices:

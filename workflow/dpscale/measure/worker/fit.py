@@ -26,7 +26,7 @@ class FitWorker(StepWorker):
         self.peak_bytes: float | None = None
         self.step_s: float | None = None
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         """Return the limit of memory, less what others took meanwhile, the peak, and the seconds of a step."""
         limit_bytes = min([self.limit_bytes, *map(self._limit, self.devices)])
         return {"limit_bytes": limit_bytes, "peak_bytes": self.peak_bytes, "step_s": self.step_s}

@@ -19,6 +19,7 @@ class LoopWorker(StepWorker):
     """Trains until the hooks in this process end it, as they end any script: by SystemExit in a step."""
 
     settings_type = TimingSettings
+    settings: TimingSettings
 
     def measure(self) -> None:
         samples, batch = len(self.samples), self.configuration.global_batch  # type: ignore[arg-type]
@@ -26,14 +27,12 @@ class LoopWorker(StepWorker):
             raise MeasurementError(
                 f"the dataset has {samples} samples, and a step of all devices takes {batch}: choose a smaller batch"
             )
-        assert isinstance(self.settings, TimingSettings)
         share = self.rank, self.workers, self.batch
         epochs = LoadedEpochs(self.samples, share, self.settings.loader_workers, self.on_gpu, self.workload.collate)
         step = self.step_of(*self.build())
         with suppress(SystemExit):
             while True:
-                if self.settings.loader_workers:  # they are forked
-                    let_gloo_settle()
+                let_gloo_settle()
                 for batch in epochs:
                     step(batch)
 
@@ -50,7 +49,7 @@ class LoopWorker(StepWorker):
             return {"status": "failed", "message": "memory ran out: choose a smaller batch"}
         return super().outcome_of(error)
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         return {}
 
 

@@ -32,9 +32,7 @@ from dpscale.strategies.known import strategy
 from dpscale.strategies.units import compile_by_unit
 
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
-# torch's own max-autotune would also put parts of the step in CUDA graphs, which is a setting of its own here.
 RECOMPILE_LIMIT = 64
-COMPILE_MODES = {"default": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 # Steps before the capture of a graph. DDP builds its buckets anew in its second step, and in its first ten it waits for
 # the device to read its own clocks, which cannot be captured.
 STEPS_BEFORE = 14
@@ -151,7 +149,7 @@ class StepWorker(Worker):
         if settings.compile == "by-unit":
             compile_by_unit(network)
         elif settings.compile != "none":
-            network.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
+            network.compile(dynamic=False)
         return network
 
     def step_of(self, network: nn.Module, optimiser: Optimizer) -> Step:

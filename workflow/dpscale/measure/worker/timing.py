@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from dpscale.measure.ranks import gather, gather_lists
+from dpscale.measure.ranks import gather, gather_objects
 from dpscale.measure.watch.hardware import chip_rates
 from dpscale.measure.watch.sensors import Observation, Watcher, sum_of_known
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
@@ -57,21 +57,8 @@ class Ready:
     preparation_s: float
 
 
-@dataclass(frozen=True)
-class TimedScope:
-    """Timed epochs in a scope of the clock, as records have them (`records.kinds.Scope`)."""
-
-    epoch_s: list[float]
-    rank_epoch_s: list[list[float]]
-    step_s_median: list[float]
-    step_s_quartiles: list[list[float]]
-    full_steps_per_epoch: int
-    steps_per_epoch: int
-    peak_memory_bytes: list[int] | None
-    energy_j: list[float] | None
-    loader_processes: int
-    watched: list[Observation]
-    """On the first rank of a node alone."""
+# Timed epochs in every scope of the clock, as records have them (`records.kinds.Scope`).
+Scopes = dict[str, JsonRecord]
 
 
 @dataclass
@@ -83,14 +70,12 @@ class BaselineHalves:
 
     batch_per_gpu: int
     status: str = "ok"
-    halves: dict[str, dict[str, TimedScope]] = field(default_factory=dict)
+    halves: dict[str, Scopes] = field(default_factory=dict)
 
     def to_json(self) -> JsonRecord:
         """Return it as records have it. Where memory runs out before the second half, the first one says nothing."""
-        scopes = {
-            scope: {half: asdict(timed[scope]) for half, timed in self.halves.items()}
-            for scope in self.halves.get("after", {})
-        }
+        whole = self.halves.get("after", {})
+        scopes = {scope: {half: timed[scope] for half, timed in self.halves.items()} for scope in whole}
         return {"batch_per_gpu": self.batch_per_gpu, "status": self.status, "scopes": scopes}
 
 
@@ -106,9 +91,9 @@ class TimingWorker(StepWorker):
 
     def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
-        self.scopes: dict[str, TimedScope] = {}
+        self.scopes: Scopes = {}
         self.alone: list[BaselineHalves] | None = None
-        self.epochs_total_s = 0.0
+        self.watcher: Watcher | None = None  # on the first rank of a node
         self.preparation_s: float | None = None
         self.chip: dict[str, str | float] | None = None
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
@@ -136,11 +121,10 @@ class TimingWorker(StepWorker):
             self.phase = "timing what the GPU reaches at best"
             self.chip = chip_rates(self.device, self.settings.precision)
 
-    def results(self, finished: bool) -> JsonRecord:
+    def results(self) -> JsonRecord:
         return {
-            "epochs_total_s": self.epochs_total_s if finished else None,
             "preparation_s": self.preparation_s,
-            "scopes": {name: asdict(scope) for name, scope in self.scopes.items()},
+            "scopes": self.scopes,
             "alone": None if self.alone is None else [baseline.to_json() for baseline in self.alone],
             "chip": self.chip,
         }
@@ -159,13 +143,13 @@ class TimingWorker(StepWorker):
         batch = baseline.batch_per_gpu
         team = Team(f"alone at batch {batch}, {when}: ", 0, 1, batch, self.devices[:1], self.build_alone)
         warm = [when == "after", *(True for _ in self.settings.scopes[1:])]
-        timed: dict[str, TimedScope] = {}
+        timed: Scopes = {}
         try:
             self._time(team, self._ready(team), math.ceil(self.settings.timed_epochs / 2), warm, timed)
         except Exception as error:
             if batch == self.configuration.batch_per_gpu or not self.ran_out_of_memory(error):
                 raise
-            baseline.status, baseline.halves = "oom", {}
+            baseline.status = "oom"
             return
         finally:
             self._give_memory_back()
@@ -198,13 +182,9 @@ class TimingWorker(StepWorker):
             step = CapturedStep(step, batch, self.device, stream)
         for device in team.devices:
             torch.cuda.synchronize(device)
-        preparation_s = max(gather(time.perf_counter() - start, team.workers))
-        self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
-        return Ready(step, preparation_s)
+        return Ready(step, max(gather(time.perf_counter() - start, team.workers)))
 
-    def _time(
-        self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: dict[str, TimedScope]
-    ) -> None:
+    def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: Scopes) -> None:
         """Warm up and time every scope, and put it into `scopes` at once: memory may run out in the next one. A scope
         that `is_warm` needs a few steps to warm up, any other whole epochs."""
         step = ready.step
@@ -214,7 +194,6 @@ class TimingWorker(StepWorker):
             batches = self._batches(team, scope)
             self._warm_up(team, scope, timer, step, batches, 0 if warm else self.settings.warmup_epochs)
             scopes[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
-        self.epochs_total_s += timer.total_s
 
     def _batches(self, team: Team, scope: str) -> Any:
         """Return the batches of one epoch of `scope` on this rank. Their length is the number of steps."""
@@ -244,65 +223,59 @@ class TimingWorker(StepWorker):
         self.phase = f"{team.name}warm-up of {scope}"
         if not epochs:
             timer.time(step, islice(batches, WARM_UP_STEPS_AGAIN), min(WARM_UP_STEPS_AGAIN, len(batches)))
-        for epoch in range(epochs):
-            result = timer.time(step, batches, len(batches))
-            self.report(f"{self.phase}, epoch {epoch + 1}: {result.epoch_s:.3f} s (not reported)")
+        for _ in range(epochs):
+            timer.time(step, batches, len(batches))
 
     def _time_scope(
         self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, count: int
-    ) -> TimedScope:
+    ) -> JsonRecord:
         for device in team.devices:
             torch.cuda.reset_peak_memory_stats(device)
         epochs: list[TimedEpoch] = []
         energy_j: list[float | None] = []
-        watched: list[Observation] = []
+        watched: list[JsonRecord] = []
         for number in range(1, count + 1):
             self.phase = f"{team.name}{scope} epoch {number}"
             epoch, used_j, observation = self._watched_epoch(team, timer, step, batches)
             epochs.append(epoch)
             energy_j.append(used_j)
-            watched += [observation] if observation else []
+            watched += [asdict(observation)] if observation else []
             self.report(f"{self.phase} of {count}: {epoch.epoch_s:.3f} s")
         loads = scope == "end_to_end" and self.settings.images_on == "host"
         full = samples_per_rank(self.settings.epoch_images, team.workers) // team.batch
         medians, quartiles = full_steps([epoch.step_s[:full] for epoch in epochs], team.workers)
-        return TimedScope(
-            epoch_s=[epoch.epoch_s for epoch in epochs],
-            rank_epoch_s=[epoch.rank_epoch_s for epoch in epochs],
-            step_s_median=medians,
-            step_s_quartiles=quartiles,
-            full_steps_per_epoch=full,
-            steps_per_epoch=len(batches),
-            peak_memory_bytes=self._peak_memory(team),
-            energy_j=None if None in energy_j else [used_j for used_j in energy_j if used_j is not None],
-            loader_processes=self.settings.loader_workers * team.workers if loads else 0,
-            watched=watched,
-        )
+        return {
+            "epoch_s": [epoch.epoch_s for epoch in epochs],
+            "rank_epoch_s": [epoch.rank_epoch_s for epoch in epochs],
+            "step_s_median": medians,
+            "step_s_quartiles": quartiles,
+            "full_steps_per_epoch": full,
+            "steps_per_epoch": len(batches),
+            "peak_memory_bytes": self._peak_memory(team),
+            "energy_j": None if None in energy_j else energy_j,
+            "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
+            "watched": watched,
+        }
 
     def _watched_epoch(
         self, team: Team, timer: EpochTimer, step: Step, batches: Any
     ) -> tuple[TimedEpoch, float | None, Observation | None]:
         """Time an epoch; on the first rank of a node, which watches it, also return the energy that the GPUs of all
         nodes used, and the events on all of them."""
+        with self.watcher or nullcontext():
+            epoch = timer.time(step, batches, len(batches))
+        readings = (self.watcher.energy_j, self.watcher.observation) if self.watcher else None
+        nodes: list[Any] = self.of_every_node(readings) if team.workers > 1 else [readings]
         if self.local_rank:
-            epoch = timer.time(step, batches, len(batches))
-            if team.workers > 1:
-                self.of_every_node(None)
             return epoch, None, None
-        with self.watcher:
-            epoch = timer.time(step, batches, len(batches))
-        readings = self.watcher.energy_j, self.watcher.observation
-        nodes = self.of_every_node(readings) if team.workers > 1 else [readings]
         energy_j = sum_of_known([used_j for used_j, _ in nodes])
         return epoch, energy_j, Observation.of_nodes([observation for _, observation in nodes])
 
     def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:
             return None
-        peaks = [float(torch.cuda.max_memory_allocated(device)) for device in team.devices]
-        if team.workers > 1:
-            peaks = gather(peaks[0], team.workers)
-        return [int(peak) for peak in peaks]
+        peaks = [torch.cuda.max_memory_allocated(device) for device in team.devices]
+        return [peak for peaks_of_rank in gather_objects(peaks, team.workers) for peak in peaks_of_rank]
 
     def _give_memory_back(self) -> None:
         """Free the memory that the network of one team held for the next."""
@@ -317,7 +290,7 @@ def full_steps(epochs: Sequence[Sequence[float]], workers: int) -> tuple[list[fl
     medians, quartiles = [], []
     for steps in epochs:
         lower, middle, upper = np.quantile(steps, (0.25, 0.5, 0.75)).tolist()
-        slowest = max(gather_lists([middle, lower, upper], workers))
+        slowest = max(gather_objects([middle, lower, upper], workers))
         medians.append(slowest[0])
         quartiles.append(slowest[1:])
     return medians, quartiles

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.ranks import gather, gather_lists
+from dpscale.measure.ranks import gather, gather_objects
 from dpscale.measure.watch.hardware import hardware
 from dpscale.measure.watch.sensors import sum_of_known, used_j
 from dpscale.measure.worker.checkpoint import Checkpoint, Trained, Update
@@ -22,7 +22,7 @@ from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
 from dpscale.measure.workload.batches import Step, order_of_epoch, samples_per_rank
-from dpscale.measure.workload.dataset import checksum, split_images
+from dpscale.measure.workload.dataset import split_images
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
 from dpscale.measure.workload.recipe import (
     ParameterGroup,
@@ -36,7 +36,6 @@ from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TrainingSettings
 
 TEST_BATCH = 100
-LOSS_DIGITS = 5
 # Steps before the clock starts, at most an epoch's. The first steps of a process load kernels, let DDP rebuild its
 # buckets, open NCCL's channels and fill the allocator's cache.
 WARM_UP_STEPS = 10
@@ -46,22 +45,19 @@ class Figures:
     """Sums over the steps of an epoch on one rank. They stay on the device until its end, so that no step waits."""
 
     def __init__(self) -> None:
-        self._loss_sums: list[Tensor] = []
-        self._plain_sums: list[Tensor] = []
+        self._losses: list[Tensor] = []
         self._correct: list[Tensor] = []
 
     def add(self, logits: Tensor, labels: Tensor, losses: Tensor, real: int, smoothed: bool) -> None:
         """Count the first `real` images of a step. The others are the sampler's padding."""
         logits, labels, losses = logits.detach()[:real], labels[:real], losses.detach()[:real]
         plain = functional.cross_entropy(logits, labels, reduction="none") if smoothed else losses
-        self._loss_sums.append(losses.sum())
-        self._plain_sums.append(plain.sum())
+        self._losses.append(plain.sum())
         self._correct.append((logits.argmax(dim=1) == labels).sum())
 
-    def read(self) -> tuple[list[float], float, float]:
-        """Return the sum of the trained loss per step, and of cross-entropy and of right answers in the epoch."""
-        plain = torch.stack(self._plain_sums).double().sum()
-        return torch.stack(self._loss_sums).tolist(), float(plain), float(torch.stack(self._correct).sum())
+    def read(self) -> list[float]:
+        """Return the sums of cross-entropy and of right answers in the epoch."""
+        return [float(torch.stack(sums).double().sum()) for sums in (self._losses, self._correct)]
 
 
 class TrainingWorker(StepWorker):
@@ -75,24 +71,17 @@ class TrainingWorker(StepWorker):
         self.arm = job["arm"]
         self.checkpoint_path = Path(job["checkpoint"])
         self.epochs: list[JsonRecord] = []
-        self.step_loss: list[float | None] = []
-        self.continued_after_epochs: list[int] = []
-        self.validation_checksum: int | None = None
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
-    def results(self, finished: bool) -> JsonRecord:
-        return {
-            "diverged": self.diverged,
-            "validation_checksum": self.validation_checksum,
-            **self._progress(),
-        }
+    def results(self) -> JsonRecord:
+        return {"diverged": self.diverged, "epochs": self.epochs}
 
     @property
     def diverged(self) -> bool:
-        return None in self.step_loss
+        return bool(self.epochs) and self.epochs[-1]["training_loss"] is None
 
     def measure(self) -> None:
-        """Fill `epochs` and `step_loss`."""
+        """Fill `epochs`."""
         self.phase = "copying the images to the device"
         images = self.read_images()
         checkpoint = Checkpoint(self.checkpoint_path, self._identity(), self.settings.defaults())
@@ -111,12 +100,8 @@ class TrainingWorker(StepWorker):
             self.phase = f"epoch {epoch + 1}"
             self._train_epoch(timer, trained, images, epoch)
             if self.rank == 0:
-                self.save(checkpoint, trained)
-            self._report_epoch()
-
-    def save(self, checkpoint: Checkpoint, trained: Trained) -> None:
-        """Write the checkpoint from which an interrupted training goes on."""
-        checkpoint.write({**self._progress(), **trained.state()}, self.device)
+                checkpoint.write({"epochs": self.epochs, **trained.state()}, self.device)
+                self._report_epoch()
 
     @property
     def _goes_on(self) -> bool:
@@ -129,7 +114,6 @@ class TrainingWorker(StepWorker):
         arrays = {"training": [images, labels], "test": test}
         if self.settings.validation_images:
             trained_on, held_out = split_images(labels, self.settings.validation_images)
-            self.validation_checksum = checksum(held_out)
             arrays["training"] = [images[trained_on], labels[trained_on]]
             arrays["validation"] = [images[held_out], labels[held_out]]
         return {name: DeviceImages(pixels, classes, self.device) for name, (pixels, classes) in arrays.items()}
@@ -154,8 +138,7 @@ class TrainingWorker(StepWorker):
         saved = checkpoint.read(self.device)
         if saved is not None:
             trained.restore(saved)
-            self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
-            self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
+            self.epochs = saved["epochs"]
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         done = gather(len(self.epochs), self.workers)
         if len(set(done)) > 1:  # a file system may show a file late
@@ -172,13 +155,6 @@ class TrainingWorker(StepWorker):
             "images": read_manifest(self.dataset).sha256,
             "torch": str(torch.__version__),
             "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
-        }
-
-    def _progress(self) -> JsonRecord:
-        return {
-            "epochs": self.epochs,
-            "step_loss": self.step_loss,
-            "continued_after_epochs": self.continued_after_epochs,
         }
 
     def _capture(self, trained: Trained, stream: torch.cuda.Stream) -> None:
@@ -201,7 +177,7 @@ class TrainingWorker(StepWorker):
         step = self._step(trained, Figures(), epoch, steps, batch)
         state = copy.deepcopy(trained.state())
         with torch.random.fork_rng(self.devices):
-            timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
+            timer.time(step, self._batches(training, epoch, batch, numbers), len(numbers))
         trained.restore_in_place(state)
         trained.optimiser.zero_grad()
 
@@ -219,11 +195,11 @@ class TrainingWorker(StepWorker):
         figures = Figures()
         step = self._step(trained, figures, epoch, steps, batch)
         energy_before_j = self._energy_j()
-        timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
+        timed = timer.time(step, self._batches(images["training"], epoch, batch, range(steps)), steps)
         energy_j = used_j(energy_before_j, self._energy_j())
-        step_loss, loss, accuracy = self._figures_of_all_ranks(figures, batch)
-        self.step_loss += step_loss
-        finite = None not in step_loss
+        ranks = gather_objects(figures.read(), self.workers)
+        loss, accuracy = (sum(sums) / arm.training_images for sums in zip(*ranks, strict=True))
+        finite = math.isfinite(loss)
         tested = self._figures_tested(trained.tested, images if finite and self.rank == 0 else {})
         self.epochs.append(
             {
@@ -241,16 +217,13 @@ class TrainingWorker(StepWorker):
             }
         )
 
-    def _batches(
-        self, images: DeviceImages, epoch: int, batch: int, only: Sequence[int] | None = None
-    ) -> Iterator[ImageBatch]:
-        """Yield this rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller.
-
-        With `only`, those with these numbers, from 0.
-        """
+    def _batches(self, images: DeviceImages, epoch: int, batch: int, numbers: Sequence[int]) -> Iterator[ImageBatch]:
+        """Yield this rank's batches of an epoch with these numbers, drawn, cut and normalised on the device. The last
+        one may be smaller."""
         crops = Crops.draw(len(images), self.seed, epoch, self.device)
         batches = self._order_of(epoch).to(self.device).split(batch)
-        for chosen in batches if only is None else [batches[number] for number in only]:
+        for number in numbers:
+            chosen = batches[number]
             yield normalised(images.cut(chosen, crops), self.memory_format), images.labels[chosen]
 
     def _order_of(self, epoch: int) -> Tensor:
@@ -284,7 +257,8 @@ class TrainingWorker(StepWorker):
         nothing."""
         arm = self.settings
         numbers = iter(range(steps))
-        real = self._real_images(self.rank)
+        # Without the sampler's padding, which is at the end of this rank's share.
+        real = len(range(self.rank, arm.training_images, self.workers))
 
         def step(images: ImageBatch) -> None:
             number = next(numbers)
@@ -296,22 +270,6 @@ class TrainingWorker(StepWorker):
             figures.add(logits, images[1], losses, min(batch, real - number * batch), arm.label_smoothing > 0)
 
         return step
-
-    def _real_images(self, rank: int) -> int:
-        """Count the images of a rank per epoch without the sampler's padding, which is at the end of its share."""
-        return len(range(rank, self.settings.training_images, self.workers))
-
-    def _figures_of_all_ranks(self, figures: Figures, batch: int) -> tuple[list[float | None], float, float]:
-        """Return the mean loss of every step, None where it is not finite; mean cross-entropy and accuracy of the
-        epoch."""
-        step_sums, plain_sum, correct = figures.read()
-        ranks = gather_lists([*step_sums, plain_sum, correct], self.workers)
-        *loss_sums, plain, right = (sum(values) for values in zip(*ranks, strict=True))
-        losses = []
-        for number, loss_sum in enumerate(loss_sums):
-            images = sum(min(batch, max(0, self._real_images(rank) - number * batch)) for rank in range(self.workers))
-            losses.append(_rounded(loss_sum / images))
-        return losses, plain / self.settings.training_images, right / self.settings.training_images
 
     def _figures_tested(self, network: nn.Module, images: Mapping[str, DeviceImages]) -> dict[str, float | None]:
         """Return loss and accuracy on the test images and on those held out; None for images that are not there."""
@@ -337,12 +295,7 @@ class TrainingWorker(StepWorker):
 
     def _report_epoch(self) -> None:
         last = self.epochs[-1]
-        finite = [
-            f"{name.replace('_', ' ')} {last[name]:.4f}"
-            for name in ("training_loss", "training_accuracy", "test_accuracy", "validation_accuracy")
-            if last[name] is not None
-        ]
-        figures = ", ".join(finite) or "diverged, the loss is not finite"
+        figures = "diverged" if self.diverged else f"test accuracy {last['test_accuracy']:.4f}"
         self.report(f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, {figures}")
 
 
@@ -351,10 +304,6 @@ def _set_rate(group: ParameterGroup, rate: float) -> None:
         group["lr"].fill_(rate)
     else:
         group["lr"] = rate
-
-
-def _rounded(loss: float) -> float | None:
-    return float(f"{loss:.{LOSS_DIGITS}g}") if math.isfinite(loss) else None
 
 
 WORKER = TrainingWorker

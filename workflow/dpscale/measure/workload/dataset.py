@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from msgspec import to_builtins
@@ -167,8 +166,3 @@ def split_images(labels: Labels, held_out: int) -> tuple[Indices, Indices]:
     chosen = np.zeros(len(labels), dtype=bool)
     chosen[shuffled[np.argsort(place_in_class, kind="stable")[:held_out]]] = True
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
-
-
-def checksum(indices: Indices) -> int:
-    """Return the CRC-32 of indices: equal for equal ones."""
-    return crc32(indices.astype(np.int64).tobytes())

@@ -19,7 +19,6 @@ from dpscale.analyse.answer.claims import (
     PROBABLY_FASTER,
     PROBABLY_SLOWER,
     PROBABLY_STRATEGIES,
-    PROFILER_LEFT_OUT,
     REMEDY_HARMS,
     REMEDY_HELPS,
     REMEDY_LEVEL,
@@ -27,7 +26,6 @@ from dpscale.analyse.answer.claims import (
     STRATEGIES,
     SURELY_FASTER,
 )
-from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import SLOWER_BY
 from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain
@@ -60,7 +58,6 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
         "times": [strategies_compared(tables.strategy_pairs, terms), loaders_compared(tables.times, terms)],
         "batches": [batch_that_is_enough(tables.times, terms)],
         "communication": [largest_communication_share(tables.communication, terms)],
-        "steps": [profiler_left_out(tables.communication, terms)],
         "training": findings_of_training(tables.training_summary, terms),
     }
     return {section: list(filter(None, sentences)) for section, sentences in by_section.items()}
@@ -183,17 +180,6 @@ def largest_communication_share(rows: Sequence[CommunicationRow], terms: Terms) 
     )
 
 
-def profiler_left_out(rows: Sequence[CommunicationRow], terms: Terms) -> str:
-    """Say how many configurations have a profiled step that is no witness of the step."""
-    left_out = PROFILER_LEFT_OUT.of(rows)
-    if not left_out.holding:
-        return ""
-    return (
-        f"Left out: {out_of(left_out.number, left_out.of, 'configuration')}. There the profiler makes the step more "
-        f"than {percent(DISTORTED_BEYOND)} longer, or shows more exposed communication than the step has room for."
-    )
-
-
 def witnesses(rows: Sequence[CommunicationRow], answer: Sequence[AnswerRow], terms: Terms) -> str:
     """Say where the step of the answer on the most devices goes, in a study that changed nothing in the step; where
     nothing is known of that, the last step that something is known of; "" where nothing is known."""
@@ -201,7 +187,7 @@ def witnesses(rows: Sequence[CommunicationRow], answer: Sequence[AnswerRow], ter
         row
         for row in in_order(headline(ok(rows)))
         if row.communication_step_s.is_known
-        and any(figure.is_known for figure in (row.ablation_step_s, row.isolated_step_s, row.logger_exposed_step_s))
+        and any(figure.is_known for figure in (row.ablation_step_s, row.isolated_step_s))
     ]
     if not witnessed:
         return ""
@@ -215,8 +201,6 @@ def _by_witness(row: CommunicationRow, terms: Terms) -> Iterator[str]:
     yield f"With {terms.point(row)}, a step takes {longer} longer than on 1 {terms.device} alone (E1)."
     if row.ablation_step_s.is_known:
         yield f"Without its allreduce it is {_ms(row.ablation_step_s)} shorter (E2)."
-    if row.logger_exposed_step_s.is_known:
-        yield f"By DDP's own clock, {_ms(row.logger_exposed_step_s)} of the exchange lie after the backward pass (E4)."
     if row.isolated_step_s.is_known:
         yield f"Its messages take {_ms(row.isolated_step_s)} with nothing else running (E5)."
     if LONGER_THAN_MESSAGES.surely(row):
