@@ -85,18 +85,6 @@ def test_nothing_is_left_to_do_with_slurm_and_without(study: SlurmProject) -> No
     assert without.planned()["time"] == 2
 
 
-def test_job_arrays_and_groups_are_refused(study: SlurmProject) -> None:
-    study.change_study(**{**WHOLE, "runs": 2, "dataset": IMAGES})
-    for option, words in (
-        ("--slurm-array-jobs=all", "get what its first cell asked for"),
-        ("--groups=time=together", "all of them are measured again"),
-    ):
-        done = study.snakemake(option)
-        assert done.returncode != 0
-        assert words in done.stdout
-    assert len(study.jobs("time")) == 4
-
-
 def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
     nodes: ThrowawaySlurm, root: Path, tmp_path: Path
 ) -> None:

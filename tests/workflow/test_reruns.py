@@ -204,7 +204,7 @@ def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project
     project.change_study(dataset=dataset)
     done = project.snakemake("--keep-going")
     assert done.returncode != 0
-    assert "partial --configfile study.yaml" in done.stdout
+    assert "snakemake partial --cores 2 --keep-going --configfile study.yaml" in done.stdout
     project.change_study(dataset=dataset, published=PUBLISHED)
     assert project.run("partial") == {"study": 1, "audit": 1, "partial": 1}
     assert "27.9 against 26.9 s" in project.audit_page.read_text()

@@ -3,7 +3,6 @@
 Snakemake promises none of it, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
 """
 
-import argparse
 import atexit
 import os.path
 import shlex
@@ -89,27 +88,12 @@ def prepare_slurm(
     run a job; then have Snakemake's executor wait for what passes. Without Slurm do nothing."""
     if workflow.executor_plugin.name != "slurm":
         return
-    _refuse_arrays_and_groups(workflow)
     submitted = [job for job in jobs if not job.is_local]
     _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated)
     if submitted:
         from dpscale.scheduler.executor import PatientExecutor  # runs without Slurm do not need what it loads
 
         PatientExecutor.take_over(workflow.scheduler.get_executor(submitted[0]))
-
-
-def _refuse_arrays_and_groups(workflow: "Workflow") -> None:
-    """Raise ClusterError where cells would not get what they asked for."""
-    if workflow.executor_settings.array_jobs:
-        raise ClusterError(
-            "--slurm-array-jobs: the tasks of an array all get what its first cell asked for, whatever their own GPUs, "
-            "memory and time. Run without it: one job per cell"
-        )
-    if workflow.group_settings.overwrite_groups:
-        raise ClusterError(
-            "--groups: where one cell of a group fails, all of them are measured again. Run without it: cells_per_job "
-            "in config/cluster.yaml has cells share jobs"
-        )
 
 
 def _ask_slurm(
@@ -139,14 +123,6 @@ def _ask_slurm(
 
 
 def partial_command(arguments: Sequence[str]) -> str:
-    """Return the command for a page from what there is, with the profile and the study of a run with `arguments`."""
-    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    options.add_argument("--profile")
-    options.add_argument("--configfile", "--configfiles", nargs="+", default=[])
-    options.add_argument("--config", "-C", nargs="*", default=[])
-    given, _ = options.parse_known_args(list(arguments))
+    """Return the command for a page from what there is, as that of a run with `arguments`."""
     program = "snakemake" if shutil.which("snakemake") else os.path.relpath(Path(sys.executable).with_name("snakemake"))
-    where = ["--profile", given.profile] if given.profile else ["--cores", "1"]
-    files = ["--configfile", *given.configfile] if given.configfile else []
-    changes = ["--config", *given.config] if given.config else []
-    return shlex.join([program, *where, "partial", *files, *changes])
+    return shlex.join([program, "partial", *arguments])
