@@ -46,7 +46,7 @@ def test_a_preempted_cell_is_submitted_again_and_no_attempt_is_counted(
     assert snakemake.wait(240) == 0, cell.output
     (number, *_), states = zip(*((job["JobId"], job["JobState"]) for job in cell.jobs("time")), strict=True)
     assert states == ("PREEMPTED", "COMPLETED")
-    assert {job["MinMemoryNode"] for job in cell.jobs("time")} == {"8058M"}
+    assert {job["MinMemoryNode"] for job in cell.jobs("time")} == {"8002M"}
     assert f"job {number} was preempted" in cell.log.read_text()
     assert "failed" not in cell.log.read_text().partition("failed, ")[2]
 
@@ -128,4 +128,4 @@ def test_a_cell_that_slurm_ended_for_its_memory_says_so_and_is_tried_with_more(c
     wait_for(lambda: "ended by Slurm: out of host memory" in " ".join(cell.log.read_text().split()))
     cell.endless_no_more()
     snakemake.wait(240)
-    assert [job["MinMemoryNode"] for job in cell.jobs("time")] == ["108M", "216M"]
+    assert [job["MinMemoryNode"] for job in cell.jobs("time")] == ["52M", "104M"]
