@@ -20,7 +20,6 @@ from dpscale.measure.launch.nodes import (
     ONE_NODE,
     NodePlace,
     NodeTeam,
-    first_host,
     interface_of,
     node_differences,
     port_of_job,
@@ -34,7 +33,6 @@ from stub_cell import start_node
 SLURM = {
     "SLURM_STEP_NUM_TASKS": "2",
     "SLURM_STEP_NUM_NODES": "2",
-    "SLURM_STEP_NODELIST": "localhost,gn[08-11]",
     "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.8",
     "SLURM_NODEID": "1",
     "SLURM_JOB_ID": "47110815",
@@ -116,7 +114,7 @@ def test_a_node_that_is_gone_ends_the_other(started: Started, killed: int, tmp_p
     ("ranks", "batches", "error"),
     [
         ((0, 1), (16, 32), "does not run the same cell: cell is"),
-        ((0, 1, 1), (16, 16, 16), "two launchers say that they are node 1"),
+        ((0, 1, 1), (16, 16, 16), "the launchers say that they are nodes [0, 1, 1]"),
     ],
 )
 def test_launchers_that_do_not_fit_together_measure_nothing(
@@ -154,27 +152,18 @@ def test_a_program_that_looks_for_open_ports_is_no_node(
     knocking.join()
 
 
-@pytest.mark.processes
-def test_where_a_port_is_in_use_they_meet_at_another(tmp_path: Path, places: list[NodePlace]) -> None:
-    with socket.create_server(("", places[0].port)):
-        started = [start_node(tmp_path / "r.json", "finish", place) for place in places]
-        assert [process.wait(60) for process in started] == [0, 0]
-
-
 def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:
     assert NodePlace.of(1, None, None, {}) == ONE_NODE
     assert NodePlace.of(2, 1, "gn1:15000", SLURM) == NodePlace(2, 1, "gn1", 15000)
-    assert NodePlace.of(2, None, None, SLURM) == NodePlace(2, 1, "localhost", port_of_job(47110815))
-    unknown = {**SLURM, "SLURM_STEP_NODELIST": "no-such-host[1-2]"}
-    assert NodePlace.of(2, None, None, unknown).host == "10.0.0.8"
+    assert NodePlace.of(2, None, None, SLURM) == NodePlace(2, 1, "10.0.0.8", port_of_job(47110815))
 
 
 @pytest.mark.parametrize(
     ("nodes", "rank", "rendezvous", "environment", "message"),
     [
-        (2, None, None, {}, "--nodes 2 needs --node-rank and --rendezvous"),
-        (2, 2, "gn1:1", {}, "ranks of 2 nodes are 0 to 1"),
-        (1, None, None, SLURM, "Slurm started 2 launchers on 2 nodes, the cell needs one on each of 1"),
+        (2, None, None, {}, "1 launchers on 1 nodes, the cell needs one on each of 2"),
+        (2, 2, "gn1:1", {}, "2, 2 and gn1:1 are not the place of a node"),
+        (1, None, None, SLURM, "2 launchers on 2 nodes, the cell needs one on each of 1"),
     ],
 )
 def test_a_place_that_is_not_whole_is_one_line(
@@ -182,18 +171,6 @@ def test_a_place_that_is_not_whole_is_one_line(
 ) -> None:
     with pytest.raises(MeasurementError, match=message):
         NodePlace.of(nodes, rank, rendezvous, environment)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "host"),
-    [
-        ("gn[08-11,14]", "gn08"),
-        ("a1,b[2-3]", "a1"),
-        ("r[1-2]n[3,5]-ib,x", "r1n3-ib"),
-    ],
-)
-def test_the_first_host_of_slurms_list(nodes: str, host: str) -> None:
-    assert first_host(nodes) == host
 
 
 def test_the_interface_of_an_address() -> None:

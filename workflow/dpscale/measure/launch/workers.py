@@ -63,13 +63,11 @@ class Workers:
             request.write_text(json.dumps(asked))
             if forked := ForkedWorker.begin(path, request):
                 return forked
-        meeting = self._team.listening  # the socket at which workers meet: the first of all gets it
         return subprocess.Popen(
             [sys.executable, "-m", "dpscale.measure.worker", *arguments],
             env=self._environment,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            pass_fds=() if rank or meeting is None else (meeting.fileno(),),
         )
 
     def __exit__(
