@@ -126,10 +126,10 @@ class OtherProcess(_Closed, frozen=True):
 class Sensor(_Open, frozen=True):
     """Readings of a GPU."""
 
-    sm_clock_mhz: float | None
-    power_w: float | None
     throttle_reasons: list[str] | None
     other_processes: list[OtherProcess] | None
+    sm_clock_mhz: Any = None  # Of older records.
+    power_w: Any = None  # Of older records.
 
 
 class SensorReadings(_Closed, frozen=True):
@@ -228,18 +228,18 @@ class WatchedGpu(_Closed, frozen=True):
 class WatchedHost(_Closed, frozen=True):
     """Use of the whole host during an epoch."""
 
-    busy_cores: float  # Cores that were busy, on average.
     stolen_cores: float  # Cores that a hypervisor took away, on average.
+    busy_cores: Any = None  # Of older records.
     load_1min: Any = None  # Of older records.
 
 
 class Watched(_Closed, frozen=True):
     """Events on the GPUs and the host in a timed epoch."""
 
-    samples: int  # Readings of the GPUs within the epoch; ten a second.
     gpus: list[WatchedGpu]  # Every GPU of the cell.
     host: WatchedHost | None
     other_processes: int | None  # Most processes on one GPU that are not this cell's workers.
+    samples: Any = None  # Of older records.
 
 
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2.
