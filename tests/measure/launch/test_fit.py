@@ -11,7 +11,7 @@ import pytest
 from command_line import dpscale
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import fit
-from dpscale.measure.launch.fit import TRIES, Try, largest_of, rounded, search
+from dpscale.measure.launch.fit import TRIES, Try, largest_of, search
 from json_records import read_json
 from record_factory import where_and_when
 
@@ -34,42 +34,22 @@ class Memory:
         return Try(batch, self.limit, peak if fits else None, rate if fits else None, 1.0)
 
 
-@pytest.mark.parametrize("to_power", [False, True])
 @pytest.mark.parametrize("sample", [1e6, 5e6, 50e6, 200e6, 900e6, 10e9, 60e9])
-def test_the_largest_batch_is_found_within_six_tries(sample: float, to_power: bool) -> None:
+def test_the_largest_batch_is_found_within_six_tries(sample: float) -> None:
     memory = Memory(sample)
-    tries = search(memory.attempt, to_power)
-    largest = largest_of(tries).batch_per_gpu
-    assert memory.tried.index(largest) < TRIES and largest == rounded(largest, to_power)
-    # Fragments are 1 % here, which no slope tells.
-    one_more = largest * 2 if to_power else max(largest + fit.MULTIPLE, 1.03 * largest)
-    assert not memory.attempt(int(one_more)).fits
+    largest = largest_of(search(memory.attempt)).batch_per_gpu
+    assert memory.tried.index(largest) < TRIES
+    assert not memory.attempt(2 * largest).fits
 
 
-@pytest.mark.parametrize(("to_power", "largest"), [(False, 48), (True, 32)])
-def test_no_batch_is_larger_than_an_epoch(to_power: bool, largest: int) -> None:
+def test_no_batch_is_larger_than_an_epoch() -> None:
     memory = Memory(5e6)
-    assert largest_of(search(memory.attempt, to_power, at_most=50)).batch_per_gpu == largest
-    assert max(memory.tried) == largest
+    assert largest_of(search(memory.attempt, at_most=50)).batch_per_gpu == max(memory.tried) == 32
 
 
-@pytest.mark.parametrize(
-    ("fixed", "taken", "message"),
-    [
-        (90 * GB, 0, r"a batch of 1 does not fit in 80\.0 GB"),
-        (GB, 2 * GB, r"taken by others meanwhile: 80\.0 GB were free at first, 78\.0 GB at batch 128"),
-    ],
-)
-def test_a_search_that_finds_nothing_says_why(fixed: float, taken: float, message: str) -> None:
-    memory = Memory(5e6, fixed=fixed)
-
-    def attempt(batch: int) -> Try:
-        result = memory.attempt(batch)
-        memory.limit -= taken
-        return result
-
-    with pytest.raises(MeasurementError, match=message):
-        search(attempt, to_power=False)
+def test_where_nothing_fits_the_search_says_so() -> None:
+    with pytest.raises(MeasurementError, match=r"a batch of 1 does not fit in 80\.0 GB"):
+        search(Memory(5e6, fixed=90 * GB).attempt)
 
 
 def command(folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> CompletedProcess[str]:

@@ -29,7 +29,6 @@ from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
 from dpscale.schemas.settings import (
     OF_FILE,
     CollectivesSettings,
-    FitSettings,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -231,7 +230,7 @@ def _print_written(record: "JsonRecord", out: Path) -> None:
 )
 @click.option("--json", "out", type=FILE, help="The JSON record to write.")
 @end_options
-@setting_options(FitSettings, *(name for name in FitSettings.names() if name != "workload"))
+@setting_options(StepSettings, *(name for name in StepSettings.names() if name != "workload"))
 def fit(
     workload: str,
     strategy: str,
@@ -250,7 +249,7 @@ def fit(
     from dpscale.measure.launch.fit import find_largest_batch
     from dpscale.records.files import write_record
 
-    values = FitSettings.from_json(settings | settings_of_workload(workload))
+    values = StepSettings.from_json(settings | settings_of_workload(workload))
     record = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
     click.echo(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}  {'tried, s':>8}")
     for attempt in record["tries"]:

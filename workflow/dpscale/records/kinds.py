@@ -14,7 +14,6 @@ from msgspec import Meta, Struct
 from dpscale.formulas import NO_BLOCK, OnServer
 from dpscale.schemas.settings import (
     CollectivesSettings,
-    FitSettings,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -581,7 +580,7 @@ class FitRecord(Record, frozen=True, kw_only=True):
     kind: Literal["fit"]
     status: Literal["ok"]
     cell: FitPlace
-    settings: FitSettings
+    settings: StepSettings
     tries: AtLeastOne[TriedBatch]
     largest: Positive  # Largest batch per GPU that fits and is in an epoch.
     too_large: int | None  # Smallest one that was tried and does not fit.
