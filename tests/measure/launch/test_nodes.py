@@ -191,8 +191,8 @@ def test_nodes_that_differ_are_named_but_for_what_always_differs() -> None:
 @pytest.mark.parametrize(
     ("available", "visible", "gpus", "error"),
     [
-        (0, None, 2, "asked for 2 GPUs on this node, there are 0"),
-        (4, "0", 2, "there is 1, of which CUDA_VISIBLE_DEVICES=0 gives 1"),
+        (0, None, 2, "asked for 2 GPUs on this node, visible are 0"),
+        (4, "0", 2, "visible are 1 with CUDA_VISIBLE_DEVICES=0"),
         (4, "0,1,2", 2, ""),
         (None, None, 2, ""),
     ],

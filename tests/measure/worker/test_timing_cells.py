@@ -189,7 +189,7 @@ def outcome_of_one(dataset: Path, folder: Path, *baselines: int) -> dict[str, An
     [
         ("--strategy dp --gpus 2", "not available: DataParallel needs CUDA GPUs"),
         (f"{DDP} --batch-per-gpu 50", "capped: global batch 100 > 64 images"),
-        (f"{DDP} --epoch-images 100", "its images are 64, the cell asks for 100"),
+        (f"{DDP} --epoch-images 100", "has 64 images of synthetic, the cell asks for 100"),
     ],
 )
 def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: str, message: str) -> None:
