@@ -13,7 +13,7 @@ import torch
 
 from command_line import must
 from dpscale.measure.launch import fit
-from dpscale.measure.launch.fit import find_largest_batch
+from dpscale.measure.launch.fit import find_largest_batch, largest_of, smallest_too_large
 from dpscale.schemas.settings import StepSettings
 from json_records import read_json
 from warm_workers import WorkerHere, single_workers_here
@@ -46,8 +46,8 @@ def test_the_found_batch_fits_and_twice_as_many_do_not(
     is_file = workload.endswith(".py")
     chosen = {"workload": str(root / workload)} if is_file else {"network": workload, "dataset_source": "synthetic"}
     settings = StepSettings.from_json(chosen)
-    record = find_largest_batch("single", 1, settings, MEMORY_GB[workload], 60, end_with_parent=False)
-    assert record["too_large"] == 2 * record["largest"], record["tries"]
+    tries = find_largest_batch("single", 1, settings, MEMORY_GB[workload], 60, end_with_parent=False)
+    assert smallest_too_large(tries) == 2 * largest_of(tries).batch_per_gpu, tries
 
 
 def test_a_cell_at_the_found_batch_fits_in_the_same_memory(
@@ -57,10 +57,11 @@ def test_a_cell_at_the_found_batch_fits_in_the_same_memory(
     monkeypatch.setattr(fit, "Workers", InTurn)
     chosen = {"dataset_source": "synthetic", "epoch_images": 1001}
     memory_gb = MEMORY_GB["cifar_resnet18"]
-    record = find_largest_batch("single", 1, StepSettings.from_json(chosen), memory_gb, 60, end_with_parent=False)
+    tries = find_largest_batch("single", 1, StepSettings.from_json(chosen), memory_gb, 60, end_with_parent=False)
     images = dataset_of(1001)
     torch.cuda.set_per_process_memory_fraction(memory_gb * 1e9 / torch.cuda.mem_get_info()[1])
-    cell = ["--strategy", "single", "--gpus", 1, "--batch-per-gpu", record["largest"], "--scopes", "compute"]
+    batch = largest_of(tries).batch_per_gpu
+    cell = ["--strategy", "single", "--gpus", 1, "--batch-per-gpu", batch, "--scopes", "compute"]
     source = ["--dataset-source", "synthetic", "--epoch-images", 1001, "--dataset", images]
     try:
         with single_workers_here():
@@ -68,4 +69,4 @@ def test_a_cell_at_the_found_batch_fits_in_the_same_memory(
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     timed = read_json("timing", tmp_path / "cell.json")
-    assert (timed["status"], timed["cell"]["batch_per_gpu"]) == ("ok", record["largest"])
+    assert (timed["status"], timed["cell"]["batch_per_gpu"]) == ("ok", batch)

@@ -2,7 +2,6 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
@@ -12,8 +11,6 @@ from command_line import dpscale
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import fit
 from dpscale.measure.launch.fit import TRIES, Try, largest_of, search
-from json_records import read_json
-from record_factory import where_and_when
 
 GB = 1e9
 
@@ -31,7 +28,7 @@ class Memory:
         peak = self.fixed + min(batch, 256) * 2e6 + batch * self.sample
         fits = peak <= self.limit * 0.99
         rate = 1000 * batch / (batch + 10)
-        return Try(batch, self.limit, peak if fits else None, rate if fits else None, 1.0)
+        return Try(batch, self.limit, peak if fits else None, rate if fits else None)
 
 
 @pytest.mark.parametrize("sample", [1e6, 5e6, 50e6, 200e6, 900e6, 10e9, 60e9])
@@ -52,12 +49,11 @@ def test_where_nothing_fits_the_search_says_so() -> None:
         search(Memory(5e6, fixed=90 * GB).attempt)
 
 
-def command(folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> CompletedProcess[str]:
+def command(monkeypatch: pytest.MonkeyPatch, gpus: int) -> CompletedProcess[str]:
     monkeypatch.setattr(fit, "gpus_there", lambda _: gpus)
     monkeypatch.setattr(fit, "require_given", lambda *_: None)
     monkeypatch.setattr(fit, "Workers", MadeUpWorkers)
-    monkeypatch.setattr(fit, "provenance", lambda: where_and_when(1, 1)["provenance"])
-    return dpscale("fit", "--workload", "cifar_resnet18", "--json", folder / "fit.json")
+    return dpscale("fit", "--workload", "cifar_resnet18")
 
 
 class MadeUpWorkers(AbstractContextManager["MadeUpWorkers"]):
@@ -70,20 +66,18 @@ class MadeUpWorkers(AbstractContextManager["MadeUpWorkers"]):
         pass
 
     def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
-        tried = asdict(self.tried)
         step_s = self.tried.batch_per_gpu / self.tried.images_per_s if self.tried.images_per_s else None
-        return {**tried, "step_s": step_s, **where_and_when(1, 1)}
+        return {**asdict(self.tried), "step_s": step_s}
 
 
-def test_the_command_prints_a_table_and_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = command(tmp_path, monkeypatch, 1)
+def test_the_command_prints_a_table_and_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = command(monkeypatch, 1)
     assert done.returncode == 0, done.stderr
-    record = read_json("fit", tmp_path / "fit.json")
-    assert (record["largest"], record["too_large"], record["enough"]) == (8192, 16384, 512)
     assert "8,192       42.47" in done.stdout and "too large" in done.stdout
+    assert "largest that fits: 8,192; 16,384 does not fit" in done.stdout
+    assert "best throughput: 512" in done.stdout
 
 
-def test_without_a_gpu_there_is_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = command(tmp_path, monkeypatch, gpus=0)
+def test_without_a_gpu_there_is_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = command(monkeypatch, gpus=0)
     assert done.returncode == 1 and "the largest batch needs a CUDA GPU" in done.stderr
-    assert not (tmp_path / "fit.json").exists()

@@ -557,40 +557,9 @@ class TrainingRecord(StepsRecord, frozen=True, kw_only=True):
         return self.cell.seed
 
 
-class TriedBatch(_Closed, frozen=True):
-    """A try of a batch. One that did not fit has no peak and no images per second."""
-
-    batch_per_gpu: Positive
-    limit_bytes: float  # Free before the try on the GPU with the least, or the limit that was asked for.
-    peak_bytes: float | None  # Most that torch had allocated on a GPU.
-    images_per_s: float | None  # Of all GPUs together.
-    seconds: float  # Of the whole try, with the start of its processes.
-
-
-class FitPlace(CellPlace, frozen=True, kw_only=True):
-    """A search for the largest batch."""
-
-    strategy: str
-    gpus: Positive
-
-
-class FitRecord(Record, frozen=True, kw_only=True):
-    """The batches that were tried in new processes, and the largest that follows. Sensors are of the last try."""
-
-    kind: Literal["fit"]
-    status: Literal["ok"]
-    cell: FitPlace
-    settings: StepSettings
-    tries: AtLeastOne[TriedBatch]
-    largest: Positive  # Largest batch per GPU that fits and is in an epoch.
-    too_large: int | None  # Smallest one that was tried and does not fit.
-    enough: Positive  # Smallest one that was tried within 2 % of the best throughput.
-
-
 RECORDS: dict[str, type[Record]] = {
     "timing": TimingRecord,
     "communication": CommunicationRecord,
     "collectives": CollectivesRecord,
     "training": TrainingRecord,
-    "fit": FitRecord,
 }

@@ -419,7 +419,6 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
         "communication": StepSettings,
         "timing": TimingSettings,
         "training": TrainingSettings,
-        "fit": StepSettings,
     }
 )
 

@@ -3,20 +3,18 @@
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
 from dpscale.errors import MeasurementError
 from dpscale.formulas.scaling import AS_FAST
-from dpscale.measure.launch.cells import now, provenance, require_given
+from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import Configuration
 from dpscale.plan.contradictions import contradiction
 from dpscale.plan.study import of_its_file
-from dpscale.records import VERSIONS
-from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.known import strategy as strategy_named
 
@@ -33,7 +31,6 @@ class Try:
     limit_bytes: float
     peak_bytes: float | None
     images_per_s: float | None
-    seconds: float
 
     @property
     def fits(self) -> bool:
@@ -109,9 +106,8 @@ def as_fast(tries: Collection[Try]) -> list[Try]:
 
 def find_largest_batch(
     strategy: str, gpus: int, settings: StepSettings, memory_gb: float | None, timeout_s: float, end_with_parent: bool
-) -> JsonRecord:
-    """Search for at most `timeout_s`, and return the record of what was tried. Raises MeasurementError or
-    WorkloadError; there is then no record."""
+) -> list[Try]:
+    """Search for at most `timeout_s`, and return what was tried. Raises MeasurementError or WorkloadError."""
     settings = of_its_file(settings)
     if gpus_there(os.environ) == 0:
         raise MeasurementError("the largest batch needs a CUDA GPU: on a CPU the host's memory says nothing")
@@ -119,11 +115,9 @@ def find_largest_batch(
     if obstacle := contradiction(settings) or Configuration(strategy, gpus, 1).obstacle(settings):
         raise MeasurementError(": ".join(obstacle))
     processes = strategy_named(strategy).processes(gpus)
-    where: JsonRecord = {"started_at": now(), "provenance": provenance()}
     deadline = time.monotonic() + timeout_s
 
     def measure(batch: int) -> Try:
-        start = time.monotonic()
         job = {
             "configuration": [strategy, gpus, batch],
             "settings": replace(settings, epoch_images=gpus * batch).to_json(),
@@ -133,22 +127,8 @@ def find_largest_batch(
             "memory_bytes": memory_gb and memory_gb * 1e9,
         }
         with Workers("dpscale.measure.worker.fit", job, processes, gpus) as workers:
-            outcome = workers.outcome(deadline - start, end_with_parent)
-        where.update({name: outcome[name] for name in ("hardware", "software", "sensors")})
+            outcome = workers.outcome(deadline - time.monotonic(), end_with_parent)
         rate = gpus * batch / outcome["step_s"] if outcome["step_s"] else None
-        return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate, time.monotonic() - start)
+        return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate)
 
-    tries = search(measure, settings.epoch_images // gpus)
-    return {
-        "kind": "fit",
-        "measurement_version": VERSIONS["fit"].current,
-        "status": "ok",
-        "cell": {"strategy": strategy, "gpus": gpus},
-        "settings": settings.to_json(),
-        **where,
-        "finished_at": now(),
-        "tries": [asdict(attempt) for attempt in tries],
-        "largest": largest_of(tries).batch_per_gpu,
-        "too_large": smallest_too_large(tries),
-        "enough": as_fast(tries)[0].batch_per_gpu,
-    }
+    return search(measure, settings.epoch_images // gpus)
