@@ -19,11 +19,10 @@ from dpscale.records import commands as records
 
 ROOMS = (measure, records, analyse, present, audit, diagnosis, compare, export)
 
-TRACKERS = ("wandb", "mlflow", "tensorboard")
 # What pyproject.toml requires for some commands alone: modules, and the extra that brings each.
 EXTRAS = {
     **dict.fromkeys(("torch", "torchvision", "PIL", "pynvml"), "measure"),
-    **{tracker: tracker for tracker in TRACKERS},
+    **{tracker: tracker for tracker in ("wandb", "mlflow", "tensorboard")},
 }
 
 
@@ -39,10 +38,9 @@ class OneLineErrors(click.Group):
             if error.name not in EXTRAS:
                 raise
             extra = f"dpscale[{EXTRAS[error.name]}]"
-            lacking = f"this command needs {error.name}, which the extra {extra} brings: pip install '{extra}'"
-            if EXTRAS[error.name] in TRACKERS:
-                lacking += ", or in a clone: make trackers"
-            raise click.ClickException(lacking) from error
+            raise click.ClickException(
+                f"this command needs {error.name}, which the extra {extra} brings: pip install '{extra}'"
+            ) from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"show_default": True, "max_content_width": 110})

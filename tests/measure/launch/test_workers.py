@@ -12,9 +12,8 @@ import pytest
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.cells import git_state
-from dpscale.measure.launch.workers import Workers
 from dpscale.measure.parent import PRELOADED
-from processes import alive, signals_as_they_were, started_by, workers_of
+from processes import alive, started_by, workers_of
 from project import wait_for
 from stub_cell import helpers_for_workers, measure_stub, start_stub
 
@@ -124,16 +123,6 @@ def test_a_cell_that_is_to_end_with_its_parent_does(tmp_path: Path) -> None:
     parent.wait()
     wait_for(lambda: not alive(family), timeout_s=30)
     assert not list(tmp_path.iterdir())
-
-
-def test_without_a_temporary_folder_no_worker_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.TemporaryDirectory", _no_folder)
-    with signals_as_they_were(), pytest.raises(MeasurementError, match="set TMPDIR to one that can be written"):
-        Workers("stub_cell", {}, 1, 0)
-
-
-def _no_folder(**_: object) -> None:
-    raise FileNotFoundError("No usable temporary directory found")
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -36,7 +36,6 @@ class PatientExecutor(plugin.Executor):  # type: ignore[misc]
 
     already_said: set[tuple[str, ...]]
     preempted: set[str]  # The numbers of jobs, which are failed for the plugin.
-    is_silent: bool
     submitting: ThreadPoolExecutor
 
     @classmethod
@@ -44,7 +43,7 @@ class PatientExecutor(plugin.Executor):  # type: ignore[misc]
         """Make an executor one of these. Snakemake makes it before a workflow can say how."""
         executor.__class__ = cls
         pool = ThreadPoolExecutor(2)
-        vars(executor).update(already_said=set(), preempted=set(), is_silent=False, submitting=pool)
+        vars(executor).update(already_said=set(), preempted=set(), submitting=pool)
         plugin.query_job_status = partial(executor.query_job_status, plugin.query_job_status)
 
     def say_once(self, text: str, *words: str) -> None:
@@ -86,9 +85,8 @@ class PatientExecutor(plugin.Executor):  # type: ignore[misc]
         """Return the states of jobs and how long it took to ask for them. No answer is no news; to the plugin it would
         be the end of all jobs. To it a job has failed that was preempted."""
         states, took_s = await ask(command, logger)
-        if states is None and not self.is_silent:
-            logger.warning(SILENT)
-        self.is_silent = states is None
+        if states is None:
+            self.say_once(SILENT)
         preempted = {number for number, state in (states or {}).items() if state == "PREEMPTED"}
         self.preempted |= preempted
         return {**(states or {}), **dict.fromkeys(preempted, "FAILED")}, took_s or 0.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from dpscale.records.failures import ended_by_slurm, last_lines
+from dpscale.records.failures import last_lines
 from dpscale.records.progress import Progress
 from dpscale.terminal import RED, say
 
@@ -90,10 +90,8 @@ class LogHandler(LogHandlerBase):
 
 
 def _failed(rule: str, logs: list[str]) -> str:
-    """Return the line of a stage that failed, with what Slurm says of its end, otherwise the last line of its log."""
-    ends = [last_lines(Path(log)) for log in logs]
-    reasons = [reason for lines in ends for line in lines if (reason := ended_by_slurm(line))]
-    reasons = reasons or [lines[-1].removeprefix("Error: ") for lines in ends if lines]
+    """Return the line of a stage that failed, with the last line of its log."""
+    reasons = [lines[-1].removeprefix("Error: ") for log in logs if (lines := last_lines(Path(log)))]
     return "; ".join([f"{rule}: failed", *reasons, f"log: {', '.join(logs)}"])
 
 
