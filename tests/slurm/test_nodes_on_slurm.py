@@ -59,21 +59,11 @@ def test_every_cell_is_one_job_on_as_few_nodes_as_have_its_gpus(study: SlurmProj
         spans = max(1, gpus // 2)
         assert job["NumNodes"] == job["NumTasks"] == str(spans)
         assert cell.get("nodes", 1) == spans == len(record.get("nodes", ["one"]))
+        if spans > 1:
+            assert [node["environment"]["SLURMD_NODENAME"] for node in record["nodes"]] == study.hosts(job)
         assert job["TresPerNode"] == f"gres:gpu:v100:{gpus // spans}"
         devices = record["provenance"]["environment"]["CUDA_VISIBLE_DEVICES"]
         assert len(devices.split(",")) == gpus // spans
-
-
-def test_the_record_has_every_node_and_every_worker(study: SlurmProject) -> None:
-    record = read(study.folder / "results/tiny/cells/ddp/gpus-8/batch-16/run-1.json")
-    (job,) = [job for job in study.jobs("time") if job["JobId"] == record["provenance"]["job_id"]]
-    environments = [node["environment"] for node in record["nodes"]]
-    assert [environment["SLURMD_NODENAME"] for environment in environments] == study.hosts(job)
-    assert {environment["CUDA_VISIBLE_DEVICES"] for environment in environments} == {"0,1"}
-    assert record["nodes_differ"] == []
-    assert all(node["hardware"]["cpu_cores"] for node in record["nodes"])
-    (workers,) = record["scopes"]["compute"]["rank_epoch_s"]
-    assert len(workers) == 8
 
 
 def test_nothing_is_left_to_do_with_slurm_and_without(study: SlurmProject) -> None:
