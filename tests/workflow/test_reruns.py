@@ -213,14 +213,6 @@ def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project
     assert "the dataset was not made: Error: nowhere" in page
 
 
-def test_a_study_of_which_nothing_can_run_stops_before_anything_runs(project: Project) -> None:
-    project.change_study(batch_per_gpu=[1000])
-    done = project.snakemake("-n")
-    assert done.returncode != 0
-    assert "study.yaml: nothing can be run here: global batch 1000 > 128 images" in done.stdout
-    assert "Traceback" not in done.stdout
-
-
 def test_cells_of_the_strong_series_and_no_others_get_a_baseline_at_the_global_batch(project: Project) -> None:
     project.change_study(batch_per_gpu=[32, 64], strong_scaling_global_batch=[128], runs=1)
     project.record().unlink()

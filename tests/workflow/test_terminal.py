@@ -1,11 +1,7 @@
 """What a run prints in a terminal: a line per cell and stage, what failed and why, and where everything else stands."""
 
-import io
 import re
 
-import pytest
-
-from dpscale.terminal import say
 from project import Project
 
 FULL_LOG = re.compile(r"; full log:\s+(\.snakemake/log/.*\.log)$", re.MULTILINE)
@@ -31,28 +27,3 @@ def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
 def test_a_dry_run_is_told_by_snakemake_itself(project: Project) -> None:
     project.record().unlink()
     assert project.planned("--logger", "dpscale") == {"time": 1, "tables": 1, "report": 1, "all": 1}
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("variables", "stream", "coloured"),
-    [
-        ({}, Terminal(), True),
-        ({"NO_COLOR": "1"}, Terminal(), False),
-        ({}, io.StringIO(), False),
-    ],
-)
-def test_colours_are_for_terminals_whose_users_want_them(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], stream: io.StringIO, coloured: bool
-) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in {"TERM": "xterm", "COLUMNS": "80", **variables}.items():
-        monkeypatch.setenv(name, value)
-    say(f"[1/2] ddp, 2 GPUs, batch 128, run 1: 1.64 s per epoch; {'a' * 30} {'b' * 30}", stream)
-    assert ("\033[2m[1/2]\033[0m" in stream.getvalue()) == coloured
-    lines = re.sub("\033\\[[0-9]*m", "", stream.getvalue()).splitlines()
-    assert len(lines) == 2 and all(len(line) <= 80 for line in lines)
