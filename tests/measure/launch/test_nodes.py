@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -27,7 +28,7 @@ from dpscale.measure.watch import nvml
 from json_records import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
-from stub_cell import start_node
+from stub_cell import start_stub
 
 SLURM = {
     "SLURM_STEP_NUM_TASKS": "2",
@@ -50,7 +51,7 @@ Started = tuple[subprocess.Popen[str], subprocess.Popen[str]]
 @pytest.fixture
 def started(tmp_path: Path, places: list[NodePlace], request: pytest.FixtureRequest) -> Iterator[Started]:
     """The launchers of both nodes, with the behaviour that the test asks for. None of their workers stays."""
-    first, second = (start_node(tmp_path / "r.json", request.param, place) for place in places)
+    first, second = (start_stub(tmp_path / "r.json", request.param, place=place, batch=16) for place in places)
     yield first, second
     family = {pid for process in (first, second) for pid in started_by(process.pid)}
     for process in (first, second):
@@ -120,7 +121,7 @@ def test_launchers_that_do_not_fit_together_measure_nothing(
     tmp_path: Path, places: list[NodePlace], ranks: tuple[int, ...], batches: tuple[int, ...], error: str
 ) -> None:
     started = [
-        start_node(tmp_path / "r.json", "finish", NodePlace(len(ranks), rank, "localhost", places[0].port), batch)
+        start_stub(tmp_path / "r.json", "finish", place=replace(places[0], nodes=len(ranks), rank=rank), batch=batch)
         for rank, batch in zip(ranks, batches, strict=True)
     ]
     for process in started:

@@ -83,7 +83,7 @@ def test_forked_workers_end_with_their_launcher(tmp_path: Path, kin: int) -> Non
 @contextmanager
 def waiting_cell(out: Path, timeout_s: float = 60) -> Iterator[tuple[subprocess.Popen[str], set[int]]]:
     """A cell in a process of its own that waits for ever, and its two workers. It must fail within the context."""
-    process = start_stub(out, "wait", timeout_s)
+    process = start_stub(out, "wait", timeout_s=timeout_s)
     try:
         wait_for(lambda: len(workers_of(process.pid)) == 2)
         workers = set(workers_of(process.pid).values())

@@ -15,7 +15,6 @@ SBATCH_OPTIONS = {
     "slurm_partition": "--partition",
     "constraint": "--constraint",
     "qos": "--qos",
-    "reservation": "--reservation",
     "nodes": "--nodes",
     "tasks": "--ntasks",
     "gres": "--gres",

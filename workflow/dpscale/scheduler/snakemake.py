@@ -114,12 +114,7 @@ def _ask_slurm(
             )
         last_min = runtime_min(cell_timeout_s, attempts)
         slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
-    settings = workflow.executor_settings
-    options = {"qos": settings.qos, "reservation": settings.reservation}  # of the command line, which come last
-    given = {name: value for name, value in options.items() if value}
-    slurm.require_possible(
-        (" ".join([str(job), *job.wildcards]), {**dict(job.resources.items()), **given}) for job in jobs
-    )
+    slurm.require_possible((" ".join([str(job), *job.wildcards]), dict(job.resources.items())) for job in jobs)
 
 
 def partial_command(arguments: Sequence[str]) -> str:
