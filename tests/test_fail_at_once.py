@@ -15,7 +15,7 @@ THREE_GPUS = "study: three\ngpus: [1, 3]\nbatch_per_gpu: [32]\nstrong_scaling_gl
     [
         (
             "diagnose --workload cifar_resnet18 --gpus 99 --batch-per-gpu 32 --device cuda",
-            "asked for 99 GPUs on this node, there ",
+            "asked for 99 GPUs on this node, visible are ",
         ),
         ("audit {folder}/large.csv", "large.csv: is no table of results: it has 50 MB, a table at most 5"),
         ("plan {folder}/three.yaml", "strong_scaling_global_batch: 32 does not divide by 3 GPUs"),

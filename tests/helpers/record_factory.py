@@ -73,8 +73,7 @@ def on_gpus(record: dict[str, Any], *uuids: str, host: str = "node1") -> dict[st
 def watched(gpus: int) -> dict[str, Any]:
     """Return the observations of an epoch in which nothing was wrong."""
     gpu = {"clock_event_reasons": [], "slowed_s": {"power": 0.0, "thermal": 0.0}}
-    host = {"busy_cores": 1.5, "stolen_cores": 0.0}
-    return {"samples": 10, "gpus": [gpu] * gpus, "host": host, "other_processes": 0}
+    return {"gpus": [gpu] * gpus, "host": {"stolen_cores": 0.0}, "other_processes": 0}
 
 
 def where_and_when(run: int, gpus: int) -> dict[str, Any]:

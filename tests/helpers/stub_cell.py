@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -52,30 +53,23 @@ def measure_stub(
         return measure("stub_cell", cell, SETTINGS, job, cell.gpus, cell.gpus, run, Samples(IMAGES))
 
 
-def start_stub(
-    out: Path, behaviour: str, timeout_s: float = 60, end_with_parent: bool = False
-) -> subprocess.Popen[str]:
-    """Measure the cell in a process of its own, which prints errors as the command line does."""
-    return _started(_words(out, behaviour, timeout_s, end_with_parent, None, 32))
+def stub_words(
+    out: Path,
+    behaviour: str,
+    timeout_s: float = 60,
+    end_with_parent: bool = False,
+    place: NodePlace = ONE_NODE,
+    batch: int = 32,
+) -> list[str]:
+    """Return the command that measures such a cell, or is one of its nodes', and prints errors as the command line."""
+    words = [str(out), behaviour, timeout_s, end_with_parent, astuple(place), batch]
+    return [sys.executable, __file__, json.dumps(words)]
 
 
-def start_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
-    """Start the launcher of one of the nodes that share a cell."""
-    return _started(node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu))
-
-
-def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str, batch_per_gpu: int = 16) -> list[str]:
-    """Return the command of such a launcher."""
-    return _words(out, behaviour, 60, False, (nodes, rank, rendezvous), batch_per_gpu)
-
-
-def _words(out: Path, *arguments: object) -> list[str]:
-    return [sys.executable, __file__, json.dumps([str(out), *arguments])]
-
-
-def _started(words: list[str]) -> subprocess.Popen[str]:
+def start_stub(out: Path, behaviour: str, **more: Any) -> subprocess.Popen[str]:
+    """Measure the cell in a process of its own."""
     with helpers_for_workers():
-        return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(stub_words(out, behaviour, **more), stderr=subprocess.PIPE, text=True)
 
 
 @contextmanager
@@ -168,10 +162,8 @@ WORKER = StubWorker
 
 
 if __name__ == "__main__":
-    out, behaviour, timeout_s, end_with_parent, place, batch = json.loads(sys.argv[1])
-    nodes, rank, rendezvous = place or (1, None, None)
+    path, behaviour, timeout_s, end_with_parent, node, batch = json.loads(sys.argv[1])
     try:
-        node = NodePlace.of(nodes, rank, rendezvous, {})
-        measure_stub(Path(out), behaviour, timeout_s, end_with_parent, node, batch)
+        measure_stub(Path(path), behaviour, timeout_s, end_with_parent, NodePlace(*node), batch)
     except DpscaleError as error:
         sys.exit(f"Error: {error}")

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -21,14 +20,7 @@ from typing import Any
 
 import psutil
 
-PACKAGES = {
-    "munged": "munge",
-    "mariadbd": "mariadb-server",
-    "slurmdbd": "slurmdbd",
-    "slurmctld": "slurmctld",
-    "slurmd": "slurmd",
-    "sbatch": "slurm-client",
-}
+PROGRAMS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd", "sbatch")
 # Without them the system's tables are made in 0.3 s; mariadb-install-db adds help texts,
 # and started for root it changes the owner of the system MariaDB's PAM helper.
 SYSTEM_TABLES = [
@@ -45,12 +37,7 @@ MARIADB = [
 ]
 
 START_LIMIT_S = 40
-# The daemons end within a second of SIGTERM; slurmstepd ignores it, and is killed after this time.
-STOP_GRACE_S = 3
 STOP_LIMIT_S = 30
-# The longest path a Unix socket may have, and the longest name of one in the folder.
-SOCKET_PATH_LIMIT = 107
-LONGEST_SOCKET_NAME = "mariadb.socket"
 
 SLURM_CONF = """\
 ClusterName=throwaway
@@ -119,11 +106,8 @@ class SlurmError(Exception):
 
 def missing_requirement() -> str | None:
     """Why a cluster cannot be started here, or None."""
-    if not sys.platform.startswith("linux"):
-        return "a throwaway Slurm needs Linux"
-    if missing := [program for program in PACKAGES if shutil.which(program) is None]:
-        packages = " ".join(PACKAGES[program] for program in missing)
-        return f"not installed: {', '.join(missing)} (apt-get install {packages})"
+    if missing := [program for program in PROGRAMS if shutil.which(program) is None]:
+        return f"not installed: {', '.join(missing)} (make test-slurm installs them)"
     if os.geteuid() != 0:
         return "a throwaway Slurm is started by root only: its daemons run jobs and its GPUs are made with mknod"
     return None
@@ -146,7 +130,6 @@ class ThrowawaySlurm:
         self.nodes = nodes or {"gn1": ("v100", 4), "gn2": ("v100", 4)}
         self.configuration = configuration
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self._born = 0.0
 
     def __enter__(self) -> "ThrowawaySlurm":
         self.start()
@@ -177,7 +160,6 @@ class ThrowawaySlurm:
     def start(self) -> None:
         try:
             self._write()
-            self._start_guard()
             self._start_accounting()
             self.start_controller()
             self._start_nodes()
@@ -186,9 +168,13 @@ class ThrowawaySlurm:
             raise
 
     def stop(self) -> None:
-        """End every daemon, every job and whatever else of the cluster is still running."""
-        if self.daemons:
-            end_processes(self.folder, self._born)
+        """Kill every daemon, every job and whatever else of the cluster is still running."""
+        limit = time.monotonic() + STOP_LIMIT_S
+        while left := processes_of(self.folder):
+            if time.monotonic() > limit:
+                raise SlurmError(f"still running after SIGKILL: {left}")
+            signal_all(left, signal.SIGKILL)
+            time.sleep(0.05)
         for daemon in self.daemons.values():
             daemon.wait()
         self.daemons.clear()
@@ -204,7 +190,7 @@ class ThrowawaySlurm:
 
     def processes_on(self, node: str) -> list[psutil.Process]:
         """Return the processes of the jobs on a node. Another cluster on this machine may have one of the same name."""
-        in_cluster = processes_of(self.folder, self._born)
+        in_cluster = processes_of(self.folder)
         return [
             process
             for process in psutil.process_iter(["environ", "ppid"])
@@ -240,8 +226,6 @@ class ThrowawaySlurm:
         return done.stdout
 
     def _write(self) -> None:
-        if not holds_sockets(self.folder):
-            raise SlurmError(f"{self.folder} is too long for the path of a Unix socket")
         for name in ("database", "logs", "state", *(f"spool/{node}" for node in self.nodes)):
             (self.folder / name).mkdir(parents=True)
         write_secret(self.folder / "munge.key", secrets.token_hex(512))
@@ -271,14 +255,6 @@ class ThrowawaySlurm:
                 os.mknod(self.folder / f"{node}-nvidia{gpu}", 0o20666, os.makedev(1, 3))
             lines.append(f"NodeName={node} Name=gpu Type={kind} File={self.folder}/{node}-nvidia[0-{gpus - 1}]\n")
         (self.folder / "gres.conf").write_text("".join(lines))
-
-    def _start_guard(self) -> None:
-        """A process that ends the cluster when this one has died without doing so.
-
-        A signal at the parent's death would reach the daemons, but not the jobs: those have no parent.
-        """
-        guard = self._start("guard", sys.executable, __file__, str(self.folder), str(os.getpid()))
-        self._born = psutil.Process(guard.pid).create_time()
 
     def _start_accounting(self) -> None:
         # Forced, because munged dislikes folders that only one user can enter, and pytest's are.
@@ -339,11 +315,6 @@ class ThrowawaySlurm:
         return self.folder / "logs" / f"{name}.log"
 
 
-def holds_sockets(folder: Path) -> bool:
-    """Whether the folder's path is short enough for the Unix sockets in it."""
-    return len(str(folder.resolve() / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_LIMIT
-
-
 def problem_of(is_ready: Callable[[], object]) -> str | None:
     try:
         return None if is_ready() else "not ready"
@@ -370,49 +341,23 @@ def free_ports(count: int) -> list[int]:
     return list(ports)
 
 
-def processes_of(folder: Path, born_since: float = 0) -> dict[int, str]:
-    """The command lines of what names the folder there or in its environment, and of what that has started.
-
-    What was born before the cluster is not of it, whatever it names: the shell that started the tests, say.
-    """
+def processes_of(folder: Path) -> dict[int, str]:
+    """The command lines of what names the folder there or in its environment, and of what that has started."""
     named = re.compile(re.escape(str(folder)) + r"(?![\w.-])")
-    running = psutil.process_iter(["ppid", "create_time", "cmdline", "environ"])
-    younger = {process.pid: process.info for process in running if process.info["create_time"] >= born_since}
-    younger.pop(os.getpid(), None)
+    running = {process.pid: process.info for process in psutil.process_iter(["ppid", "cmdline", "environ"])}
+    running.pop(os.getpid(), None)
     # Where a process ends meanwhile, or is nobody's business, nothing is known of it.
     in_cluster = {
         pid
-        for pid, info in younger.items()
+        for pid, info in running.items()
         if named.search(" ".join([*(info["cmdline"] or ()), *(info["environ"] or {}).values()]))
     }
-    while started := {pid for pid, info in younger.items() if info["ppid"] in in_cluster} - in_cluster:
+    while started := {pid for pid, info in running.items() if info["ppid"] in in_cluster} - in_cluster:
         in_cluster |= started
-    return {pid: " ".join(younger[pid]["cmdline"] or ()) for pid in in_cluster}
-
-
-def end_processes(folder: Path, born_since: float) -> None:
-    """Ask every process of the folder to end, then kill those that have not and what they have started since."""
-    signal_all(processes_of(folder, born_since), signal.SIGTERM)
-    asked = time.monotonic()
-    while left := processes_of(folder, born_since):
-        if time.monotonic() > asked + STOP_GRACE_S:
-            signal_all(left, signal.SIGKILL)
-        if time.monotonic() > asked + STOP_LIMIT_S:
-            raise SlurmError(f"still running after SIGKILL: {left}")
-        time.sleep(0.05)
+    return {pid: " ".join(running[pid]["cmdline"] or ()) for pid in in_cluster}
 
 
 def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
     for process in processes:
         with suppress(ProcessLookupError):
             os.kill(process, number)
-
-
-def guard(folder: Path, parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    end_processes(folder, psutil.Process().create_time())
-
-
-if __name__ == "__main__":
-    guard(Path(sys.argv[1]), int(sys.argv[2]))

@@ -52,14 +52,12 @@ class WarmWorker:
         env: Mapping[str, str],
         stdin: int,
         start_new_session: bool,
-        pass_fds: Sequence[int],
     ):
         _, *module_of_python, worker, job_file, rank = command
         assert module_of_python == ["-m", "dpscale.measure.worker"]
         assert start_new_session
-        # A launcher that was itself forked has loaded torch, and forks workers with its open files.
+        # A launcher that was itself forked has loaded torch.
         is_forked = multiprocessing.parent_process() is not None
-        assert is_forked or not pass_fds, "a worker that is forked from elsewhere inherits no socket of its launcher"
         context = multiprocessing.get_context("fork") if is_forked else WARM
         self._process = context.Process(target=_work, args=(worker, job_file, int(rank), dict(env)))
         self._process.start()

@@ -24,21 +24,20 @@ def main(accumulate=4, steps=100000):
         torch.cuda.set_device(device)
     kind = device.split(":")[0]
 
-    net = nn.Sequential(nn.Linear(128, 256), nn.GELU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 4)).to(device)
+    net = nn.Sequential(nn.Linear(128, 256), nn.GELU(), nn.Linear(256, 4)).to(device)
     net = nn.parallel.DistributedDataParallel(net)
     opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
     sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda s: 1 / (1 + s / 1000))
     scaler = torch.amp.GradScaler(kind, enabled=kind == "cuda")
     data = DataLoader(Numbers(), batch_size=16, shuffle=True, num_workers=int(os.environ.get("WORKERS", 1)))
 
-    done, running = 0, 0.0
+    done = 0
     while done < steps:
         for i, batch in enumerate(data):
             x, y = batch.pop("x").to(device), batch.pop("y").to(device)
             with torch.autocast(kind, dtype=torch.float16 if kind == "cuda" else torch.bfloat16):
                 loss = nn.functional.cross_entropy(net(x), y) / accumulate
             scaler.scale(loss).backward()
-            running += loss.item()
             if (i + 1) % accumulate:
                 continue
             scaler.unscale_(opt)
@@ -49,8 +48,7 @@ def main(accumulate=4, steps=100000):
             sched.step()
             done += 1
             if done % 50 == 0:
-                print("step", done, "loss", round(running / 50, 4), file=sys.stderr)
-                running = 0.0
+                print("step", done, "loss", loss.item(), file=sys.stderr)
 
 
 if __name__ == "__main__":

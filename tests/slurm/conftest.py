@@ -1,9 +1,6 @@
 """A real cluster for the tests here, where one can be started."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,7 @@ import pytest
 from project import Project
 from requirements import without
 from slurm_project import GPU_JOBS, SlurmProject
-from throwaway_slurm import ThrowawaySlurm, holds_sockets, missing_requirement
+from throwaway_slurm import ThrowawaySlurm, missing_requirement
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +20,7 @@ def slurm_is_installed() -> None:
 @pytest.fixture(scope="session")
 def slurm(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """One cluster for all tests: gn1 and gn2, with 4 GPUs each."""
-    with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder) as cluster:
+    with ThrowawaySlurm(tmp_path_factory.mktemp("slurm")) as cluster:
         yield cluster
 
 
@@ -31,7 +28,7 @@ def slurm(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) ->
 def nodes(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """Eight nodes, gn1 to gn8, with two GPUs each. One that says nothing is down after 20 s."""
     eight = {f"gn{number}": ("v100", 2) for number in range(1, 9)}
-    with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder, eight, "SlurmdTimeout=20") as cluster:
+    with ThrowawaySlurm(tmp_path_factory.mktemp("eight"), eight, "SlurmdTimeout=20") as cluster:
         yield cluster
 
 
@@ -41,13 +38,3 @@ def project(slurm: ThrowawaySlurm, finished: Project, tmp_path: Path) -> SlurmPr
     project = SlurmProject.on(slurm, finished, tmp_path / "project")
     project.configure_cluster(**GPU_JOBS)
     return project
-
-
-@contextmanager
-def cluster_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("slurm")
-    if not holds_sockets(folder):
-        folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
-    yield folder
-    # Not after a failure to stop the cluster: its logs say why.
-    shutil.rmtree(folder)

@@ -59,21 +59,11 @@ def test_every_cell_is_one_job_on_as_few_nodes_as_have_its_gpus(study: SlurmProj
         spans = max(1, gpus // 2)
         assert job["NumNodes"] == job["NumTasks"] == str(spans)
         assert cell.get("nodes", 1) == spans == len(record.get("nodes", ["one"]))
+        if spans > 1:
+            assert [node["environment"]["SLURMD_NODENAME"] for node in record["nodes"]] == study.hosts(job)
         assert job["TresPerNode"] == f"gres:gpu:v100:{gpus // spans}"
         devices = record["provenance"]["environment"]["CUDA_VISIBLE_DEVICES"]
         assert len(devices.split(",")) == gpus // spans
-
-
-def test_the_record_has_every_node_and_every_worker(study: SlurmProject) -> None:
-    record = read(study.folder / "results/tiny/cells/ddp/gpus-8/batch-16/run-1.json")
-    (job,) = [job for job in study.jobs("time") if job["JobId"] == record["provenance"]["job_id"]]
-    environments = [node["environment"] for node in record["nodes"]]
-    assert [environment["SLURMD_NODENAME"] for environment in environments] == study.hosts(job)
-    assert {environment["CUDA_VISIBLE_DEVICES"] for environment in environments} == {"0,1"}
-    assert record["nodes_differ"] == []
-    assert all(node["hardware"]["cpu_cores"] for node in record["nodes"])
-    (workers,) = record["scopes"]["compute"]["rank_epoch_s"]
-    assert len(workers) == 8
 
 
 def test_nothing_is_left_to_do_with_slurm_and_without(study: SlurmProject) -> None:
@@ -83,18 +73,6 @@ def test_nothing_is_left_to_do_with_slurm_and_without(study: SlurmProject) -> No
     study.change_study(**{**WHOLE, "runs": 2, "dataset": IMAGES})
     assert study.planned()["time"] == 4
     assert without.planned()["time"] == 2
-
-
-def test_job_arrays_and_groups_are_refused(study: SlurmProject) -> None:
-    study.change_study(**{**WHOLE, "runs": 2, "dataset": IMAGES})
-    for option, words in (
-        ("--slurm-array-jobs=all", "get what its first cell asked for"),
-        ("--groups=time=together", "all of them are measured again"),
-    ):
-        done = study.snakemake(option)
-        assert done.returncode != 0
-        assert words in done.stdout
-    assert len(study.jobs("time")) == 4
 
 
 def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
@@ -136,17 +114,6 @@ def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
     assert reasons["node"] == f"Error: node 1 ({hosts['node'][1]}) has gone"
     assert re.fullmatch(r"ended by Slurm: (JOB|STEP) .* CANCELLED AT \S+", reasons["scancel"])
     assert re.fullmatch(r"ended by Slurm: (JOB|STEP) .* CANCELLED AT \S+ DUE TO TIME LIMIT", reasons["limit"])
-
-    # Cells on two nodes can share a job as others do: each is a step on both.
-    project.endless_no_more()
-    project.configure_cluster(**OF_TWO, cells_per_job=4)
-    assert project.run("--until", "time")["time"] == 4
-    records = [read(path) for path in project.records()]
-    shared = project.jobs("time")[-1]
-    assert [record["provenance"]["job_id"] for record in records] == [shared["JobId"]] * 4
-    assert [[node["environment"]["SLURMD_NODENAME"] for node in record["nodes"]] for record in records] == [
-        project.hosts(shared)
-    ] * 4
 
 
 def job_of(project: SlurmProject, batch: int) -> dict[str, str]:

@@ -57,8 +57,3 @@ def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_l
     path = audited.folder / "workflow/dpscale/audit/conventions.py"
     path.write_text(path.read_text() + "\n# edited\n")
     assert audited.planned() == AUDITED
-
-
-def test_without_published_files_there_is_no_audit(finished: Project) -> None:
-    assert not (finished.folder / "results/tiny/audit").exists()
-    assert "No published study was audited" in finished.page.read_text()

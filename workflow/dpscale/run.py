@@ -7,11 +7,7 @@ is named, the second one, or without a GPU the laptop's. A number of runs stands
 
 import sys
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from dpscale.measure.watch.nvml import count_gpus
 
@@ -24,7 +20,6 @@ def main(chosen: str, on_gpus: str, runs: str, command: str, *options: str) -> N
     if not Path(study).is_file():
         sys.exit(f"Error: {study}: there is no such study file")
     print(f"{gpus} CUDA GPUs here; the study is {study}", flush=True)
-    load_when_used("pandas")  # the plugin for Slurm imports it, and half a second goes by
     _snakemake(study, {"gpus_available": str(gpus), **({"runs": runs} if runs else {})})
 
     from dpscale.cli import main as dpscale
@@ -44,21 +39,6 @@ def _snakemake(study: str, changes: Mapping[str, str]) -> None:
     except SystemExit as end:
         if end.code:
             raise
-
-
-def load_when_used(name: str) -> None:
-    """Let a module that somebody imports be loaded when something of it is used first."""
-    later = ModuleType(name)
-    later.__spec__ = find_spec(name)  # Snakemake asks for it
-
-    def first_use(attribute: str) -> Any:
-        sys.modules.pop(name, None)
-        loaded = import_module(name)
-        later.__dict__.update(vars(loaded))
-        return getattr(loaded, attribute)
-
-    later.__getattr__ = first_use  # type: ignore[method-assign]
-    sys.modules[name] = later
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ rule collectives:
     resources:
         **CELL_JOB,
         cpus_per_task=gpus_per_node_of,
-        mem_mb=lambda wildcards, attempt: cluster.collectives_memory_mb(gpus_per_node_of(wildcards), attempt),
+        mem_mb=lambda wildcards, attempt: cluster.processes_mb(gpus_per_node_of(wildcards), attempt),
     params:
         **CELL_PARAMS,
         settings=CollectivesSettings.of(STUDY.values).options(),

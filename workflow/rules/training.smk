@@ -14,9 +14,7 @@ rule train:
     resources:
         **CELL_JOB,
         cpus_per_task=gpus_per_node_of,
-        mem_mb=lambda wildcards, attempt: cluster.training_memory_mb(
-            STUDY.arms[wildcards.arm], nodes_of(wildcards), attempt
-        ),
+        mem_mb=lambda wildcards, attempt: cluster.processes_mb(gpus_per_node_of(wildcards), attempt),
     params:
         **CELL_PARAMS,
         settings=lambda wildcards: STUDY.arms[wildcards.arm].options(),

@@ -39,7 +39,7 @@ def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path:
         {**gpu, "clock_event_reasons": [], "slowed_s": {"power": 0.25, "thermal": 0.0}},
         {**gpu, "clock_event_reasons": ["software power cap"], "slowed_s": {"power": 1.5, "thermal": 0.0}},
     ]
-    host = {"busy_cores": 4.0, "stolen_cores": 0.4}
+    host = {"stolen_cores": 0.4}
 
     def change(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
         if place_of(cell) == ("ddp", 2, 32):

@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -17,10 +18,8 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.launch import nodes as module
 from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.nodes import (
-    ONE_NODE,
     NodePlace,
     NodeTeam,
-    first_host,
     interface_of,
     node_differences,
     port_of_job,
@@ -29,12 +28,11 @@ from dpscale.measure.watch import nvml
 from json_records import read_json
 from processes import alive, started_by, workers_of
 from project import wait_for
-from stub_cell import start_node
+from stub_cell import start_stub
 
 SLURM = {
     "SLURM_STEP_NUM_TASKS": "2",
     "SLURM_STEP_NUM_NODES": "2",
-    "SLURM_STEP_NODELIST": "localhost,gn[08-11]",
     "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.8",
     "SLURM_NODEID": "1",
     "SLURM_JOB_ID": "47110815",
@@ -53,7 +51,7 @@ Started = tuple[subprocess.Popen[str], subprocess.Popen[str]]
 @pytest.fixture
 def started(tmp_path: Path, places: list[NodePlace], request: pytest.FixtureRequest) -> Iterator[Started]:
     """The launchers of both nodes, with the behaviour that the test asks for. None of their workers stays."""
-    first, second = (start_node(tmp_path / "r.json", request.param, place) for place in places)
+    first, second = (start_stub(tmp_path / "r.json", request.param, place=place, batch=16) for place in places)
     yield first, second
     family = {pid for process in (first, second) for pid in started_by(process.pid)}
     for process in (first, second):
@@ -116,14 +114,14 @@ def test_a_node_that_is_gone_ends_the_other(started: Started, killed: int, tmp_p
     ("ranks", "batches", "error"),
     [
         ((0, 1), (16, 32), "does not run the same cell: cell is"),
-        ((0, 1, 1), (16, 16, 16), "two launchers say that they are node 1"),
+        ((0, 1, 1), (16, 16, 16), "the launchers say that they are nodes [0, 1, 1]"),
     ],
 )
 def test_launchers_that_do_not_fit_together_measure_nothing(
     tmp_path: Path, places: list[NodePlace], ranks: tuple[int, ...], batches: tuple[int, ...], error: str
 ) -> None:
     started = [
-        start_node(tmp_path / "r.json", "finish", NodePlace(len(ranks), rank, "localhost", places[0].port), batch)
+        start_stub(tmp_path / "r.json", "finish", place=replace(places[0], nodes=len(ranks), rank=rank), batch=batch)
         for rank, batch in zip(ranks, batches, strict=True)
     ]
     for process in started:
@@ -154,46 +152,13 @@ def test_a_program_that_looks_for_open_ports_is_no_node(
     knocking.join()
 
 
-@pytest.mark.processes
-def test_where_a_port_is_in_use_they_meet_at_another(tmp_path: Path, places: list[NodePlace]) -> None:
-    with socket.create_server(("", places[0].port)):
-        started = [start_node(tmp_path / "r.json", "finish", place) for place in places]
-        assert [process.wait(60) for process in started] == [0, 0]
-
-
 def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:
-    assert NodePlace.of(1, None, None, {}) == ONE_NODE
     assert NodePlace.of(2, 1, "gn1:15000", SLURM) == NodePlace(2, 1, "gn1", 15000)
-    assert NodePlace.of(2, None, None, SLURM) == NodePlace(2, 1, "localhost", port_of_job(47110815))
-    unknown = {**SLURM, "SLURM_STEP_NODELIST": "no-such-host[1-2]"}
-    assert NodePlace.of(2, None, None, unknown).host == "10.0.0.8"
-
-
-@pytest.mark.parametrize(
-    ("nodes", "rank", "rendezvous", "environment", "message"),
-    [
-        (2, None, None, {}, "--nodes 2 needs --node-rank and --rendezvous"),
-        (2, 2, "gn1:1", {}, "ranks of 2 nodes are 0 to 1"),
-        (1, None, None, SLURM, "Slurm started 2 launchers on 2 nodes, the cell needs one on each of 1"),
-    ],
-)
-def test_a_place_that_is_not_whole_is_one_line(
-    nodes: int, rank: int | None, rendezvous: str | None, environment: dict[str, str], message: str
-) -> None:
-    with pytest.raises(MeasurementError, match=message):
-        NodePlace.of(nodes, rank, rendezvous, environment)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "host"),
-    [
-        ("gn[08-11,14]", "gn08"),
-        ("a1,b[2-3]", "a1"),
-        ("r[1-2]n[3,5]-ib,x", "r1n3-ib"),
-    ],
-)
-def test_the_first_host_of_slurms_list(nodes: str, host: str) -> None:
-    assert first_host(nodes) == host
+    assert NodePlace.of(2, None, None, SLURM) == NodePlace(2, 1, "10.0.0.8", port_of_job(47110815))
+    with pytest.raises(MeasurementError, match="2, 2 and gn1:1 are not the place of a node"):
+        NodePlace.of(2, 2, "gn1:1", {})
+    with pytest.raises(MeasurementError, match="2 launchers on 2 nodes, the cell needs one on each of 1"):
+        NodePlace.of(1, None, None, SLURM)
 
 
 def test_the_interface_of_an_address() -> None:
@@ -212,20 +177,20 @@ def test_nodes_that_differ_are_named_but_for_what_always_differs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("available", "visible", "gpus", "error"),
+    ("available", "visible", "error"),
     [
-        (0, None, 2, "asked for 2 GPUs on this node, there are 0"),
-        (4, "0", 2, "there is 1, of which CUDA_VISIBLE_DEVICES=0 gives 1"),
-        (4, "0,1,2", 2, ""),
-        (None, None, 2, ""),
+        (0, None, "asked for 2 GPUs on this node, visible are 0"),
+        (4, "0", "visible are 1 with CUDA_VISIBLE_DEVICES=0"),
+        (4, "0,1,2", ""),
+        (None, None, ""),
     ],
 )
 def test_too_few_gpus_are_an_error_before_torch_is_loaded(
-    monkeypatch: pytest.MonkeyPatch, available: int | None, visible: str | None, gpus: int, error: str
+    monkeypatch: pytest.MonkeyPatch, available: int | None, visible: str | None, error: str
 ) -> None:
     """Torch raises it later where the library knows nothing (None)."""
     monkeypatch.setattr(nvml, "is_there", lambda: available is not None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: available)
     monkeypatch.setattr(nvml, "_OTHER_DEVICES", ["/dev/null"])
     with pytest.raises(MeasurementError, match=error) if error else nullcontext():
-        require_given(gpus, {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
+        require_given(2, {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})

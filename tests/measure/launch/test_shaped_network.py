@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
+from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES, NodePlace
 from processes import workers_of
 from shaped_network import ShapedNetwork, missing_requirement
-from stub_cell import helpers_for_workers, node_words
+from stub_cell import helpers_for_workers, stub_words
 
 RATE_MBIT = 200
 PORT = 15_000
@@ -55,8 +55,8 @@ def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: Shap
 
 
 def test_a_node_that_loses_the_network_without_a_word_ends_all(network: ShapedNetwork, tmp_path: Path) -> None:
-    place = f"{network.address(0)}:{PORT}"
-    words = [node_words(tmp_path / "r.json", "wait", 2, rank, place) for rank in range(2)]
+    places = [NodePlace(2, rank, network.address(0), PORT) for rank in range(2)]
+    words = [stub_words(tmp_path / "r.json", "wait", place=place) for place in places]
     with helpers_for_workers():
         started = [network.start(rank, words[rank], stderr=subprocess.PIPE) for rank in range(2)]
     try:

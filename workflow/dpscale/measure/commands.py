@@ -29,7 +29,6 @@ from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
 from dpscale.schemas.settings import (
     OF_FILE,
     CollectivesSettings,
-    FitSettings,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -67,8 +66,7 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
     from dpscale.measure.workload.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
-    counted = f"{manifest.images} training and {manifest.test_images} test images"
-    click.echo(f"{DATASET_MADE}{out}, {counted} from {source}")
+    click.echo(f"{DATASET_MADE}{out}, {manifest.images} training and {manifest.test_images} test images")
 
 
 @click.command()
@@ -101,12 +99,7 @@ def time(
 
     point, values = Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), TimingSettings.from_json(settings)
     cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
-    record = time_cell(cell, values, dataset, baseline_at_global_batch, job)
-    if not record:  # node 0 writes it
-        return
-    for scope, result in record["scopes"].items():
-        click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
-    _print_written(record, job.out)
+    _print_written(time_cell(cell, values, dataset, baseline_at_global_batch, job), job.out)
 
 
 @click.command()
@@ -117,9 +110,7 @@ def network(out: Path, **settings: Any) -> None:
     from dpscale.measure.workload.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
-    flop, unit = facts.flop_per_image, f"FLOP per {sample_of(settings['workload'])}"
-    work = f"{flop.forward_backward:,} {unit}, forward and backward" if flop else f"unknown {unit}"
-    click.echo(f"network: {out}, {facts.parameters:,} parameters, {work}")
+    click.echo(f"network: {out}, {facts.parameters:,} parameters")
 
 
 @click.command()
@@ -153,11 +144,7 @@ def collectives(
 
     cell = CollectivesCell(gpus, run, job.place.nodes)
     values = CollectivesSettings.from_json(settings)
-    record = measure_collectives(cell, values, network_facts, strategies, job)
-    if not record:  # node 0 writes it
-        return
-    click.echo(f"{len(record['collectives'])} collectives, {len(record['peer_copies'])} pairs of GPUs")
-    click.echo(f"{RECORD_WRITTEN}{job.out}")
+    _print_written(measure_collectives(cell, values, network_facts, strategies, job), job.out)
 
 
 @click.command()
@@ -182,12 +169,7 @@ def communication(
 
     cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), run)
     values = StepSettings.from_json(settings)
-    record = measure_communication(cell, values, dataset, job)
-    if not record:  # node 0 writes it
-        return
-    for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
-        click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
-    _print_written(record, job.out)
+    _print_written(measure_communication(cell, values, dataset, job), job.out)
 
 
 @click.command()
@@ -205,19 +187,15 @@ def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any
     from dpscale.measure.launch.cells import train as train_cell
 
     cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings), job.place.nodes)
-    record = train_cell(cell, dataset, job)
-    if not record:  # node 0 writes it
-        return
-    for epoch in record["epochs"]:
-        accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
-        click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
-    _print_written(record, job.out)
+    _print_written(train_cell(cell, dataset, job), job.out)
 
 
 def _print_written(record: "JsonRecord", out: Path) -> None:
-    if record["oom"]:
-        click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    """Print what the cell's log does not have yet; nothing on nodes that write no record."""
+    if oom := record.get("oom"):
+        click.echo(f"out of memory in {oom['phase']}: {oom['message']}")
+    if record:
+        click.echo(f"{RECORD_WRITTEN}{out}")
 
 
 @click.command()
@@ -227,15 +205,13 @@ def _print_written(record: "JsonRecord", out: Path) -> None:
 @click.option(
     "--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Of a smaller GPU, in place of all that is free."
 )
-@click.option("--json", "out", type=FILE, help="The JSON record to write.")
 @end_options
-@setting_options(FitSettings, *(name for name in FitSettings.names() if name != "workload"))
+@setting_options(StepSettings, *(name for name in StepSettings.names() if name != "workload"))
 def fit(
     workload: str,
     strategy: str,
     gpus: int,
     memory_gb: float | None,
-    out: Path | None,
     timeout_s: float,
     end_with_parent: bool,
     **settings: Any,
@@ -245,19 +221,16 @@ def fit(
     Every batch is tried in new processes, and none that is larger than an epoch. To measure a study at the batch that
     this prints, write it into the study's batch_per_gpu.
     """
-    from dpscale.measure.launch.fit import find_largest_batch
-    from dpscale.records.files import write_record
+    from dpscale.measure.launch.fit import as_fast, find_largest_batch, largest_of, smallest_too_large
 
-    values = FitSettings.from_json(settings | settings_of_workload(workload))
-    record = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
-    click.echo(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}  {'tried, s':>8}")
-    for attempt in record["tries"]:
-        memory, rate = attempt["peak_bytes"], attempt["images_per_s"]
-        figures = f"{memory / 1e9:>10.2f}  {rate:>10,.0f}" if memory else f"{'too large':>10}  {'':>10}"
-        click.echo(f"{attempt['batch_per_gpu']:>13,}  {figures}  {attempt['seconds']:>8.1f}")
-    above = f"; {record['too_large']:,} does not fit" if record["too_large"] else ""
-    click.echo(f"largest that fits: {record['largest']:,}{above}")
-    click.echo(f"smallest within 2 % of the best throughput: {record['enough']:,}")
-    if out:
-        write_record("fit", out, record)
-        click.echo(f"{RECORD_WRITTEN}{out}")
+    values = StepSettings.from_json(settings | settings_of_workload(workload))
+    tries = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
+    click.echo(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}")
+    for attempt in tries:
+        memory, rate = attempt.peak_bytes, attempt.images_per_s
+        figures = f"{memory / 1e9:>10.2f}  {rate:>10,.0f}" if memory else f"{'too large':>10}"
+        click.echo(f"{attempt.batch_per_gpu:>13,}  {figures}")
+    too_large = smallest_too_large(tries)
+    above = f"; {too_large:,} does not fit" if too_large else ""
+    click.echo(f"largest that fits: {largest_of(tries).batch_per_gpu:,}{above}")
+    click.echo(f"smallest within 2 % of the best throughput: {as_fast(tries)[0].batch_per_gpu:,}")

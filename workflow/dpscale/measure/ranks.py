@@ -15,14 +15,12 @@ def meet(folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool, 
     """Join the process group of `workers` ranks: gloo for tensors on the host, NCCL for those on GPUs.
 
     On one node they join through a file in `folder`, for a port may be in use by another cell. On several, the
-    launchers agreed on a place: `team` names it, and rank 0 has its open socket.
+    launchers agreed on a place, which `team` names.
     """
     limit = timedelta(seconds=timeout_s)
     place: JsonRecord = {"init_method": f"file://{folder / 'rendezvous'}"}
     if team is not None:
-        host, port = team["store"].rsplit(":", 1)
-        socket = {"master_listen_fd": team["listening"]} if rank == 0 else {}
-        place = {"store": TCPStore(host, int(port), workers, rank == 0, limit, **socket)}
+        place = {"store": TCPStore(team["host"], team["port"], workers, rank == 0, limit)}
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if on_gpu else "gloo", **place, rank=rank, world_size=workers, timeout=limit
     )

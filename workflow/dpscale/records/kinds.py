@@ -12,7 +12,6 @@ from msgspec import Meta, Struct
 from dpscale.formulas import NO_BLOCK, OnServer
 from dpscale.schemas.settings import (
     CollectivesSettings,
-    FitSettings,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -116,8 +115,6 @@ class OtherProcess(_Part):
 class Sensor(_Part):
     """Readings of a GPU."""
 
-    sm_clock_mhz: float | None
-    power_w: float | None
     throttle_reasons: list[str] | None
     other_processes: list[OtherProcess] | None
 
@@ -211,17 +208,16 @@ class WatchedGpu(_Part):
 class WatchedHost(_Part):
     """Use of the whole host during an epoch."""
 
-    busy_cores: float  # Cores that were busy, on average.
     stolen_cores: float  # Cores that a hypervisor took away, on average.
 
 
 class Watched(_Part):
     """Events on the GPUs and the host in a timed epoch."""
 
-    samples: int  # Readings of the GPUs within the epoch; ten a second.
     gpus: list[WatchedGpu]  # Every GPU of the cell.
     host: WatchedHost | None
     other_processes: int | None  # Most processes on one GPU that are not this cell's workers.
+    samples: Any = None  # Of older records.
 
 
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2.
@@ -512,40 +508,9 @@ class TrainingRecord(StepsRecord, kw_only=True):
         return self.cell.seed
 
 
-class TriedBatch(_Part):
-    """A try of a batch. One that did not fit has no peak and no images per second."""
-
-    batch_per_gpu: Positive
-    limit_bytes: float  # Free before the try on the GPU with the least, or the limit that was asked for.
-    peak_bytes: float | None  # Most that torch had allocated on a GPU.
-    images_per_s: float | None  # Of all GPUs together.
-    seconds: float  # Of the whole try, with the start of its processes.
-
-
-class FitPlace(CellPlace, kw_only=True):
-    """A search for the largest batch."""
-
-    strategy: str
-    gpus: Positive
-
-
-class FitRecord(Record, kw_only=True):
-    """The batches that were tried in new processes, and the largest that follows. Sensors are of the last try."""
-
-    kind: Literal["fit"]
-    status: Literal["ok"]
-    cell: FitPlace
-    settings: FitSettings
-    tries: AtLeastOne[TriedBatch]
-    largest: Positive  # Largest batch per GPU that fits and is in an epoch.
-    too_large: int | None  # Smallest one that was tried and does not fit.
-    enough: Positive  # Smallest one that was tried within 2 % of the best throughput.
-
-
 RECORDS: dict[str, type[Record]] = {
     "timing": TimingRecord,
     "communication": CommunicationRecord,
     "collectives": CollectivesRecord,
     "training": TrainingRecord,
-    "fit": FitRecord,
 }

@@ -16,7 +16,7 @@ from dpscale.errors import ClusterError
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import BUILT_IN, TimingSettings, TrainingSettings
+from dpscale.schemas.settings import BUILT_IN, TimingSettings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
 from dpscale.strategies.known import strategy
 
@@ -26,12 +26,6 @@ PROCESS_MB = 4000
 LOADER_PROCESS_MB = 500
 # 3 x 32 x 32 float32: the epoch of the compute scope lies in (pinned) host memory.
 IMAGE_MB = 3 * 32 * 32 * 4 / 1e6
-# 3 x 40 x 40 of 8 bits: an image with the padding that crops are cut out of.
-PADDED_IMAGE_MB = 3 * 40 * 40 / 1e6
-# Activations and gradients of ResNet-18 (width 64, float32): results/recorded has 4.8 to 6.7 MB an image from batch
-# 128 on, as peak memory over batch. On a CPU they are host memory.
-ACTIVATIONS_MB_PER_IMAGE = 7
-FULL_WIDTH = 64
 
 # In addition to the cell's own time limit: starting Snakemake twice in the job, a container, torch from a network disk.
 START_MIN = 10
@@ -59,7 +53,6 @@ class Cluster(msgspec.Struct, frozen=True):
     command_prefix: str
     rehearsal: bool
     gpus_per_node: int | None
-    cells_per_job: int
     gpu_jobs: Jobs
     cpu_jobs: Jobs
 
@@ -126,13 +119,13 @@ def on_one_node(study: Study) -> Study:
     return study.changed(nodes_available=1)
 
 
-def launcher(nodes: int, cpus_per_task: int, shares_job: bool = False) -> str:
-    """Return what starts the command of a cell once on every node, srun; empty where it has its job's one node.
+def launcher(nodes: int, cpus_per_task: int) -> str:
+    """Return what starts the command of a cell once on every node, srun; empty where it is on one node.
 
     srun takes the cores per task of no variable since Slurm 22.05. One launcher that fails ends all. Ends with a blank
     where it is not empty.
     """
-    if nodes == 1 and not shares_job:
+    if nodes == 1:
         return ""
     return (
         f"srun --nodes={nodes} --ntasks={nodes} --cpus-per-task={cpus_per_task} --kill-on-bad-exit=1 --wait=10 --quiet "
@@ -154,25 +147,12 @@ def memory_mb(settings: TimingSettings, configuration: Configuration, attempt: i
         expected_mb += settings.epoch_images * IMAGE_MB
     else:
         expected_mb += processes * settings.batch_memory_gb * 1e3
-    return attempt * math.ceil(expected_mb + _activations_mb(settings, configuration.global_batch))
+    return attempt * math.ceil(expected_mb)
 
 
-def training_memory_mb(arm: TrainingSettings, nodes: int, attempt: int) -> int:
-    """Return the host memory of a job that trains an arm, on every node, in MB: every process reads all images, in 8
-    bits; none loads any."""
-    processes = _processes_per_node(Configuration.of_arm(arm, nodes))
-    expected_mb = processes * (PROCESS_MB + arm.epoch_images * PADDED_IMAGE_MB)
-    return attempt * math.ceil(expected_mb + _activations_mb(arm, arm.last_global_batch))
-
-
-def _activations_mb(settings: TimingSettings | TrainingSettings, global_batch: int) -> float:
-    """Return the host memory of activations, which lie there on a CPU alone."""
-    return global_batch * ACTIVATIONS_MB_PER_IMAGE * settings.width / FULL_WIDTH if settings.device == "cpu" else 0.0
-
-
-def collectives_memory_mb(gpus: int, attempt: int) -> int:
-    """Return the host memory of a job that times collectives on so many GPUs of every node, in MB: messages are small
-    beside a process with torch."""
+def processes_mb(gpus: int, attempt: int) -> int:
+    """Return the host memory of a job that trains, or times collectives, on so many GPUs of every node, in MB: images
+    in 8 bits and messages are small beside a process with torch."""
     return attempt * gpus * PROCESS_MB
 
 

@@ -1,4 +1,4 @@
-"""The terminal of a run of Snakemake with `--logger dpscale`: a line per cell and per stage as it ends, or fails.
+"""The terminal of a run of Snakemake with `--logger dpscale`: a line per cell as it ends, and per stage that fails.
 
 Snakemake finds it through the package snakemake_logger_plugin_dpscale. Everything else that Snakemake says is in its
 own log, which is named at the start.
@@ -10,21 +10,18 @@ import sys
 from collections.abc import Iterator
 from logging import INFO, LogRecord
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from dpscale.records.failures import ended_by_slurm, last_lines
+from dpscale.records.failures import last_lines
 from dpscale.records.progress import Progress
 from dpscale.terminal import RED, say
 
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
-# A stage that took as long, in s, has a line: the cells are what is waited for.
-STAGE_S = 60
 # The begin of what Snakemake says again of a job that failed, with its whole command.
 _SAID_ALREADY = (
     "RuleException:\nCalledProcessError",
@@ -51,7 +48,7 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         self._progress: Progress | None = None
-        self._jobs: dict[int, tuple[LogRecord, float]] = {}
+        self._outputs: dict[int, list[str]] = {}
 
     @property
     def writes_to_stream(self) -> bool:
@@ -75,36 +72,26 @@ class LogHandler(LogHandlerBase):
         message = vars(record)
         event = message.get("event")
         if event == LogEvent.JOB_INFO:
-            self._jobs[message["jobid"]] = (record, monotonic())
+            self._outputs[message["jobid"]] = message["output"]
             if self._progress and message["output"]:
                 self._progress.begin(message["output"][0])
         elif event == LogEvent.JOB_FINISHED:
-            yield from self._ended(*self._jobs.pop(message["job_id"]))
+            if line := self._cell_at(self._outputs[message["job_id"]]):
+                yield line
         elif event == LogEvent.JOB_ERROR:
-            self._jobs.pop(message["jobid"], None)
             line = self._cell_at(message["output"]) or _failed(message["rule_name"], message["log"])
             status = _STATUS.search(message["rule_msg"] or "")
             yield f"{line}; Slurm: {status[1]}" if status else line
         elif _is_worth_saying(record):
             yield record.getMessage()
 
-    def _ended(self, job: LogRecord, started: float) -> Iterator[str]:
-        """Yield the line of the cell, or that of a stage, which is any other job that makes something."""
-        rule, outputs = vars(job)["rule_name"], vars(job)["output"]
-        if line := self._cell_at(outputs):
-            yield line
-        elif outputs and (took_s := monotonic() - started) >= STAGE_S:
-            yield f"{rule}: {os.path.commonpath(outputs) or outputs[0]}, took {took_s:.0f} s"
-
     def _cell_at(self, outputs: list[str]) -> str:
         return self._progress.end(outputs[0]) if self._progress and outputs else ""
 
 
 def _failed(rule: str, logs: list[str]) -> str:
-    """Return the line of a stage that failed, with what Slurm says of its end, otherwise the last line of its log."""
-    ends = [last_lines(Path(log)) for log in logs]
-    reasons = [reason for lines in ends for line in lines if (reason := ended_by_slurm(line))]
-    reasons = reasons or [lines[-1].removeprefix("Error: ") for lines in ends if lines]
+    """Return the line of a stage that failed, with the last line of its log."""
+    reasons = [lines[-1].removeprefix("Error: ") for log in logs if (lines := last_lines(Path(log)))]
     return "; ".join([f"{rule}: failed", *reasons, f"log: {', '.join(logs)}"])
 
 

@@ -15,7 +15,6 @@ SBATCH_OPTIONS = {
     "slurm_partition": "--partition",
     "constraint": "--constraint",
     "qos": "--qos",
-    "reservation": "--reservation",
     "nodes": "--nodes",
     "tasks": "--ntasks",
     "gres": "--gres",
@@ -41,12 +40,11 @@ def require_no_running_jobs(folder: Path, name_prefix: str) -> None:
         if Path(workdir) == folder and name.startswith(f"{name_prefix}_")
     }
     if alive:
-        numbers = " ".join(alive)
         states = ", ".join(f"{number} {state}" for number, state in alive.items())
         raise ClusterError(
             f"jobs of an earlier run (or of another study's, going on now) in this folder are still there: {states}. "
-            f"Wait until `squeue --jobs {','.join(alive)}` is empty, then run again: what they finish is kept. "
-            f"Or cancel them first: scancel {numbers}"
+            f"Wait until they have ended, then run again: what they finish is kept. "
+            f"Or cancel them first: scancel {' '.join(alive)}"
         )
 
 
@@ -82,8 +80,8 @@ def require_time(partition: str | None, minutes: int, attempts: int) -> None:
         if is_asked_for and minutes > limit_min(limit):
             raise ClusterError(
                 f"attempt {attempts} of a job would ask for {minutes} min; partition {name.rstrip('*')} gives {limit} "
-                "(days-hours:minutes:seconds). Lower cell_timeout_s in the study or cells_per_job in "
-                "config/cluster.yaml, or name another partition there"
+                "(days-hours:minutes:seconds). Lower cell_timeout_s in the study, or name another "
+                "partition in config/cluster.yaml"
             )
 
 
@@ -117,11 +115,9 @@ def _offer() -> str:
     """Return partitions with their time limits, nodes and GPUs, and the user's accounts, as far as Slurm lists them."""
     offered = "partition %R: %D nodes, %c cores, %m MB, GPUs %G, features %f, at most %l"
     partitions = _ask("sinfo", "--noheader", f"--format={offered}")
-    accounts = _ask("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=user,account,qos")
-    me = f"{getpass.getuser()}|"
-    mine = sorted({line.removeprefix(me) for line in accounts.splitlines() if line.startswith(me)})
-    mine = [f"{account} (QOS {qos})" for account, _, qos in (line.partition("|") for line in mine)]
-    return "\n  ".join([*sorted(partitions.splitlines()), f"your accounts: {', '.join(mine) or 'none known'}"])
+    mine = ["show", "associations", f"user={getpass.getuser()}", "format=account,qos"]
+    accounts = _ask("sacctmgr", "--noheader", "--parsable2", *mine)
+    return "\n  ".join([*partitions.splitlines(), "your accounts, each with its QOS:", *accounts.splitlines()])
 
 
 def _ask(*command: str) -> str:
@@ -137,7 +133,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     """Run a command. Raises ClusterError where the program is missing or does not answer."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S)
-    except OSError as error:
-        raise ClusterError(f"{command[0]}: {error.strerror}. Use --profile slurm on a cluster's login node") from error
-    except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"{command[0]} did not answer within {ANSWER_S} s. Try again later") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClusterError(
+            f"{error}. Use --profile slurm on a cluster's login node, and while Slurm answers"
+        ) from error

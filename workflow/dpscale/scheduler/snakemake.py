@@ -3,7 +3,6 @@
 Snakemake promises none of it, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
 """
 
-import argparse
 import atexit
 import os.path
 import shlex
@@ -21,7 +20,7 @@ from dpscale.errors import ClusterError
 from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
 from dpscale.scheduler import slurm
-from dpscale.scheduler.cluster import Cluster, runtime_min
+from dpscale.scheduler.cluster import runtime_min
 
 if TYPE_CHECKING:
     from snakemake.jobs import Job
@@ -84,43 +83,17 @@ def prepare_slurm(
     cell_rules: Collection[str],
     cell_timeout_s: float,
     outdated: Outdated,
-    cluster: Cluster,
 ) -> None:
     """Raise ClusterError before anything is submitted to Slurm if an earlier run is still going on, or if Slurm cannot
-    run a job; then have Snakemake's executor wait for what passes, and share jobs. Without Slurm do nothing."""
+    run a job; then have Snakemake's executor wait for what passes. Without Slurm do nothing."""
     if workflow.executor_plugin.name != "slurm":
         return
-    _refuse_arrays_and_groups(workflow)
     submitted = [job for job in jobs if not job.is_local]
-    _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated, cluster.cells_per_job)
-    if not submitted:
-        return
-    # They bring the executor, which runs without Slurm do not need.
-    from dpscale.scheduler.executor import PatientExecutor, SharingExecutor
+    _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated)
+    if submitted:
+        from dpscale.scheduler.executor import PatientExecutor  # runs without Slurm do not need what it loads
 
-    scheduler = workflow.scheduler
-    executor = scheduler.get_executor(submitted[0])
-    if cluster.cells_per_job == 1:
-        PatientExecutor.take_over(executor)
-        return
-    # Snakemake counts every cell as a job.
-    most_jobs, scheduler.resources["_nodes"] = scheduler.resources["_nodes"], sys.maxsize
-    settings = {"cells_per_job": cluster.cells_per_job, "cell_rules": cell_rules, "most_jobs": most_jobs}
-    SharingExecutor.take_over(executor, **settings)
-
-
-def _refuse_arrays_and_groups(workflow: "Workflow") -> None:
-    """Raise ClusterError where cells would not get what they asked for."""
-    if workflow.executor_settings.array_jobs:
-        raise ClusterError(
-            "--slurm-array-jobs: the tasks of an array all get what its first cell asked for, whatever their own GPUs, "
-            "memory and time. Run without it: one job per cell"
-        )
-    if workflow.group_settings.overwrite_groups:
-        raise ClusterError(
-            "--groups: where one cell of a group fails, all of them are measured again. Run without it: cells_per_job "
-            "in config/cluster.yaml has cells share jobs"
-        )
+        PatientExecutor.take_over(workflow.scheduler.get_executor(submitted[0]))
 
 
 def _ask_slurm(
@@ -129,7 +102,6 @@ def _ask_slurm(
     cell_rules: Collection[str],
     cell_timeout_s: float,
     outdated: Outdated,
-    cells_per_job: int,
 ) -> None:
     cells = [job for job in jobs if job.rule.name in cell_rules]
     attempts = 1 + workflow.execution_settings.retries
@@ -140,25 +112,12 @@ def _ask_slurm(
             raise ClusterError(
                 "jobs of an earlier run have just finished: the same command again counts what they wrote"
             )
-        last_min = cells_per_job * runtime_min(cell_timeout_s, attempts)
+        last_min = runtime_min(cell_timeout_s, attempts)
         slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
-    settings = workflow.executor_settings
-    options = {"qos": settings.qos, "reservation": settings.reservation}  # of the command line, which come last
-    given = {name: value for name, value in options.items() if value}
-    slurm.require_possible(
-        (" ".join([str(job), *job.wildcards]), {**dict(job.resources.items()), **given}) for job in jobs
-    )
+    slurm.require_possible((" ".join([str(job), *job.wildcards]), dict(job.resources.items())) for job in jobs)
 
 
 def partial_command(arguments: Sequence[str]) -> str:
-    """Return the command for a page from what there is, with the profile and the study of a run with `arguments`."""
-    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    options.add_argument("--profile")
-    options.add_argument("--configfile", "--configfiles", nargs="+", default=[])
-    options.add_argument("--config", "-C", nargs="*", default=[])
-    given, _ = options.parse_known_args(list(arguments))
+    """Return the command for a page from what there is, as that of a run with `arguments`."""
     program = "snakemake" if shutil.which("snakemake") else os.path.relpath(Path(sys.executable).with_name("snakemake"))
-    where = ["--profile", given.profile] if given.profile else ["--cores", "1"]
-    files = ["--configfile", *given.configfile] if given.configfile else []
-    changes = ["--config", *given.config] if given.config else []
-    return shlex.join([program, *where, "partial", *files, *changes])
+    return shlex.join([program, "partial", *arguments])

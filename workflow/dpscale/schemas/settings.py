@@ -411,20 +411,6 @@ class TrainingSettings(WholeStepSettings):
         return self.global_batch * int(self.batch_growth_factor ** len(self.batch_growth_epochs))
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitSettings(StepSettings):
-    """Settings of a search for the largest batch."""
-
-    # An option of `dpscale fit` alone: no study has it.
-    round_to: str = setting(
-        "round_to",
-        "What the largest batch is rounded down to. A power of two is mostly the same for all strategies and numbers "
-        "of GPUs, so that they can be compared.",
-        "power_of_two",
-        enum=["power_of_two", "multiple_of_8"],
-    )
-
-
 # By kind of record.
 SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
     {
@@ -433,7 +419,6 @@ SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
         "communication": StepSettings,
         "timing": TimingSettings,
         "training": TrainingSettings,
-        "fit": FitSettings,
     }
 )
 

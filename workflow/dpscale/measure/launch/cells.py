@@ -57,7 +57,6 @@ RECORDED_VARIABLES = (
     "NVIDIA_TF32_OVERRIDE",
     *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
 )
-# Keys of the samples in a record.
 
 
 @dataclass(frozen=True)
@@ -90,13 +89,10 @@ class Samples:
         if folder is None:
             raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
         manifest = read_manifest(folder)
-        if manifest.source != settings.dataset_source:
+        if (manifest.images, manifest.source) != (settings.epoch_images, settings.dataset_source):
             raise MeasurementError(
-                f"{folder}: its source is {manifest.source}, the cell asks for {settings.dataset_source}"
-            )
-        if manifest.images != settings.epoch_images:
-            raise MeasurementError(
-                f"{folder}: its images are {manifest.images}, the cell asks for {settings.epoch_images}"
+                f"{folder}: has {manifest.images} images of {manifest.source}, "
+                f"the cell asks for {settings.epoch_images} of {settings.dataset_source}"
             )
         images = Images(manifest.source, manifest.synthetic, manifest.images, manifest.sha256)
         return cls(images, partial(verify_dataset, folder, manifest, arrays))
@@ -248,9 +244,9 @@ def require_given(gpus: int, environment: Mapping[str, str]) -> None:
     available = gpus_there(environment)
     if gpus and available is not None and available < gpus:
         visible = environment.get("CUDA_VISIBLE_DEVICES")
-        limit = "" if visible is None else f", of which CUDA_VISIBLE_DEVICES={visible or '(none)'} gives {available}"
+        limit = "" if visible is None else f" with CUDA_VISIBLE_DEVICES={visible}"
         raise MeasurementError(
-            f"asked for {gpus} GPUs on this node, there {'is' if available == 1 else 'are'} {available}{limit}. "
+            f"asked for {gpus} GPUs on this node, visible are {available}{limit}. "
             "On a CPU, workers take their place: --device cpu (in a study: device: cpu)"
         )
 

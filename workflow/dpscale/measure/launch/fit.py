@@ -3,31 +3,23 @@
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
 from dpscale.errors import MeasurementError
 from dpscale.formulas.scaling import AS_FAST
-from dpscale.measure.launch.cells import now, provenance, require_given
+from dpscale.measure.launch.cells import require_given
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import Configuration
 from dpscale.plan.contradictions import contradiction
 from dpscale.plan.study import of_its_file
-from dpscale.records import VERSIONS
-from dpscale.records.files import JsonRecord
-from dpscale.schemas.settings import FitSettings
+from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.known import strategy as strategy_named
 
 TRIES = 6
 FIRST, SECOND = 32, 128
-# Batches are multiples of it, or powers of two; smaller ones are any number.
-MULTIPLE = 8
-# The share of a batch below which fragments of memory are not to blame that it does not fit.
-SURELY = 0.96
-# By so much the free memory may be less than at the first try.
-TAKEN = 0.02
 
 
 @dataclass(frozen=True)
@@ -39,22 +31,18 @@ class Try:
     limit_bytes: float
     peak_bytes: float | None
     images_per_s: float | None
-    seconds: float
 
     @property
     def fits(self) -> bool:
         return self.peak_bytes is not None
 
 
-def rounded(batch: float, to_power: bool) -> int:
-    """Return a batch rounded down to a power of two, or to a multiple of 8."""
-    samples = int(batch)
-    if to_power:
-        return 1 << samples.bit_length() - 1 if samples else 0
-    return samples - samples % MULTIPLE if samples >= MULTIPLE else samples
+def power_of_two(batch: float) -> int:
+    """Return a batch rounded down to a power of two; 0 below 1."""
+    return 1 << int(batch).bit_length() - 1 if batch >= 1 else 0
 
 
-def next_batch(tries: Collection[Try], to_power: bool, at_most: float = inf) -> int | None:
+def next_batch(tries: Collection[Try], at_most: float = inf) -> int | None:
     """Return the batch to try next, `at_most` so large; None where the largest is known or no try is left.
 
     Memory grows by as much per sample as between the two largest that fit. The first such guess is tried at its half:
@@ -67,47 +55,36 @@ def next_batch(tries: Collection[Try], to_power: bool, at_most: float = inf) -> 
     if len(tries) >= TRIES or too_large == 1:
         return None
     if not fitting:
-        return max(int(too_large) // 8, 1) if tries else rounded(min(FIRST, at_most), to_power)
+        return max(int(too_large) // 8, 1) if tries else power_of_two(min(FIRST, at_most))
     largest, peak, limit = fitting[-1]
-    guess, sure = float(SECOND), 0.0
+    guess = float(SECOND)
     if len(fitting) > 1:
         before, peak_before, _ = fitting[-2]
         guess = largest + (limit - peak) * (largest - before) / max(peak - peak_before, 1.0)
-        guess, sure = guess / 2 if len(tries) == 2 else guess, SURELY
-    if guess >= too_large:
-        guess = (max(largest, sure * too_large) + too_large) / 2
-    next_larger = largest * 2 if to_power else largest + (MULTIPLE if largest >= MULTIPLE else 1)
-    candidate = max(rounded(min(guess, at_most), to_power), next_larger)
+        guess = guess / 2 if len(tries) == 2 else guess
+    candidate = max(power_of_two(min(guess, at_most, too_large / 2)), largest * 2)
     return candidate if candidate < too_large and candidate <= at_most else None
 
 
-def search(measure: Callable[[int], Try], to_power: bool, at_most: float = inf) -> list[Try]:
+def search(measure: Callable[[int], Try], at_most: float = inf) -> list[Try]:
     """Return the tries that find the largest batch, then its half, and so on, as long as it is as fast as the fastest.
 
-    Raises MeasurementError where not even a batch of 1 fits, and where others took memory meanwhile.
+    Raises MeasurementError where not even a batch of 1 fits.
     """
     tries: dict[int, Try] = {}
-
-    def tried(batch: int) -> Try:
-        attempt = tries[batch] = measure(batch)
-        first = next(iter(tries.values())).limit_bytes
-        if attempt.limit_bytes < (1 - TAKEN) * first:
-            raise MeasurementError(
-                f"memory was taken by others meanwhile: {first / 1e9:.1f} GB were free at first, "
-                f"{attempt.limit_bytes / 1e9:.1f} GB at batch {batch}. Search again when nothing else uses the GPUs"
-            )
-        return attempt
-
-    while batch := next_batch(tries.values(), to_power, at_most):
-        attempt = tried(batch)
+    while batch := next_batch(tries.values(), at_most):
+        tries[batch] = measure(batch)
     if not any(attempt.fits for attempt in tries.values()):
-        room = f"{attempt.limit_bytes / 1e9:.1f} GB"
-        raise MeasurementError(f"a batch of {attempt.batch_per_gpu} does not fit in {room}")
-    batch = largest_of(tries.values()).batch_per_gpu
-    while batch := rounded(batch / 2, to_power):
-        attempt = tries.get(batch) or tried(batch)
-        if attempt not in as_fast(tries.values()):
+        smallest = min(tries.values(), key=lambda attempt: attempt.batch_per_gpu)
+        raise MeasurementError(
+            f"a batch of {smallest.batch_per_gpu} does not fit in {smallest.limit_bytes / 1e9:.1f} GB"
+        )
+    batch = largest_of(tries.values()).batch_per_gpu // 2
+    while batch:
+        tries[batch] = tries.get(batch) or measure(batch)
+        if tries[batch] not in as_fast(tries.values()):
             break
+        batch //= 2
     return [tries[batch] for batch in sorted(tries)]
 
 
@@ -128,10 +105,9 @@ def as_fast(tries: Collection[Try]) -> list[Try]:
 
 
 def find_largest_batch(
-    strategy: str, gpus: int, settings: FitSettings, memory_gb: float | None, timeout_s: float, end_with_parent: bool
-) -> JsonRecord:
-    """Search for at most `timeout_s`, and return the record of what was tried. Raises MeasurementError or
-    WorkloadError; there is then no record."""
+    strategy: str, gpus: int, settings: StepSettings, memory_gb: float | None, timeout_s: float, end_with_parent: bool
+) -> list[Try]:
+    """Search for at most `timeout_s`, and return what was tried. Raises MeasurementError or WorkloadError."""
     settings = of_its_file(settings)
     if gpus_there(os.environ) == 0:
         raise MeasurementError("the largest batch needs a CUDA GPU: on a CPU the host's memory says nothing")
@@ -139,11 +115,9 @@ def find_largest_batch(
     if obstacle := contradiction(settings) or Configuration(strategy, gpus, 1).obstacle(settings):
         raise MeasurementError(": ".join(obstacle))
     processes = strategy_named(strategy).processes(gpus)
-    where: JsonRecord = {"started_at": now(), "provenance": provenance()}
     deadline = time.monotonic() + timeout_s
 
     def measure(batch: int) -> Try:
-        start = time.monotonic()
         job = {
             "configuration": [strategy, gpus, batch],
             "settings": replace(settings, epoch_images=gpus * batch).to_json(),
@@ -153,22 +127,8 @@ def find_largest_batch(
             "memory_bytes": memory_gb and memory_gb * 1e9,
         }
         with Workers("dpscale.measure.worker.fit", job, processes, gpus) as workers:
-            outcome = workers.outcome(deadline - start, end_with_parent)
-        where.update({name: outcome[name] for name in ("hardware", "software", "sensors")})
+            outcome = workers.outcome(deadline - time.monotonic(), end_with_parent)
         rate = gpus * batch / outcome["step_s"] if outcome["step_s"] else None
-        return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate, time.monotonic() - start)
+        return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate)
 
-    tries = search(measure, settings.round_to == "power_of_two", settings.epoch_images // gpus)
-    return {
-        "kind": "fit",
-        "measurement_version": VERSIONS["fit"].current,
-        "status": "ok",
-        "cell": {"strategy": strategy, "gpus": gpus},
-        "settings": settings.to_json(),
-        **where,
-        "finished_at": now(),
-        "tries": [asdict(attempt) for attempt in tries],
-        "largest": largest_of(tries).batch_per_gpu,
-        "too_large": smallest_too_large(tries),
-        "enough": as_fast(tries)[0].batch_per_gpu,
-    }
+    return search(measure, settings.epoch_images // gpus)

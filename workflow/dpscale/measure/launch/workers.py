@@ -32,10 +32,7 @@ class Workers:
 
     def __init__(self, module: str, job: Mapping[str, object], count: int, gpus: int, team: NodeTeam = ALONE):
         self._parent_pid = os.getppid()
-        try:
-            self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
-        except OSError as error:
-            raise MeasurementError(f"no temporary folder ({error}): set TMPDIR to one that can be written") from error
+        self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
         self.folder = Path(self._folder.name)
         self._job_file = self.folder / "job.json"
         self._team = team
@@ -63,13 +60,11 @@ class Workers:
             request.write_text(json.dumps(asked))
             if forked := ForkedWorker.begin(path, request):
                 return forked
-        meeting = self._team.listening  # the socket at which workers meet: the first of all gets it
         return subprocess.Popen(
             [sys.executable, "-m", "dpscale.measure.worker", *arguments],
             env=self._environment,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            pass_fds=() if rank or meeting is None else (meeting.fileno(),),
         )
 
     def __exit__(

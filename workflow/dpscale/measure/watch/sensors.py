@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -43,9 +43,8 @@ _SLOWING_POLICIES = {
     "reliability": pynvml.NVML_PERF_POLICY_RELIABILITY,
 }
 
-# Columns of the first line of /proc/stat, in ticks (man 5 proc). Those of guests are part of `user`.
-_HOST_TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-_IDLE = ("idle", "iowait")
+# Column of the first line of /proc/stat, in ticks (man 5 proc).
+_STEAL = 8
 
 
 class Sensors:
@@ -59,8 +58,6 @@ class Sensors:
         """Return a reading for every GPU, as records have it."""
         return [
             {
-                "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-                "power_w": _thousandth(ask(pynvml.nvmlDeviceGetPowerUsage, handle)),
                 "throttle_reasons": _slowing_reasons(handle),
                 "other_processes": self._other_processes(handle),
             }
@@ -69,9 +66,8 @@ class Sensors:
 
     def energy_j(self) -> float | None:
         """Return the energy used by all GPUs since the driver was loaded, None where one of them has no reading."""
-        return sum_of_known(
-            [_thousandth(ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle)) for handle in self._handles]
-        )
+        energy_mj = sum_of_known([ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) for handle in self._handles])
+        return None if energy_mj is None else energy_mj / 1e3
 
     def slowed_s(self) -> list[dict[str, float]]:
         """Return the seconds for which every GPU's clocks were kept down since the driver was loaded, by policy."""
@@ -97,24 +93,14 @@ class Sensors:
 
 @dataclass(frozen=True)
 class HostLoad:
-    """Cores of the host that were busy, and cores that a hypervisor took away, on average."""
+    """Cores that a hypervisor took away from the host, on average."""
 
-    busy_cores: float
     stolen_cores: float
 
-    @classmethod
-    def between(cls, before: Mapping[str, int], after: Mapping[str, int], seconds: float) -> "HostLoad":
-        """Return the load between two readings of `host_ticks`."""
-        per_core = os.sysconf("SC_CLK_TCK") * seconds
-        spent = {name: after[name] - before[name] for name in after}
-        busy = sum(ticks for name, ticks in spent.items() if name not in (*_IDLE, "steal"))
-        return cls(busy / per_core, spent.get("steal", 0) / per_core)
 
-
-def host_ticks() -> dict[str, int]:
-    """Return the time that all cores together spent since the host started, by its use, in the kernel's ticks."""
-    ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    return dict(zip(_HOST_TICKS, map(int, ticks), strict=False))
+def stolen_s() -> float:
+    """Return the time that a hypervisor took away from all cores together since the host started."""
+    return int(Path("/proc/stat").read_text().split(maxsplit=_STEAL + 1)[_STEAL]) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -130,7 +116,6 @@ class GpuEvents:
 class Observation:
     """Events on GPUs and host during an epoch."""
 
-    samples: int
     gpus: list[GpuEvents]
     host: HostLoad
     other_processes: int | None
@@ -138,11 +123,10 @@ class Observation:
 
     @classmethod
     def of_nodes(cls, nodes: Sequence["Observation"]) -> "Observation":
-        """Join those of several nodes: all GPUs, and of the hosts the busiest."""
+        """Join those of several nodes: all GPUs, and of the hosts the one that lost most."""
         return cls(
-            min(node.samples for node in nodes),
             [gpu for node in nodes for gpu in node.gpus],
-            HostLoad(max(node.host.busy_cores for node in nodes), max(node.host.stolen_cores for node in nodes)),
+            HostLoad(max(node.host.stolen_cores for node in nodes)),
             max((node.other_processes for node in nodes if node.other_processes is not None), default=None),
         )
 
@@ -152,10 +136,6 @@ def _slowing_reasons(handle: Any) -> list[str] | None:
     if bits is None:
         return None
     return [name for name, constant in _SLOWING_REASONS.items() if bits & getattr(pynvml, constant)]
-
-
-def _thousandth(value: float | None) -> float | None:
-    return None if value is None else value * 1e-3
 
 
 def sum_of_known(values: Sequence[float | None]) -> float | None:
@@ -184,18 +164,17 @@ class Watcher:
 
     def __enter__(self) -> "Watcher":
         self._energy_before_j, self._slowed_s = self._sensors.energy_j(), self._sensors.slowed_s()
-        self._ticks, self._since = host_ticks(), time.monotonic()
+        self._stolen_s, self._since = stolen_s(), time.monotonic()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        until, ticks, slowed_s = time.monotonic(), host_ticks(), self._sensors.slowed_s()
+        until, now_stolen_s, slowed_s = time.monotonic(), stolen_s(), self._sensors.slowed_s()
         self.energy_j = used_j(self._energy_before_j, self._sensors.energy_j())
         samples = self._samples_between(self._since, until)
         other_processes = [gpu["other_processes"] for sample in samples for gpu in sample]
         self.observation = Observation(
-            len(samples),
             [
                 GpuEvents(
                     _reasons([sample[gpu]["throttle_reasons"] for sample in samples]),
@@ -203,7 +182,7 @@ class Watcher:
                 )
                 for gpu, (before, after) in enumerate(zip(self._slowed_s, slowed_s, strict=True))
             ],
-            HostLoad.between(self._ticks, ticks, until - self._since),
+            HostLoad((now_stolen_s - self._stolen_s) / (until - self._since)),
             max((len(processes) for processes in other_processes if processes is not None), default=None),
         )
 
