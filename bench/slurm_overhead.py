@@ -1,4 +1,4 @@
-"""What Snakemake adds to Slurm: 50 cells that measure nothing, against plain jobs.
+"""What Snakemake adds to Slurm: 50 cells that measure nothing, one and ten per job of the profile, against plain jobs.
 
 python bench/slurm_overhead.py [repeats]    On a throwaway Slurm of its own, in turn; needs root and Debian's packages.
 """
@@ -22,6 +22,7 @@ from slurm_project import SlurmProject  # noqa: E402
 from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
 
 CHANGES = {"strategies": ["single"], "gpus": [1], "batch_per_gpu": list(range(1, 11)), "runs": 5}
+PER_JOB = (1, 10)
 # Python runs it when it starts.
 COUNTED = """
 import sys
@@ -48,15 +49,21 @@ def main(repeats: int) -> None:
             starts = project.folder / "starts.txt"
             (project.folder / "workflow/sitecustomize.py").write_text(COUNTED.format(path=str(starts)))
             plain_s: list[float] = []
-            profile_s: list[float] = []
+            profile_s: dict[int, list[float]] = {per_job: [] for per_job in PER_JOB}
             for _ in range(repeats):
                 plain_s.append(seconds_of_plain_jobs(project, study, cells))
-                starts.write_text("")
-                profile_s.append(seconds_of_the_profile(project, cells))
-                print(f"Snakemake started {len(starts.read_text())} times, {profile_s[-1]:.1f} s")
+                for per_job, taken_s in profile_s.items():
+                    project.configure_cluster(rehearsal=True, cells_per_job=per_job)
+                    before = len(project.jobs("time"))
+                    starts.write_text("")
+                    taken_s.append(seconds_of_the_profile(project, cells))
+                    jobs, started = len(project.jobs("time")) - before, len(starts.read_text())
+                    print(f"{per_job} per job: {jobs} jobs, Snakemake started {started} times, {taken_s[-1]:.1f} s")
     print(f"{len(cells)} cells, median of {repeats}")
-    print(f"plain sbatch jobs            {median(plain_s):6.1f} s")
-    print(f"snakemake --profile slurm    {median(profile_s):6.1f} s  {median(profile_s) / median(plain_s):5.2f} times")
+    print(f"plain sbatch jobs                        {median(plain_s):6.1f} s")
+    for per_job, taken_s in profile_s.items():
+        ratio = median(taken_s) / median(plain_s)
+        print(f"snakemake --profile slurm, {per_job:2} per job    {median(taken_s):6.1f} s  {ratio:5.2f} times")
 
 
 def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[TimingCell, ...]) -> float:

@@ -115,6 +115,17 @@ def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
     assert re.fullmatch(r"ended by Slurm: (JOB|STEP) .* CANCELLED AT \S+", reasons["scancel"])
     assert re.fullmatch(r"ended by Slurm: (JOB|STEP) .* CANCELLED AT \S+ DUE TO TIME LIMIT", reasons["limit"])
 
+    # Cells on two nodes can share a job as others do: each is a step on both.
+    project.endless_no_more()
+    project.configure_cluster(**OF_TWO, cells_per_job=4)
+    assert project.run("--until", "time")["time"] == 4
+    records = [read(path) for path in project.records()]
+    shared = project.jobs("time")[-1]
+    assert [record["provenance"]["job_id"] for record in records] == [shared["JobId"]] * 4
+    assert [[node["environment"]["SLURMD_NODENAME"] for node in record["nodes"]] for record in records] == [
+        project.hosts(shared)
+    ] * 4
+
 
 def job_of(project: SlurmProject, batch: int) -> dict[str, str]:
     (job,) = [job for job in project.jobs("time") if f"ddp_4_{batch}_1" in job["Comment"]]

@@ -107,9 +107,11 @@ CELL_JOB = {
     "timeout_s": lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
 }
 
+SHARE_JOBS = CLUSTER.cells_per_job > 1 and has_several_nodes(workflow)
+
 # The begin of the commands that measure.
 CELL_PARAMS = {
-    "launcher": lambda wildcards, resources: cluster.launcher(nodes_of(wildcards), resources.cpus_per_task),
+    "launcher": lambda wildcards, resources: cluster.launcher(nodes_of(wildcards), resources.cpus_per_task, SHARE_JOBS),
     "prefix": CLUSTER.prefix,
     "nodes": lambda wildcards: f" --nodes {nodes_of(wildcards)}" if nodes_of(wildcards) > 1 else "",
 }
@@ -127,7 +129,7 @@ for reason in OUTDATED.reasons:
 onstart:
     jobs = jobs_to_run(workflow)
     try:
-        prepare_slurm(workflow, jobs, CELL_RULES, STUDY["cell_timeout_s"], OUTDATED)
+        prepare_slurm(workflow, jobs, CELL_RULES, STUDY["cell_timeout_s"], OUTDATED, CLUSTER)
     except DpscaleError as error:
         raise WorkflowError(str(error))
     measured = {str(path) for job in jobs for path in job.output}

@@ -53,6 +53,7 @@ class Cluster(msgspec.Struct, frozen=True):
     command_prefix: str
     rehearsal: bool
     gpus_per_node: int | None
+    cells_per_job: int
     gpu_jobs: Jobs
     cpu_jobs: Jobs
 
@@ -119,13 +120,13 @@ def on_one_node(study: Study) -> Study:
     return study.changed(nodes_available=1)
 
 
-def launcher(nodes: int, cpus_per_task: int) -> str:
-    """Return what starts the command of a cell once on every node, srun; empty where it is on one node.
+def launcher(nodes: int, cpus_per_task: int, shares_job: bool = False) -> str:
+    """Return what starts the command of a cell once on every node, srun; empty where it has its job's one node.
 
     srun takes the cores per task of no variable since Slurm 22.05. One launcher that fails ends all. Ends with a blank
     where it is not empty.
     """
-    if nodes == 1:
+    if nodes == 1 and not shares_job:
         return ""
     return (
         f"srun --nodes={nodes} --ntasks={nodes} --cpus-per-task={cpus_per_task} --kill-on-bad-exit=1 --wait=10 --quiet "

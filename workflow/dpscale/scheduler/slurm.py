@@ -80,8 +80,8 @@ def require_time(partition: str | None, minutes: int, attempts: int) -> None:
         if is_asked_for and minutes > limit_min(limit):
             raise ClusterError(
                 f"attempt {attempts} of a job would ask for {minutes} min; partition {name.rstrip('*')} gives {limit} "
-                "(days-hours:minutes:seconds). Lower cell_timeout_s in the study, or name another "
-                "partition in config/cluster.yaml"
+                "(days-hours:minutes:seconds). Lower cell_timeout_s in the study or cells_per_job in "
+                "config/cluster.yaml, or name another partition there"
             )
 
 

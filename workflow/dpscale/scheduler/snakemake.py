@@ -20,7 +20,7 @@ from dpscale.errors import ClusterError
 from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
 from dpscale.scheduler import slurm
-from dpscale.scheduler.cluster import runtime_min
+from dpscale.scheduler.cluster import Cluster, runtime_min
 
 if TYPE_CHECKING:
     from snakemake.jobs import Job
@@ -83,17 +83,28 @@ def prepare_slurm(
     cell_rules: Collection[str],
     cell_timeout_s: float,
     outdated: Outdated,
+    cluster: Cluster,
 ) -> None:
     """Raise ClusterError before anything is submitted to Slurm if an earlier run is still going on, or if Slurm cannot
-    run a job; then have Snakemake's executor wait for what passes. Without Slurm do nothing."""
+    run a job; then have Snakemake's executor wait for what passes, and share jobs. Without Slurm do nothing."""
     if workflow.executor_plugin.name != "slurm":
         return
     submitted = [job for job in jobs if not job.is_local]
-    _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated)
-    if submitted:
-        from dpscale.scheduler.executor import PatientExecutor  # runs without Slurm do not need what it loads
+    _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated, cluster.cells_per_job)
+    if not submitted:
+        return
+    # They bring the executor, which runs without Slurm do not need.
+    from dpscale.scheduler.executor import PatientExecutor, SharingExecutor
 
-        PatientExecutor.take_over(workflow.scheduler.get_executor(submitted[0]))
+    scheduler = workflow.scheduler
+    executor = scheduler.get_executor(submitted[0])
+    if cluster.cells_per_job == 1:
+        PatientExecutor.take_over(executor)
+        return
+    # Snakemake counts every cell as a job.
+    most_jobs, scheduler.resources["_nodes"] = scheduler.resources["_nodes"], sys.maxsize
+    settings = {"cells_per_job": cluster.cells_per_job, "cell_rules": cell_rules, "most_jobs": most_jobs}
+    SharingExecutor.take_over(executor, **settings)
 
 
 def _ask_slurm(
@@ -102,6 +113,7 @@ def _ask_slurm(
     cell_rules: Collection[str],
     cell_timeout_s: float,
     outdated: Outdated,
+    cells_per_job: int,
 ) -> None:
     cells = [job for job in jobs if job.rule.name in cell_rules]
     attempts = 1 + workflow.execution_settings.retries
@@ -112,7 +124,7 @@ def _ask_slurm(
             raise ClusterError(
                 "jobs of an earlier run have just finished: the same command again counts what they wrote"
             )
-        last_min = runtime_min(cell_timeout_s, attempts)
+        last_min = cells_per_job * runtime_min(cell_timeout_s, attempts)
         slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
     slurm.require_possible((" ".join([str(job), *job.wildcards]), dict(job.resources.items())) for job in jobs)
 
