@@ -13,7 +13,6 @@ from dpscale.formulas.statistics import (
     mean_with_t_interval,
     paired_difference,
     ratio_of_blocks,
-    repeatability,
     welch_difference,
 )
 from rows import apart, together
@@ -102,12 +101,6 @@ def test_intervals_hold_the_truth_as_often_as_the_method_says(case: str, servers
     assert "skewed" in case or min(shares.values()) >= COVERED
     printed = " | ".join(f"{100 * share:.1f} %" for share in shares.values())
     assert f"| {case} | {servers} | {printed} |" in method
-
-
-def test_repeatability_is_the_spread_inside_runs_alone() -> None:
-    assert repeatability([[1.0, 1.0], [2.0, 2.0]]) == 0
-    assert repeatability([[0.99, 1.01], [1.98, 2.02]]) == pytest.approx(0.01 * math.sqrt(2))
-    assert math.isnan(repeatability([[1.0], [2.0]]))
 
 
 @pytest.mark.parametrize(("number", "others"), [(2, 2), (3, 5), (8, 8), (40, 3)])

@@ -22,8 +22,6 @@ def test_figures_follow_from_the_records(tmp_path: Path) -> None:
     tables = measured(tmp_path, THREE_RUNS)
     times = one(tables.times, **DDP)
     assert (times.status, times.runs, times.n, times.steps_per_epoch) == ("ok", 3, 6, 782)
-    assert times.first_timed_epoch_s == pytest.approx(5.0 * 1.02)
-    assert times.repeatability == pytest.approx(0.005 * math.sqrt(2) / 1.005)
     speedup = one(tables.speedup, **DDP)
     assert [speedup.speedup.value, speedup.speedup_from_steps.value] == pytest.approx([8 / 5] * 2)
     assert speedup.speedup.interval == pytest.approx((8 / 5,) * 2), "runs differ as their baselines do"
@@ -90,8 +88,8 @@ def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> N
 AT: dict[str, Any] = {"gpus": 4, "batch_per_gpu": 32, "global_batch": 128, "environment": "A"}
 
 
-def timed(strategy: str, epoch: Figure, scope: str = "compute", **more: Any) -> TimesRow:
-    return TimesRow(strategy=strategy, **AT, scope=scope, status="ok", full_steps_per_epoch=24, epoch_s=epoch, **more)
+def timed(strategy: str, epoch: Figure, scope: str = "compute") -> TimesRow:
+    return TimesRow(strategy=strategy, **AT, scope=scope, status="ok", full_steps_per_epoch=24, epoch_s=epoch)
 
 
 def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
@@ -112,11 +110,10 @@ def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
 
 
 def test_strategies_are_compared_in_the_same_place_alone() -> None:
-    pair = [timed("dp", Figure(3.0), loader_processes=2), timed("ddp", Figure(2.0), loader_processes=8)]
+    pair = [timed("dp", Figure(3.0)), timed("ddp", Figure(2.0))]
     elsewhere = [timed("dp", Figure(9.0), "end_to_end"), timed("single", Figure(8.0))]
     (row,) = complete(Tables(times=[*pair, *elsewhere])).strategy_pairs
     assert (row.strategy, row.other_strategy, row.ratio, row.is_headline) == ("ddp", "dp", 1.5, True)
-    assert (row.loader_processes, row.other_loader_processes) == (8, 2)
 
 
 def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> None:

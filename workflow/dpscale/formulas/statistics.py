@@ -33,18 +33,6 @@ def best_of(chosen: Figure, candidates: int, units: int | None = None) -> Figure
     return replace(chosen, low=low, high=high)
 
 
-def repeatability(runs: Sequence[Sequence[float]]) -> float:
-    """How much timings of one process differ: the standard deviation within runs, over their mean (ISO 5725-1).
-
-    It says nothing of another process, and is no interval. NaN where no run has two timings.
-    """
-    free = sum(len(run) - 1 for run in runs)
-    if not free:
-        return math.nan
-    within = sum(float(np.sum(np.square(np.asarray(run) / np.mean(run) - 1))) for run in runs)
-    return math.sqrt(within / free)
-
-
 def mean_with_t_interval(values: Sequence[float]) -> Figure:
     """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution: each is
     a block."""

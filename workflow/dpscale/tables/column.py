@@ -114,12 +114,6 @@ BORROWED_FROM = column(
     "Borrowed from",
     "Other configurations whose spread is part of the speedup's interval, which rests on two servers or runs.",
 )
-REPEATABILITY = column(
-    "Repeatability",
-    "Standard deviation of the timings inside a process, over their mean. It says nothing of another process.",
-    PERCENT,
-    digits=2,
-)
 DRIFT = column(
     "Drift",
     "T(1,b) after the parallel epochs less that before, over their mean; of several blocks the largest.",

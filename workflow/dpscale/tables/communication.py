@@ -33,7 +33,6 @@ from dpscale.tables.column import (
     PERCENT,
     PROFILER,
     REASON,
-    REPEATABILITY,
     RESTS_ON,
     RUNS,
     SECONDS,
@@ -41,7 +40,6 @@ from dpscale.tables.column import (
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
-    N,
     column,
 )
 from dpscale.tables.row import EnvironmentPoint, Place, Row
@@ -134,9 +132,6 @@ class LadderRow(EnvironmentPoint):
     )
     slowest: str = column("Slowest {device}", "Its rank, and its node where there are several.")
     beyond_alone_s: Figure = column("More than alone", "The rung's step less that of the first rung.", MILLISECONDS)
-    repeatability: float = REPEATABILITY.but(
-        definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
-    ).shown
     runs: int | None = RUNS
     rests_on: str = RESTS_ON
 
@@ -169,10 +164,8 @@ class CollectivesRow(Row):
     environment: str = ENVIRONMENT
     runs: int | None = RUNS
     servers: int | None = SERVERS
-    n: int | None = N
     rests_on: str = RESTS_ON
     time_s: Figure = column("Time", "Time of one call: mean over servers.", MICROSECONDS).shown
-    repeatability: float = REPEATABILITY
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown
     use: str = column("For", "The messages of a training that have this size.").shown
     source: int | None = column("From", "Device that sends.")

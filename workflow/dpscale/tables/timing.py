@@ -5,10 +5,8 @@ from dpscale.tables.column import (
     BATCH,
     BLOCKS,
     BORROWED_FROM,
-    COMMUNICATION,
     DRIFT,
     DRIFTED,
-    E1,
     EFFICIENCY,
     ENERGY,
     ENVIRONMENT,
@@ -16,11 +14,9 @@ from dpscale.tables.column import (
     EPOCHS,
     FASTER,
     FULL_STEPS,
-    GB,
     GLOBAL_BATCH,
     GPU_SECONDS,
     GPUS,
-    HOST,
     IMAGES_PER_S,
     IS_HEADLINE,
     JOULES_PER_EPOCH,
@@ -33,7 +29,6 @@ from dpscale.tables.column import (
     PEAK_MEMORY,
     PERCENT,
     REASON,
-    REPEATABILITY,
     RESTS_ON,
     RUN,
     RUN_DEVIATION,
@@ -74,9 +69,7 @@ class TimesRow(Place):
     rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH.shown
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").shown
-    repeatability: float = REPEATABILITY
     loader_processes: int | None = LOADER_PROCESSES
-    first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).shown
     step_s: Figure = STEP.shown
     images_per_s: Figure = THROUGHPUT.shown
     of_best: Figure = column("Of the best throughput", "Over that of the best batch on the same devices.", PERCENT)
@@ -85,7 +78,6 @@ class TimesRow(Place):
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     peak_memory_bytes: float = PEAK_MEMORY.shown
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).shown
-    flop_per_image: float = column("FLOP of an image", "Forward and backward.")
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
     mfu: Figure = MFU.shown
     nodes: int | None = NODES
@@ -136,8 +128,8 @@ class ScopesRow(EnvironmentPoint):
 
 
 class StrategyPairsRow(Row):
-    """Epoch times and memory of two strategies on the same devices at the same batch, and how many times as fast the
-    first one is.
+    """Epoch times of two strategies on the same devices at the same batch, and how many times as fast the first one
+    is.
     """
 
     strategy: str = STRATEGY
@@ -148,16 +140,10 @@ class StrategyPairsRow(Row):
     scope: str = SCOPE
     environment: str = ENVIRONMENT
     is_headline: bool | None = IS_HEADLINE
-    loader_processes: int | None = LOADER_PROCESSES
-    other_loader_processes: int | None = column(
-        "Loader processes of the other", "DataLoader processes of all training processes together."
-    )
     rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH
     other_epoch_s: Figure = column("Epoch time of the other", "T(N,b) of the other.", SECONDS)
     ratio: float = column("Times as fast", "Epoch time of the other over this one.", MULTIPLES)
-    peak_memory_bytes: float = PEAK_MEMORY
-    other_peak_memory_bytes: float = column("Peak memory of the other", "On the device that had most.", GB)
 
 
 class RunsRow(Place):
@@ -168,17 +154,15 @@ class RunsRow(Place):
     variant: str = VARIANT.but(definition="The study's name for other settings; empty: its own.")
     run: int = RUN
     server: int | None = SERVER
-    host: str = HOST
     started_at: str = column("Started", "When the cell started.", UTC)
     n: int | None = N
     epoch_s: float = EPOCH.but(definition="Median of the run's timed epochs.")
     step_s: float = STEP.but(definition="Median over the run's timed epochs of the median full step.")
-    repeatability: float = REPEATABILITY
 
 
 class BlocksRow(Place):
-    """Every block: a run on a server beside one GPU there, with the drift of the baseline in its job, speedup and
-    communication time; and every run that has no baseline, with the reason.
+    """Every block: a run on a server beside one GPU there, with the drift of the baseline in its job, and the speedup;
+    and every run that has no baseline, with the reason.
     """
 
     scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.")
@@ -186,17 +170,12 @@ class BlocksRow(Place):
     server: int | None = SERVER
     status: str = STATUS
     reason: str = REASON
-    baseline: str = column(
-        "Baseline", "`same run`: one device was timed in this run. `nearest run`: in another one on its server."
-    )
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
     baseline_epoch_s: float = column("Epoch time on one", "T(1,b) of the block.", SECONDS)
     drift: float = DRIFT
     has_drifted: bool | None = column("Drifted", "Whether the drift is above 2 %.")
     speedup: float = SPEEDUP
     efficiency: float = EFFICIENCY
-    communication_s: float = COMMUNICATION
-    communication_step_s: float = E1
 
 
 class _OfVariant(Row):

@@ -12,7 +12,6 @@ from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, estimate_of_runs, multiplied, ratio
-from dpscale.formulas.statistics import repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
 from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
@@ -111,18 +110,15 @@ def collectives_rows(
     for (gpus, environment), records in swept.items():
         nodes = records[0].cell.nodes or 1
         for (operation, size, source, target), results in _timed(records).items():
-            runs = [result.seconds for result in results.values()]
             time_s = estimate_of_runs({block: _counted_s(result) for block, result in results.items()})
             yield CollectivesRow(
                 operation=operation,
                 gpus=gpus,
                 message_bytes=size,
                 environment=environment,
-                runs=len(runs),
+                runs=len(results),
                 servers=len({record.block.server for record in records}),
-                n=sum(map(len, runs)),
                 time_s=time_s,
-                repeatability=repeatability(runs),
                 bus_bandwidth_gb_s=time_s.map(partial(scaling.bus_bandwidth_gb_s, operation, gpus, size)),
                 use=uses.get((operation, size), ""),
                 source=source,

@@ -18,7 +18,7 @@ from dpscale.analyse.communication.estimators import StepsByConfiguration
 from dpscale.analyse.timing.points import Points, point_fields
 from dpscale.formulas import OnServer
 from dpscale.formulas.figure import UNKNOWN, Figure, estimate_of_blocks, estimate_of_runs, multiplied
-from dpscale.formulas.statistics import median_of_blocks, repeatability
+from dpscale.formulas.statistics import median_of_blocks
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord
 from dpscale.strategies.known import BASELINE, strategy
@@ -66,7 +66,6 @@ def ladder_rows(
             **point_fields(configuration, environment),
             rung=rung,
             order=order,
-            repeatability=repeatability(list(timings[rung].values())),
             runs=len(complete),
             step_s=steps[rung],
             share=steps[rung].value / steps[WHOLE].value,

@@ -29,7 +29,6 @@ from dpscale.tables.timing import BlocksRow, SpeedupRow
 
 # What before and after may differ by, relative to their mean: more is drift, and said.
 DRIFT_TOLERANCE = 0.02
-SAME_RUN, NEAREST_RUN = "same run", "nearest run"
 # Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
 HEADLINE_STEPS = 10
 # Means of the same numbers differ by less, in whatever order a computer adds them up.
@@ -147,12 +146,11 @@ def _seconds_apart(first: TimingRecord, second: TimingRecord) -> float:
 class Block:
     """N GPUs and one of them alone, at a batch and in a scope.
 
-    `origin` says whether one GPU was timed in the same run, or in another one there, the nearest in time. `drift` is
-    the epoch of one GPU after the parallel ones of its job less the one before, over their mean; NaN without these.
+    `drift` is the epoch of one GPU after the parallel ones of its job less the one before, over their mean; NaN without
+    these.
     """
 
     key: OnServer
-    origin: str
     parallel: Timed
     baseline: Timed
     drift: float = nan
@@ -162,11 +160,9 @@ class Block:
         """Return the block of the runs that share a baseline: they are not independent, so they are one."""
         runs = sorted(record.cell.run for record in records)
         name = f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}"
-        is_same_run = all(record.block == baseline.block for record in records)
         drifts = [drift for record in records for drift in _drifts(record, scope, batch)]
         return cls(
             key=OnServer(name, baseline.block.server),
-            origin=SAME_RUN if is_same_run else NEAREST_RUN,
             parallel=Timed.mean([Timed.of(record.scopes[scope]) for record in records]),
             baseline=baseline.timed,
             drift=max(drifts, key=abs, default=nan),
@@ -548,23 +544,15 @@ def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow
 def _block_row(row: BlocksRow, block: Block) -> BlocksRow:
     one_gpu, parallel = block.baseline, block.parallel
     speedup = scaling.speedup(one_gpu.epoch_s, parallel.epoch_s)
-    row = replace(
+    return replace(
         row,
         block=block.name,
         server=block.key.server,
         status="ok",
-        baseline=block.origin,
         epoch_s=parallel.epoch_s,
         baseline_epoch_s=one_gpu.epoch_s,
         drift=block.drift,
         has_drifted=None if isnan(block.drift) else block.has_drifted,
         speedup=speedup,
         efficiency=scaling.efficiency(speedup, row.gpus),
-    )
-    if row.scaling == "strong":
-        return row
-    return replace(
-        row,
-        communication_s=scaling.communication_s(one_gpu.epoch_s, parallel.epoch_s, row.gpus),
-        communication_step_s=scaling.communication_step_s(one_gpu.step_s, parallel.step_s),
     )

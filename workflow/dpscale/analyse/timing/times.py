@@ -10,7 +10,6 @@ from typing import TypeVar
 from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points, Timed
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied, ratio
-from dpscale.formulas.statistics import repeatability
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -45,8 +44,6 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
         energy_j=point.over_runs(lambda record: median(record.scopes[point.scope].energy_j or [0])),
-        repeatability=repeatability([result.slowest_rank_epoch_s for result in results]),
-        first_timed_epoch_s=median(result.slowest_rank_epoch_s[0] for result in results),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0].steps_per_epoch,
         full_steps_per_epoch=point.full_steps,
@@ -72,7 +69,7 @@ def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) 
     """Return the row with work done over work that the GPUs could do at most, where the peak of the GPU is known."""
     chip = chip_named(point.records[0].hardware.device_model)
     peak = chip.peak(study["precision"]) if chip else None
-    row = replace(row, flop_per_image=flop_per_image, peak_source=chip.source if chip and peak else "unknown")
+    row = replace(row, peak_source=chip.source if chip and peak else "unknown")
     if peak is None:
         return row
     return replace(row, mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s)))
@@ -136,12 +133,10 @@ def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
                 variant=variant,
                 run=record.cell.run,
                 server=record.block.server,
-                host=record.hardware.host,
                 started_at=record.started_at,
                 n=len(result.epoch_s),
                 epoch_s=timed.epoch_s,
                 step_s=timed.step_s,
-                repeatability=repeatability([result.slowest_rank_epoch_s]),
             )
 
 
@@ -195,11 +190,7 @@ def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]
                 scope=row.scope,
                 other_strategy=earlier,
                 is_headline=row.is_headline,
-                loader_processes=row.loader_processes,
-                other_loader_processes=beside.loader_processes,
                 epoch_s=row.epoch_s,
                 other_epoch_s=beside.epoch_s,
                 ratio=beside.epoch_s.value / row.epoch_s.value,
-                peak_memory_bytes=row.peak_memory_bytes,
-                other_peak_memory_bytes=beside.peak_memory_bytes,
             )
