@@ -141,7 +141,7 @@ def to_ddp(name):
 print(json.dumps({
     "speedups": len(of("speedup", "speedup")) > 0,
     "alone": sum(figure.is_known for figure in of("communication", "isolated_step_s")),
-    "to ddp": [to_ddp(name) for name in ("allreduce_bytes_per_step", "bandwidth_gb_s", "profiler_bandwidth_gb_s")],
+    "to ddp": [to_ddp(name) for name in ("allreduce_bytes_per_step", "bandwidth_gb_s")],
     "on the page": [text in page for text in ("ShardedParallel", "--sharded")],
 }))
 """
@@ -182,7 +182,7 @@ def test_a_strategy_is_its_folder_and_one_row(project: Project, tmp_path: Path) 
     shown = warm.python(["-c", SHOWN, str(tmp_path)], *place)
     assert shown.returncode == 0, shown.stdout
     assert json.loads(shown.stdout) == {
-        "speedups": True, "alone": 4, "to ddp": [[1.5], [1.5], [1.5]],
+        "speedups": True, "alone": 4, "to ddp": [[1.5], [1.5]],
         "on the page": [True, True],
     }  # fmt: skip
 

@@ -66,8 +66,6 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
     images_bytes = 3 * 512 * (sent + returned)
     floor = one(tables.communication, **DP_4).isolated_step_s
     assert floor.value == pytest.approx(DP_COLLECTIVES_S + images_bytes * 1e-3 / 2**28)
-    moved = one(tables.bandwidth, **DP_4).root_link_bytes_per_step
-    assert moved == 2 * GRADIENT_BYTES + 38_560 + images_bytes
 
 
 def test_mfu_is_work_over_peak(tables: Tables) -> None:
@@ -90,7 +88,7 @@ def test_without_some_records_the_other_figures_stand(tables: Tables, kind: type
         assert not getattr(row, estimate).is_known and row.communication_s.is_known
 
 
-def test_a_profiler_that_changes_the_step_gives_no_bandwidth() -> None:
+def test_a_profiler_that_changes_the_step_says_so() -> None:
     records = records_of(STUDY)
     for cell, record in records.items():
         if isinstance(cell, CommunicationCell) and cell.configuration == Configuration("ddp", 4, 512):
@@ -98,4 +96,3 @@ def test_a_profiler_that_changes_the_step_gives_no_bandwidth() -> None:
                 block["step_s"] = 1.06 * max(record["steps"]["variants"]["training"]["step_s"])
     changed = build_tables(STUDY, collected_of(records, network_facts(STUDY.settings)))
     assert one(changed.communication, **DDP_4).profiler == "distorts"
-    assert not one(changed.bandwidth, **DDP_4).profiler_bandwidth_gb_s.is_known

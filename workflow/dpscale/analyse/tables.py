@@ -60,11 +60,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
 
     collectives = list(collectives_rows(swept, network))
     inferred = [point.weak for point in points.values() if point.scope == "compute" and point.configuration.gpus > 1]
-    communication = [communication_row(comparison, steps, network, collectives) for comparison in inferred]
-    bandwidth = [
-        bandwidth_row(study, comparison, row, network, collectives)
-        for comparison, row in zip(inferred, communication, strict=True)
-    ]
     tables = Tables(
         environments=list(environment_rows(collected.records, environments)),
         records=[record_row(cell, record) for cell, record in records.items()],
@@ -81,8 +76,8 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         steps=list(steps_rows(steps)),
         ladder=list(ladders(steps, points)),
         collectives=collectives,
-        communication=communication,
-        bandwidth=bandwidth,
+        communication=[communication_row(comparison, steps, network, collectives) for comparison in inferred],
+        bandwidth=[bandwidth_row(study, comparison, collectives) for comparison in inferred],
         **AuditTables.of(audits)._asdict(),
     )
     return complete(tables, Asked.of(study, collected.records))

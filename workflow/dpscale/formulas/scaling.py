@@ -81,13 +81,6 @@ def communication_step_s(baseline_step_s: Number, step_s: Number) -> Number:
     return step_s - baseline_step_s
 
 
-def root_link_bytes(gpus: int, images_bytes: int, gradient_bytes: int, buffer_bytes: int) -> int:
-    """Bytes per step through the links of DataParallel's first GPU: images out, parameters and buffers out (once, by a
-    broadcast that the other GPUs pass on), logits in, gradients in. `images_bytes` are those of one GPU's images, with
-    what the network returns of them."""
-    return (gpus - 1) * images_bytes + 2 * gradient_bytes + buffer_bytes
-
-
 def bandwidth_gb_s(bytes_per_step: float, steps: int, communication_s: Number) -> Number:
     """Bytes of all steps of an epoch over the epoch's communication time, in GB/s."""
     return bytes_per_step * steps / communication_s / GB

@@ -102,7 +102,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         BandwidthRow,
         "bandwidth",
         "Bandwidth, inferred from the communication time, and measured",
-        ("point", "state", "allreduce_bytes_per_step", "root_link_bytes_per_step"),
+        ("point", "state"),
         {"bandwidth_gb_s": _bandwidth},
     ),
     TableOfRows(

@@ -20,7 +20,6 @@ from dpscale.tables.column import (
     ENVIRONMENT,
     EPOCH,
     FULL_STEPS,
-    GB_PER_S,
     GPUS,
     IS_HEADLINE,
     KIB,
@@ -94,15 +93,9 @@ class BandwidthRow(Place):
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     communication_s: Figure = COMMUNICATION.shown
     bandwidth_gb_s: Figure = BANDWIDTH.shown
-    profiler_bandwidth_gb_s: Figure = column(
-        "Bandwidth from the profiler's time", "V over E3, for ddp that of least waiting.", GB_PER_S
-    ).shown
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").shown
     utilisation: Figure = column("Utilisation", "Bandwidth over the measured bus bandwidth.", PERCENT).shown
     bandwidth_gb_s_at_least: float = BANDWIDTH_AT_LEAST
-    root_link_bytes_per_step: float = column(
-        "Through {device} 0's links per step", "What DataParallel moves: 2·K·s, buffers, images out and outputs in.", MB
-    ).shown
     gradient_bytes: float = column("Whole gradient", "K·s, the message of an allreduce.", KIB)
 
 
