@@ -66,10 +66,9 @@ def in_jobs(drift: float = 0.0) -> dict[int, Around]:
 def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
     tables = tables_of(measured(in_jobs(drift=0.01), with_single=False))
     row = speedup(tables)
-    assert (row.status, row.blocks, row.drifted) == ("ok", 3, 0)
+    assert (row.status, row.blocks) == ("ok", 3)
     before_and_after = math.sqrt((1 - 0.005) * (1 + 0.005))
     assert row.speedup.value == pytest.approx(ALONE_S * before_and_after / DDP_S), "their geometric mean"
-    assert row.drift == pytest.approx(0.01)
     assert [block.block for block in tables.blocks] == ["run 1", "run 2", "run 3"]
     assert [block.drift for block in tables.blocks] == pytest.approx([0.01] * 3)
 
@@ -77,8 +76,7 @@ def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
 def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
     tables = tables_of(measured(in_jobs(drift=0.05)))
     row = speedup(tables)
-    assert (row.status, row.blocks, row.drifted) == ("ok", 3, 3)
-    assert "one device alone drifted in run 1 by +5.0 %, run 2 by +5.0 %, run 3 by +5.0 %" in row.reason
+    assert (row.status, row.blocks) == ("ok", 3)
     drifted = one(tables.counts, claim="a baseline drifted")
     assert (drifted.number, drifted.asked) == (3, 3)
 

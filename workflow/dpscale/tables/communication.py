@@ -7,8 +7,6 @@ from dpscale.tables.column import (
     BLOCKS,
     BUS_BANDWIDTH,
     COMMUNICATION,
-    DRIFT,
-    DRIFTED,
     E1,
     E2,
     E2_NO_SYNC,
@@ -54,8 +52,6 @@ class CommunicationRow(Place):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
-    drift: float = DRIFT
-    drifted: int | None = DRIFTED
     rests_on: str = RESTS_ON
     other_runs: bool | None = OTHER_RUNS
     epoch_s: float = EPOCH.but(definition="T(N,b) of the blocks of this row.").shown

@@ -5,8 +5,6 @@ from dpscale.tables.column import (
     BATCH,
     BLOCKS,
     BORROWED_FROM,
-    DRIFT,
-    DRIFTED,
     EFFICIENCY,
     ENERGY,
     ENVIRONMENT,
@@ -95,8 +93,6 @@ class SpeedupRow(Place):
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
     servers: int | None = SERVERS
-    drift: float = DRIFT
-    drifted: int | None = DRIFTED
     rests_on: str = RESTS_ON
     borrowed_from: int | None = BORROWED_FROM
     other_runs: bool | None = OTHER_RUNS
@@ -172,7 +168,9 @@ class BlocksRow(Place):
     reason: str = REASON
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
     baseline_epoch_s: float = column("Epoch time on one", "T(1,b) of the block.", SECONDS)
-    drift: float = DRIFT
+    drift: float = column(
+        "Drift", "T(1,b) after the parallel epochs less that before, over their mean.", PERCENT, digits=2
+    )
     has_drifted: bool | None = column("Drifted", "Whether the drift is above 2 %.")
     speedup: float = SPEEDUP
     efficiency: float = EFFICIENCY

@@ -44,8 +44,6 @@ def communication_row(
     row = replace(
         from_steps(records),
         **compared.fields,
-        drift=compared.drift,
-        drifted=compared.drifted,
         profiler=_profiler_state(records),
         isolated_step_s=isolated_step_s(configuration, network, timed) if network else UNKNOWN,
     )

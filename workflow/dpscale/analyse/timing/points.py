@@ -388,7 +388,7 @@ class Comparison:
         return {
             **self.point.place,
             "status": self.status,
-            "reason": "; ".join(filter(None, [self.reason, self._runs_left_out, self._drifted])),
+            "reason": "; ".join(filter(None, [self.reason, self._runs_left_out])),
             "full_steps_per_epoch": self.point.full_steps,
             "blocks": len(self.blocks),
         }
@@ -397,20 +397,6 @@ class Comparison:
     def _runs_left_out(self) -> str:
         """The runs that are left out beside others that are not, and why."""
         return "; ".join(f"{run} left out: {why}" for run, why in self.left_out.items()) if self.blocks else ""
-
-    @property
-    def _drifted(self) -> str:
-        drifted = [f"{block.name} by {100 * block.drift:+.1f} %" for block in self.blocks if block.has_drifted]
-        return f"one device alone drifted in {', '.join(drifted)}" if drifted else ""
-
-    @property
-    def drift(self) -> float:
-        """The largest drift of its blocks, NaN where none is known."""
-        return max((block.drift for block in self.blocks if not isnan(block.drift)), key=abs, default=nan)
-
-    @property
-    def drifted(self) -> int:
-        return sum(block.has_drifted for block in self.blocks)
 
     def over_blocks(self, figure: Callable[[Block], float]) -> Figure:
         """Return the mean over the blocks of a figure that every block has. Only where there is a block."""
@@ -513,8 +499,6 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
         **compared.fields,
         scaling=series,
         nodes=compared.point.configuration.nodes,
-        drift=compared.drift,
-        drifted=compared.drifted,
     )
     if not compared.blocks:
         return row
