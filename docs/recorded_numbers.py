@@ -201,7 +201,7 @@ def _half_width(figure: Figure) -> str:
 def drift_of_one_gpu() -> str:
     """How often the time of one GPU changed during a run, at batches where the host limits it and at larger ones."""
     blocks = [row for study in (TWO_H100, TWO_H200) for row in tables_of(study).blocks]
-    weak = [row for row in blocks if (row.scaling, row.scope, row.status, row.gpus) == ("weak", "compute", "ok", 2)]
+    weak = [row for row in blocks if (row.scaling, row.scope, row.gpus) == ("weak", "compute", 2)]
     small = [row for row in weak if row.batch_per_gpu < HOST_LIMITED_BELOW]
     large = [row for row in weak if row.batch_per_gpu >= HOST_LIMITED_BELOW]
     most = max(abs(row.drift) for row in small)

@@ -39,6 +39,7 @@ AROUND = "()[]{}|;:,.%×*=&$"
 OF_THE_PAGE = re.compile(
     r"and [\d,]+ more|Rests on [\d,]+ rows?|[\d,]+ of [\d,]+ (?:points|bars) are drawn|[\d,]+ more rows are in"
     r"|\([\d,]+ cells?\)|The first of [\d,]+ batches and [\d,]+ numbers"
+    r"|also measures [\d,]+ missing cells?"
 )
 
 

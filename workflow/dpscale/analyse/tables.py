@@ -9,20 +9,18 @@ from dpscale.analyse.answer.claims import counts_rows
 from dpscale.analyse.answer.verdict import Asked
 from dpscale.analyse.causes_of_study import causes_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row, collectives_rows
-from dpscale.analyse.communication.estimators import communication_row, completed_steps, steps_rows
+from dpscale.analyse.communication.estimators import communication_row, steps_rows
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.timing.environments import by_place, environment_rows, environments_of, placed
 from dpscale.analyse.timing.points import block_rows, points_of, speedup_row
 from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
 from dpscale.analyse.timing.times import (
     compared_points,
-    completed_times,
     run_rows,
     scopes_rows,
     strategy_pairs_rows,
     times_row,
     with_best,
-    with_headline,
 )
 from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
 from dpscale.analyse.variants import Variant, beside_base, one_gpu_rows, variant_rows, variants_of, with_further_scopes
@@ -95,16 +93,7 @@ def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
     `asked` is what the study asks of its answer."""
     tables = replace(
         tables,
-        times=list(with_best([completed_times(row) for row in tables.times])),
-        speedup=list(map(with_headline, tables.speedup)),
-        communication=list(map(with_headline, tables.communication)),
-        bandwidth=list(map(with_headline, tables.bandwidth)),
-        steps=[completed_steps(row) for row in tables.steps],
-        variants=list(map(with_headline, tables.variants)),
-        one_gpu=list(map(with_headline, tables.one_gpu)),
-    )
-    tables = replace(
-        tables,
+        times=list(with_best(tables.times)),
         scopes=list(scopes_rows(tables.times, tables.speedup)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),

@@ -157,15 +157,13 @@ class RunsRow(Place):
 
 
 class BlocksRow(Place):
-    """Every block: a run on a server beside one GPU there, with the drift of the baseline in its job, and the speedup;
-    and every run that has no baseline, with the reason.
+    """Every block: a run on a server beside one GPU there, with the drift of the baseline in its job, and the
+    speedup.
     """
 
     scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.")
     block: str = column("Block", "The run, or runs that share a baseline.")
     server: int | None = SERVER
-    status: str = STATUS
-    reason: str = REASON
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
     baseline_epoch_s: float = column("Epoch time on one", "T(1,b) of the block.", SECONDS)
     drift: float = column(

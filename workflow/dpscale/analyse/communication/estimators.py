@@ -57,7 +57,7 @@ def communication_row(
         other_runs=compared.is_of_other_runs,
         compute_s=scaling.compute_s(compared.baseline.value, row.gpus),
         communication_share=compared.communication.value / compared.epoch.value,
-        step_s=compared.step.value,
+        step_s=compared.over_blocks(lambda block: block.parallel.step_s).value,
     )
 
 
@@ -169,9 +169,5 @@ def steps_rows(steps: StepsByConfiguration) -> Iterator[StepsRow]:
                 parts_s=sum(parts.values()),
                 hidden_communication_s=round(middle.communication_s - middle.exposed_s, TRACE_DIGITS),
                 step_s=middle.step_s,
+                difference=sum(parts.values()) / middle.step_s - 1,
             )
-
-
-def completed_steps(row: StepsRow) -> StepsRow:
-    """Return the row with what follows from its parts."""
-    return replace(row, difference=row.parts_s / row.step_s - 1)

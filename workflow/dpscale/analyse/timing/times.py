@@ -5,9 +5,8 @@ from dataclasses import replace
 from math import nan
 from operator import sub, truediv
 from statistics import median
-from typing import TypeVar
 
-from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points, Timed
+from dpscale.analyse.timing.points import Comparison, Point, Points, Timed
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied, ratio
 from dpscale.plan.plan import batches_per_gpu
@@ -15,12 +14,9 @@ from dpscale.plan.study import Study
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
 from dpscale.strategies.strategy import NetworkFacts
-from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import OneGpuRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
+from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.vocabulary.chips import chip_named
-
-Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
 
 def times_row(study: Study, point: Point, network: NetworkFacts | None) -> TimesRow:
@@ -40,6 +36,7 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         row,
         servers=len({block.server for block in point.epoch.blocks}),
         epoch_s=point.epoch,
+        gpu_s=multiplied(point.epoch, row.gpus),
         step_s=point.step,
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
@@ -47,6 +44,7 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0].steps_per_epoch,
         full_steps_per_epoch=point.full_steps,
+        is_headline=point.is_headline,
         peak_memory_bytes=max((peak for result in results for peak in result.peak_memory_bytes or []), default=nan),
     )
     if network is None or network.flop_per_image is None:
@@ -88,21 +86,10 @@ def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Compari
             yield "strong", point.beside(point.configuration.global_batch)
 
 
-def with_headline(row: Headlined) -> Headlined:
-    """Return the row with whether findings and verdict may speak of it; not known where it was not measured."""
-    steps = row.full_steps_per_epoch
-    return replace(row, is_headline=None if steps is None else steps >= HEADLINE_STEPS)
-
-
-def completed_times(row: TimesRow) -> TimesRow:
-    """Return the row with what follows from its figures."""
-    return replace(with_headline(row), gpu_s=multiplied(row.epoch_s, row.gpus))
-
-
 def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
     """Yield the rows with throughput over that of the best batch on the same devices, which itself has no interval.
 
-    Epochs with fewer than `HEADLINE_STEPS` full steps are not compared: their ends weigh too much.
+    Epochs with fewer than ten full steps are not compared: their ends weigh too much.
     """
 
     def devices(row: TimesRow) -> tuple[str, int, str, str]:
