@@ -2,19 +2,15 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    BATCH,
     BLOCKS,
     BORROWED_FROM,
     EFFICIENCY,
     ENERGY,
-    ENVIRONMENT,
     EPOCH,
     EPOCHS,
     FASTER,
     FULL_STEPS,
-    GLOBAL_BATCH,
     GPU_SECONDS,
-    GPUS,
     IMAGES_PER_S,
     IS_HEADLINE,
     JOULES_PER_EPOCH,
@@ -31,7 +27,6 @@ from dpscale.tables.column import (
     RUN,
     RUN_DEVIATION,
     RUNS,
-    SCOPE,
     SECONDS,
     SERVER,
     SERVERS,
@@ -39,7 +34,6 @@ from dpscale.tables.column import (
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
-    STRATEGY,
     TB_PER_S,
     TFLOP_PER_S,
     THROUGHPUT,
@@ -123,18 +117,12 @@ class ScopesRow(EnvironmentPoint):
     end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).shown
 
 
-class StrategyPairsRow(Row):
+class StrategyPairsRow(Place):
     """Epoch times of two strategies on the same devices at the same batch, and how many times as fast the first one
     is.
     """
 
-    strategy: str = STRATEGY
     other_strategy: str = column("Other strategy", "On the same devices at the same batch.")
-    gpus: int = GPUS
-    batch_per_gpu: int = BATCH
-    global_batch: int = GLOBAL_BATCH
-    scope: str = SCOPE
-    environment: str = ENVIRONMENT
     is_headline: bool | None = IS_HEADLINE
     rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH

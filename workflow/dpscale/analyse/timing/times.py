@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import nan
 from operator import sub, truediv
 from statistics import median
@@ -161,23 +162,17 @@ def _in_blocks(formula: Callable[[float, float], float], loaded: Figure, in_memo
 
 def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:
     """Yield every two parallel strategies on the same devices at the same batch, the later one of the table first."""
-    order = [name for name in STRATEGIES if name != BASELINE]
-    measured = {
-        (row.strategy, (row.gpus, row.batch_per_gpu, row.scope, row.environment)): row
-        for row in times
-        if row.status == "ok" and row.epoch_s.is_known
-    }
-    for (strategy, place), row in measured.items():
-        for earlier in order[: order.index(strategy)] if strategy in order else ():
-            beside = measured.get((earlier, place))
-            if beside is None:
-                continue
+    order = list(STRATEGIES)
+    parallel = [row for row in times if row.epoch_s.is_known and row.strategy != BASELINE]
+    places = grouped(parallel, lambda row: (row.gpus, row.batch_per_gpu, row.scope, row.environment))
+    for rows in places.values():
+        for earlier, later in combinations(sorted(rows, key=lambda row: order.index(row.strategy)), 2):
             yield StrategyPairsRow(
-                **row.point,
-                scope=row.scope,
-                other_strategy=earlier,
-                is_headline=row.is_headline,
-                epoch_s=row.epoch_s,
-                other_epoch_s=beside.epoch_s,
-                ratio=beside.epoch_s.value / row.epoch_s.value,
+                **later.point,
+                scope=later.scope,
+                other_strategy=earlier.strategy,
+                is_headline=later.is_headline,
+                epoch_s=later.epoch_s,
+                other_epoch_s=earlier.epoch_s,
+                ratio=earlier.epoch_s.value / later.epoch_s.value,
             )
