@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.errors import DpscaleError
 from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.communication import CommunicationRow, StepsRow
-from dpscale.tables.study import RejectedRow
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import TimesRow
 
@@ -25,8 +23,6 @@ def test_a_column_means_what_its_table_says() -> None:
     assert TimesRow.column("step_s").heading == "Step time, ms"
     assert StepsRow.column("compute_s").unit is MILLISECONDS
     assert CommunicationRow.column("compute_s").unit.shown == "s"
-    with pytest.raises(DpscaleError, match="speedup"):
-        RejectedRow.column("speedup")
 
 
 def test_a_table_has_a_caption_in_snakemakes_report(root: Path) -> None:

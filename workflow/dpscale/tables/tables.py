@@ -17,7 +17,6 @@ from dpscale.tables.communication import (
 )
 from dpscale.tables.row import Row, read_rows
 from dpscale.tables.study import (
-    AbsencesRow,
     AuditFindingsRow,
     AuditRow,
     AuditWarningsRow,
@@ -69,7 +68,6 @@ class Tables:
     strategy_pairs: Sequence[StrategyPairsRow] = ()
     training_curves: Sequence[TrainingCurvesRow] = ()
     origins: Sequence[OriginsRow] = ()
-    absences: Sequence[AbsencesRow] = ()
     answer: Sequence[AnswerRow] = ()
     causes: Sequence[CausesRow] = ()
     advice: Sequence[AdviceRow] = ()

@@ -12,8 +12,7 @@ from dpscale.records.collect import Collected
 from dpscale.records.kinds import Record, TimingRecord, Watched
 from dpscale.records.progress import gpu_seconds
 from dpscale.tables.row import grouped
-from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
-from dpscale.tables.timing import TimesRow
+from dpscale.tables.study import MissingRow, OriginsRow, RecordsRow
 
 # Why a cell is missing that was never tried.
 NO_RECORD = "no record yet"
@@ -106,13 +105,3 @@ def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
             jobs=joined(row.job_id for row in group),
             disturbed=sum(bool(row.other_processes) for row in group),
         )
-
-
-def absences_rows(times: Iterable[TimesRow]) -> list[AbsencesRow]:
-    """Return every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
-    without_number = grouped((row for row in times if row.status != "ok"), lambda row: (row.status, row.reason))
-    absences = [
-        AbsencesRow(status=status, reason=reason, configurations=len({tuple(row.point.values()) for row in rows}))
-        for (status, reason), rows in without_number.items()
-    ]
-    return sorted(absences, key=lambda row: -(row.configurations or 0))
