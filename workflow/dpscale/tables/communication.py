@@ -39,7 +39,7 @@ from dpscale.tables.column import (
     STEPS_PER_EPOCH,
     column,
 )
-from dpscale.tables.row import EnvironmentPoint, Place, Row
+from dpscale.tables.row import OfConfiguration, Place, Row
 
 
 class CommunicationRow(Place):
@@ -95,7 +95,7 @@ class BandwidthRow(Place):
     gradient_bytes: float = column("Whole gradient", "K·s, the message of an allreduce.", KIB)
 
 
-class LadderRow(EnvironmentPoint):
+class LadderRow(OfConfiguration):
     """The ladder from one GPU alone to the whole step, by intervention: the seconds that every rung adds to the one
     before it, of unprofiled steps in turns. Steps are t(1,b) of the timing cells, times the rung's ratio to one GPU
     alone.
@@ -125,7 +125,7 @@ class LadderRow(EnvironmentPoint):
     rests_on: str = RESTS_ON
 
 
-class StepsRow(EnvironmentPoint):
+class StepsRow(OfConfiguration):
     """A profiled step, for every GPU: compute, exposed communication, copies and idle time, in seconds."""
 
     device: int = column("{device}", "Number of the device.").shown

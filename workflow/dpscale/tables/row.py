@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, dataclass_transform
 
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.figure import Kind as FigureKind
@@ -164,61 +164,33 @@ def with_names(text: str) -> str:
     return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
 
 
-class PointFields(TypedDict):
-    """The fields that say where a row is, but for its scope."""
-
-    strategy: str
-    gpus: int
-    batch_per_gpu: int
-    global_batch: int
-    environment: str
-
-
-class PlaceFields(PointFields):
-    """The fields that say where a row is."""
-
-    scope: str
-
-
 class OfConfiguration(Row):
     """A configuration in an environment."""
 
-    if TYPE_CHECKING:  # the last column of all that are of a configuration
-        environment: str
     strategy: str = STRATEGY
     gpus: int = GPUS
     batch_per_gpu: int = BATCH
     global_batch: int = GLOBAL_BATCH
+    environment: str = ENVIRONMENT
 
     @property
-    def point(self) -> PointFields:
-        return {
-            "strategy": self.strategy,
-            "gpus": self.gpus,
-            "batch_per_gpu": self.batch_per_gpu,
-            "global_batch": self.global_batch,
-            "environment": self.environment,
-        }
+    def point(self) -> dict[str, Any]:
+        """The fields that say where a row is, but for its scope."""
+        names = ("strategy", "gpus", "batch_per_gpu", "global_batch", "environment")
+        return {name: getattr(self, name) for name in names}
 
 
 class Place(OfConfiguration):
     """A place in a study: a configuration, in a scope and an environment."""
 
     scope: str = SCOPE
-    environment: str = ENVIRONMENT
-
-
-class EnvironmentPoint(OfConfiguration):
-    """A configuration in an environment, of rows without a scope."""
-
-    environment: str = ENVIRONMENT
 
 
 class _OfArm(Row):
     arm: str = ARM
 
 
-class ArmPoint(EnvironmentPoint, _OfArm):
+class ArmPoint(OfConfiguration, _OfArm):
     """An arm of the training, and the configuration that it trains on."""
 
 

@@ -43,7 +43,7 @@ from dpscale.tables.column import (
     N,
     column,
 )
-from dpscale.tables.row import EnvironmentPoint, Place, Row
+from dpscale.tables.row import OfConfiguration, Place, Row
 
 
 class TimesRow(Place):
@@ -98,7 +98,7 @@ class SpeedupRow(Place):
     nodes: int | None = NODES
 
 
-class ScopesRow(EnvironmentPoint):
+class ScopesRow(OfConfiguration):
     """Epoch time and weak speedup of every configuration that was measured with and without the DataLoader in the
     clock.
     """

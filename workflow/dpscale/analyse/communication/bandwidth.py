@@ -1,12 +1,13 @@
 """Bandwidth: of collectives alone, as measured, and of the communication time, as inferred."""
 
-from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
 from math import nan
+
+import numpy as np
 
 from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
 from dpscale.analyse.timing.points import Comparison
@@ -61,11 +62,9 @@ def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gra
 
 
 def _why_not_resolvable(row: BandwidthRow) -> str:
-    inferred, (low, high) = row.communication_s, row.communication_s.interval
-    if not inferred.has_interval:
-        return f"the communication time has no interval: {STATES[inferred.kind][0]}"
-    where = "below zero" if BELOW_ZERO.holds(row) else "not above zero for certain"
-    return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"
+    if not row.communication_s.has_interval:
+        return f"the communication time has no interval: {STATES[row.communication_s.kind][0]}"
+    return f"the communication time is {'below zero' if BELOW_ZERO.holds(row) else 'not above zero for certain'}"
 
 
 # The use of the allreduce of all gradients at once: it is timed, and utilisation is over it.
@@ -164,16 +163,12 @@ def message_s(message: Message, timed: Sequence[CollectivesRow]) -> Figure:
     other: a latency, and a time per byte. Beyond them it is not known."""
     operation, size = message
     by_size = {row.message_bytes: row.time_s for row in timed if row.operation == operation}
-    if size in by_size:
-        return by_size[size]
-    sizes = sorted(by_size)
-    place = bisect(sizes, size)
-    if not 0 < place < len(sizes):
+    smaller = max((timed_size for timed_size in by_size if timed_size <= size), default=None)
+    larger = min((timed_size for timed_size in by_size if timed_size >= size), default=None)
+    if smaller is None or larger is None:
         return UNKNOWN
-    smaller, larger = sizes[place - 1 : place + 1]
-    share = (size - smaller) / (larger - smaller)
     return derive_in_blocks(
-        lambda less_s, more_s: less_s + share * (more_s - less_s), by_size[smaller], by_size[larger]
+        lambda *seconds: float(np.interp(size, [smaller, larger], seconds)), by_size[smaller], by_size[larger]
     )
 
 
