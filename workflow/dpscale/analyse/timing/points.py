@@ -154,16 +154,6 @@ class Block:
             drift=max(drifts, key=abs, default=nan),
         )
 
-    @property
-    def speedup(self) -> float:
-        """T(1,b) / T(N,b); in a strong series T(1,B) over T(N,b)."""
-        return scaling.speedup(self.baseline.epoch_s, self.parallel.epoch_s)
-
-    @property
-    def speedup_from_steps(self) -> float:
-        """N·t(1,b) / t(N,b)."""
-        return scaling.speedup_from_steps(self.gpus, self.baseline.step_s, self.parallel.step_s)
-
 
 def _drift(halves: Halves) -> float:
     """Return the drift of a baseline, relative to its mean."""
@@ -386,12 +376,14 @@ class Comparison:
     @cached_property
     def speedup(self) -> Figure:
         """T(1,b) / T(N,b); in a strong series T(1,B) over the point's T(N,b)."""
-        return self._with_interval_of_two(lambda block: block.speedup)
+        return self._with_interval_of_two(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
         """N·t(1,b) / t(N,b)."""
-        return self._with_interval_of_two(lambda block: block.speedup_from_steps)
+        return self._with_interval_of_two(
+            lambda block: scaling.speedup_from_steps(block.gpus, block.baseline.step_s, block.parallel.step_s)
+        )
 
     def _with_interval_of_two(self, figure: Callable[[Block], float]) -> Figure:
         """Return a speedup over its blocks, with the interval that two servers have. Most rest on more or fewer, and
@@ -464,6 +456,7 @@ def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow
     """A row for every block of a series, weak or strong."""
     for series, comparison in compared:
         for block in comparison.blocks:
+            speedup = scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s)
             yield BlocksRow(
                 **comparison.point.place,
                 scaling=series,
@@ -473,6 +466,6 @@ def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow
                 baseline_epoch_s=block.baseline.epoch_s,
                 drift=block.drift,
                 has_drifted=None if isnan(block.drift) else abs(block.drift) > DRIFT_TOLERANCE,
-                speedup=block.speedup,
-                efficiency=scaling.efficiency(block.speedup, block.gpus),
+                speedup=speedup,
+                efficiency=scaling.efficiency(speedup, block.gpus),
             )
