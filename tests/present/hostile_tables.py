@@ -52,6 +52,7 @@ _WRITTEN_BY_OTHERS = {
     "training": ["arm"],
     "training_curves": ["arm"],
     "origins": ["host", "git_commit", "jobs"],
+    "absences": ["reason"],
     "audit_findings": ["title", "sentence"],
     "audit_warnings": ["check", "detail"],
 }  # fmt: skip

@@ -7,6 +7,7 @@ from dpscale.analyse.tables import complete
 from dpscale.plan.cells import TimingCell
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
+from dpscale.tables.timing import TimesRow
 from made_study import DDP, measured, place_of
 from record_factory import watched
 from rows import one, picked
@@ -55,3 +56,11 @@ def test_records_are_counted_by_what_measured_them() -> None:
     both, other = complete(Tables(records=records)).origins
     assert (both.records, both.first, both.last, both.jobs) == (2, "1", "3", "7; 8")
     assert (both.disturbed, other.records) == (1, 1)
+
+
+def test_absences_are_counted_once_per_configuration_the_most_frequent_first() -> None:
+    gone = [("ddp", "end_to_end", "capped"), *((name, "compute", "oom") for name in ("dp", "ddp")),
+            ("ddp", "end_to_end", "oom")]  # fmt: skip
+    times = [TimesRow(strategy=name, gpus=4, scope=scope, status=status) for name, scope, status in gone]
+    found = [(row.status, row.configurations) for row in complete(Tables(times=times)).absences]
+    assert found == [("oom", 2), ("capped", 1)]

@@ -13,7 +13,7 @@ from dpscale.analyse.communication.estimators import communication_row, steps_ro
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.timing.environments import by_place, environment_rows, environments_of, placed
 from dpscale.analyse.timing.points import block_rows, points_of, speedup_row
-from dpscale.analyse.timing.records import missing_rows, origins_rows, record_row
+from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
 from dpscale.analyse.timing.times import (
     compared_points,
     run_rows,
@@ -98,6 +98,7 @@ def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
         origins=list(origins_rows(tables.records)),
+        absences=absences_rows(tables.times),
     )
     tables = replace(tables, answer=list(answer_rows(tables, asked)))
     tables = replace(tables, causes=causes_rows(tables))

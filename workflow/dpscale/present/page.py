@@ -21,7 +21,7 @@ from dpscale.present.text.words import Terms, left_out, listed, plural, state
 from dpscale.schemas.settings import JsonValues
 from dpscale.tables.column import PERCENT
 from dpscale.tables.row import grouped, in_groups
-from dpscale.tables.study import MissingRow
+from dpscale.tables.study import AbsencesRow, MissingRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 from dpscale.vocabulary.states import STATES
@@ -60,7 +60,7 @@ def render(
         cautions=other_cautions(tables, terms),
         findings=findings(tables, terms),
         missing_cells=missing_cells(tables.missing, terms),
-        absences=absences(rows.times, terms),
+        absences=absences(rows.times, tables.absences, terms),
         witnesses=witnesses(tables.communication, tables.answer, terms),
         public_best=beside_the_public_best(tables.variants, terms),
         views=views(tables, terms),
@@ -88,27 +88,30 @@ class MissingCells:
     names: str
 
 
-def absences(times: Iterable[TimesRow], terms: Terms) -> ShownTable:
-    """Return the table of every state but `ok` with its reason and its configurations, the most frequent first. `times`
-    are in the order in which people read them."""
+def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> ShownTable:
+    """Return the table of every state but `ok` with its reason and its configurations, the most frequent first, as they
+    were `counted`. `times` are in the order in which people read them."""
 
     def point(row: TimesRow) -> str:
         return f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"
 
     rows_by_reason = grouped((row for row in times if row.status != "ok"), _why)
-    points = {why: [*dict.fromkeys(map(point, rows))] for why, rows in rows_by_reason.items()}
-    reasons = sorted(points, key=lambda why: len(points[why]), reverse=True)
+    numbers = {_why(row): row.configurations or 0 for row in counted}
+    reasons = sorted(rows_by_reason, key=lambda why: numbers[why], reverse=True)
     return ShownTable(
         "absences",
         terms.filled(_CAPTION),
         [ShownColumn(heading, is_number=heading == "Configurations") for heading in _ABSENCES],
-        [[*why, whole(len(points[why])), listed(points[why])] for why in reasons[:ROWS_SHOWN]],
+        [
+            [*why, whole(numbers[why]), listed([*dict.fromkeys(map(point, rows_by_reason[why]))])]
+            for why in reasons[:ROWS_SHOWN]
+        ],
         source="times",
         rows_left_out=left_out(reasons, ROWS_SHOWN),
     )
 
 
-def _why(row: TimesRow) -> tuple[str, str]:
+def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
     return state(row.status), row.reason or "no reason recorded"
 
 

@@ -131,6 +131,14 @@ class MissingRow(Row):
     log: str = column("Log", "Its last lines.")
 
 
+class AbsencesRow(Row):
+    """Why configurations have no number, and for how many of them each reason holds."""
+
+    status: str = STATUS
+    reason: str = REASON
+    configurations: int | None = column("Configurations", "That have no number for this reason.")
+
+
 _STUDY = column("Study", "Of others, by the name of its file.")
 _QUANTITY = column("Quantity", "What was published.")
 _BATCH = column("Batch per GPU", "b.")

@@ -17,6 +17,7 @@ from dpscale.tables.communication import (
 )
 from dpscale.tables.row import Row, read_rows
 from dpscale.tables.study import (
+    AbsencesRow,
     AuditFindingsRow,
     AuditRow,
     AuditWarningsRow,
@@ -68,6 +69,7 @@ class Tables:
     strategy_pairs: Sequence[StrategyPairsRow] = ()
     training_curves: Sequence[TrainingCurvesRow] = ()
     origins: Sequence[OriginsRow] = ()
+    absences: Sequence[AbsencesRow] = ()
     answer: Sequence[AnswerRow] = ()
     causes: Sequence[CausesRow] = ()
     advice: Sequence[AdviceRow] = ()

@@ -1,6 +1,6 @@
 """What was measured by which record, what is missing and why, and what measuring took."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import nan
@@ -12,7 +12,8 @@ from dpscale.records.collect import Collected
 from dpscale.records.kinds import Record, TimingRecord, Watched
 from dpscale.records.progress import gpu_seconds
 from dpscale.tables.row import grouped
-from dpscale.tables.study import MissingRow, OriginsRow, RecordsRow
+from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
+from dpscale.tables.timing import TimesRow
 
 # Why a cell is missing that was never tried.
 NO_RECORD = "no record yet"
@@ -105,3 +106,13 @@ def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
             jobs=joined(row.job_id for row in group),
             disturbed=sum(bool(row.other_processes) for row in group),
         )
+
+
+def absences_rows(times: Iterable[TimesRow]) -> list[AbsencesRow]:
+    """Return every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
+    absences = dict.fromkeys((row.status, row.reason, *row.point.values()) for row in times if row.status != "ok")
+    counted = Counter((status, reason) for status, reason, *_ in absences)
+    return [
+        AbsencesRow(status=status, reason=reason, configurations=number)
+        for (status, reason), number in counted.most_common()
+    ]
