@@ -20,7 +20,6 @@ from dpscale.analyse.timing.times import (
     scopes_rows,
     strategy_pairs_rows,
     times_row,
-    with_best,
 )
 from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
 from dpscale.analyse.variants import Variant, beside_base, one_gpu_rows, variant_rows, variants_of, with_further_scopes
@@ -93,7 +92,6 @@ def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
     `asked` is what the study asks of its answer."""
     tables = replace(
         tables,
-        times=list(with_best(tables.times)),
         scopes=list(scopes_rows(tables.times, tables.speedup)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),

@@ -64,13 +64,11 @@ class TimesRow(Place):
     loader_processes: int | None = LOADER_PROCESSES
     step_s: Figure = STEP.shown
     images_per_s: Figure = THROUGHPUT.shown
-    of_best: Figure = column("Of the best throughput", "Over that of the best batch on the same devices.", PERCENT)
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     peak_memory_bytes: float = PEAK_MEMORY.shown
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).shown
-    peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
     mfu: Figure = MFU.shown
     nodes: int | None = NODES
 
@@ -217,7 +215,6 @@ class VariantsRow(Place, _Changed):
         "Limit of the {device}", "Of all GPUs, without communication: 1 / (compute + memory).", IMAGES_PER_S
     )
     limit_share: Figure = column("Reached of it", "Throughput over this limit.", PERCENT)
-    peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
 
 
 class OneGpuRow(Place, _OfVariant):

@@ -9,7 +9,7 @@ from statistics import median
 
 from dpscale.analyse.timing.points import Comparison, Point, Points, Timed
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied, ratio
+from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -48,9 +48,12 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         is_headline=point.is_headline,
         peak_memory_bytes=max((peak for result in results for peak in result.peak_memory_bytes or []), default=nan),
     )
-    if network is None or network.flop_per_image is None:
+    chip = chip_named(point.records[0].hardware.device_model)
+    peak = chip.peak(study["precision"]) if chip else None
+    if peak is None or network is None or network.flop_per_image is None:
         return row
-    return _with_mfu(row, study, network.flop_per_image.forward_backward, point)
+    flop = network.flop_per_image.forward_backward
+    return replace(row, mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop, rate, row.gpus, peak.flop_s)))
 
 
 def _loader_processes(point: Point) -> int:
@@ -64,16 +67,6 @@ def _loader_processes(point: Point) -> int:
     return processes * point.measured[0].settings.loader_workers
 
 
-def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) -> TimesRow:
-    """Return the row with work done over work that the GPUs could do at most, where the peak of the GPU is known."""
-    chip = chip_named(point.records[0].hardware.device_model)
-    peak = chip.peak(study["precision"]) if chip else None
-    row = replace(row, peak_source=chip.source if chip and peak else "unknown")
-    if peak is None:
-        return row
-    return replace(row, mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s)))
-
-
 def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Comparison]]:
     """The points on several GPUs beside one GPU: of the `weak` series at the same batch per GPU, then of the `strong`
     ones at the same global batch."""
@@ -85,29 +78,6 @@ def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Compari
     for point in several:
         if point.configuration.global_batch in study["strong_scaling_global_batch"]:
             yield "strong", point.beside(point.configuration.global_batch)
-
-
-def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
-    """Yield the rows with throughput over that of the best batch on the same devices, which itself has no interval.
-
-    Epochs with fewer than ten full steps are not compared: their ends weigh too much.
-    """
-
-    def devices(row: TimesRow) -> tuple[str, int, str, str]:
-        return row.strategy, row.gpus, row.scope, row.environment
-
-    comparable = [row for row in rows if row.is_headline and row.images_per_s.is_known]
-    best_on = {
-        place: max(batches, key=lambda row: row.images_per_s.value)
-        for place, batches in grouped(comparable, devices).items()
-    }
-    for row in rows:
-        if row not in comparable:
-            yield row
-        elif row is best_on[devices(row)]:
-            yield replace(row, of_best=Figure(1.0))
-        else:
-            yield replace(row, of_best=ratio(row.images_per_s, best_on[devices(row)].images_per_s))
 
 
 def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
