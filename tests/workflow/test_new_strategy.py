@@ -29,7 +29,6 @@ STRATEGY = Strategy(
     messages_of_step=lambda network: [
         (operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")
     ],
-    message_names={"all_gather": "ShardedParallel's weights", "reduce_scatter": "ShardedParallel's gradient"},
     bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes,
 )
 '''

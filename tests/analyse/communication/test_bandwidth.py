@@ -60,8 +60,7 @@ def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, NetworkS
     def messages(network: NetworkFacts) -> list[Message]:
         return [(operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")]
 
-    names = dict.fromkeys(("all_gather", "reduce_scatter"), "shard")
-    made_up = replace(known.STRATEGIES["ddp"], messages_of_step=messages, message_names=names, bytes_sent=bytes_sent)
+    made_up = replace(known.STRATEGIES["ddp"], messages_of_step=messages, bytes_sent=bytes_sent)
     monkeypatch.setattr(known, "STRATEGIES", {**known.STRATEGIES, "ddp": made_up})
     return one(build_tables(STUDY, collected(STUDY)).bandwidth, **DDP_4)
 

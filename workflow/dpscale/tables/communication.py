@@ -156,7 +156,7 @@ class CollectivesRow(Row):
     rests_on: str = RESTS_ON
     time_s: Figure = column("Time", "Time of one call: mean over servers.", MICROSECONDS).shown
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown
-    use: str = column("For", "The messages of a training that have this size.").shown
+    use: str = column("For", "The strategies whose step sends such a message.").shown
     source: int | None = column("From", "Device that sends.")
     target: int | None = column("To", "Device that receives.")
     nodes: int | None = NODES

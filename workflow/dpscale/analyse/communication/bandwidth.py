@@ -120,17 +120,14 @@ def _counted_s(result: Timings) -> list[float]:
 
 
 def _uses(network: NetworkFacts | None) -> dict[Message, str]:
-    """Return the uses that the network has for messages, by operation and size."""
+    """Return the uses that the network has for messages: the whole gradient, and the strategies whose step sends it."""
     if network is None:
         return {}
-    uses: dict[Message, list[str]] = defaultdict(list)
-    uses["allreduce", network.gradient_bytes].append(WHOLE_GRADIENT)
-    for row in STRATEGIES.values():
-        numbers: dict[str, int] = defaultdict(int)
-        for operation, size in row.messages_of_step(network):
-            numbers[operation] += 1
-            uses[operation, size].append(f"{row.message_names[operation]} {numbers[operation]}")
-    return {message: ", ".join(names) for message, names in uses.items()}
+    uses = {("allreduce", network.gradient_bytes): WHOLE_GRADIENT}
+    for name, row in STRATEGIES.items():
+        for message in set(row.messages_of_step(network)):
+            uses[message] = f"{uses[message]}, {name}" if message in uses else name
+    return uses
 
 
 def between(rows: Iterable[CollectivesRow], gpus: int, environment: str) -> list[CollectivesRow]:
