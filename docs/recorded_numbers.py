@@ -154,7 +154,7 @@ def speedups_found() -> str:
         f"{rows[0].gpus} GPUs: {what_it_rests_on(study, rows)} ([records](results/{study}/README.md))."
         for study, rows in ((TWO_H100, two), (FOUR_H200, four))
     ]
-    if any("timing 1" in row.older_measurements for row in tables_of(FOUR_H200).environments):
+    if any("timing 1" in row.measurement_versions for row in tables_of(FOUR_H200).environments):
         rests.append("Records of 4 GPUs are older: their one GPU was timed in jobs of its own, on the same machines.")
     rests += filter(None, [borrowed(four)])
     few = {row.batch_per_gpu: row.full_steps_per_epoch for row in four if not row.is_headline}

@@ -141,7 +141,7 @@ print(json.dumps({
     "speedups": len(of("speedup", "speedup")) > 0,
     "alone": sum(figure.is_known for figure in of("communication", "isolated_step_s")),
     "to ddp": [to_ddp(name) for name in ("allreduce_bytes_per_step", "bandwidth_gb_s")],
-    "on the page": [text in page for text in ("ShardedParallel", "--sharded")],
+    "on the page": [text in page for text in (">sharded<", "--sharded")],
 }))
 """
 

@@ -92,7 +92,7 @@ def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
     `asked` is what the study asks of its answer."""
     tables = replace(
         tables,
-        scopes=list(scopes_rows(tables.times, tables.speedup)),
+        scopes=list(scopes_rows(tables.times)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
         origins=list(origins_rows(tables.records)),

@@ -52,7 +52,6 @@ class EnvironmentsRow(Row):
     records: int | None = RECORDS.shown
     cpu_cores: str = column("Cores", "Cores that a job may use.")
     measurement_versions: str = column("Versions", "Versions of the clocked code, by kind of record.")
-    older_measurements: str = column("Older versions", "Those of them that are measured no more.")
 
 
 class RecordsRow(Row):

@@ -97,9 +97,7 @@ class SpeedupRow(Place):
 
 
 class ScopesRow(OfConfiguration):
-    """Epoch time and weak speedup of every configuration that was measured with and without the DataLoader in the
-    clock.
-    """
+    """Epoch time of every configuration that was measured with and without the DataLoader in the clock."""
 
     is_headline: bool | None = IS_HEADLINE
     rests_on: str = RESTS_ON
@@ -111,8 +109,6 @@ class ScopesRow(OfConfiguration):
     loading_ratio: Figure = column(
         "Longer", "End-to-end over compute in each run that timed both: the mean of these ratios.", MULTIPLES
     )
-    speedup: Figure = SPEEDUP.but(label="Speedup, compute").shown
-    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).shown
 
 
 class StrategyPairsRow(Place):

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from dpscale.formulas import OnServer
 from dpscale.plan.cells import AnyCell
-from dpscale.records import VERSIONS
 from dpscale.records.kinds import GpuLink, Record
 from dpscale.tables.column import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow
@@ -114,15 +113,8 @@ def environment_rows(
             cpu_cores=joined(str(record.hardware.cpu_cores) for record in group),
             hosts=joined(host for record in group for host in hosts(record)),
             records=len(group),
-            measurement_versions=joined(map(_version, group)),
-            older_measurements=joined(
-                _version(record) for record in group if record.measurement_version != VERSIONS[record.kind].current
-            ),
+            measurement_versions=joined(f"{record.kind} {record.measurement_version}" for record in group),
         )
-
-
-def _version(record: Record) -> str:
-    return f"{record.kind} {record.measurement_version}"
 
 
 def joined(texts: Iterable[str | None]) -> str:

@@ -16,7 +16,7 @@ from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
 from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import RunsRow, ScopesRow, StrategyPairsRow, TimesRow
 from dpscale.vocabulary.chips import chip_named
 
 
@@ -98,29 +98,21 @@ def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
             )
 
 
-def scopes_rows(times: Sequence[TimesRow], speedups: Sequence[SpeedupRow]) -> Iterator[ScopesRow]:
+def scopes_rows(times: Sequence[TimesRow]) -> Iterator[ScopesRow]:
     """Yield the configurations that were measured with and without the DataLoader in the clock."""
-    speedup_at = {
-        (*row.point.values(), row.scope): row.speedup
-        for row in speedups
-        if row.status == "ok" and row.scaling == "weak"
-    }
-    times_at = {(*row.point.values(), row.scope): row for row in times if row.status == "ok"}
-    for place, row in times_at.items():
-        loaded_place = (*row.point.values(), "end_to_end")
-        if row.scope != "compute" or loaded_place not in times_at:
-            continue
-        loaded = times_at[loaded_place]
-        yield ScopesRow(
-            **row.point,
-            is_headline=row.is_headline,
-            epoch_s=row.epoch_s,
-            end_to_end_epoch_s=loaded.epoch_s,
-            loader_s=_in_blocks(sub, loaded.epoch_s, row.epoch_s, "linear"),
-            loading_ratio=_in_blocks(truediv, loaded.epoch_s, row.epoch_s, "log"),
-            speedup=speedup_at.get(place, UNKNOWN),
-            end_to_end_speedup=speedup_at.get(loaded_place, UNKNOWN),
-        )
+    measured = [row for row in times if row.status == "ok"]
+    for scopes in grouped(measured, lambda row: tuple(row.point.values())).values():
+        row_by_scope = {row.scope: row for row in scopes}
+        if len(row_by_scope) == 2:
+            row, loaded = row_by_scope["compute"], row_by_scope["end_to_end"]
+            yield ScopesRow(
+                **row.point,
+                is_headline=row.is_headline,
+                epoch_s=row.epoch_s,
+                end_to_end_epoch_s=loaded.epoch_s,
+                loader_s=_in_blocks(sub, loaded.epoch_s, row.epoch_s, "linear"),
+                loading_ratio=_in_blocks(truediv, loaded.epoch_s, row.epoch_s, "log"),
+            )
 
 
 def _in_blocks(formula: Callable[[float, float], float], loaded: Figure, in_memory: Figure, scale: Scale) -> Figure:
