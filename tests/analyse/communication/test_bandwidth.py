@@ -1,6 +1,5 @@
 """Bandwidth: of the bytes that a strategy sends, inferred, and beside the one measured alone."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -13,7 +12,6 @@ from dpscale.errors import StrategyError
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.strategies import known
-from dpscale.strategies.strategy import Message, NetworkFacts, NetworkSize
 from dpscale.tables.communication import BandwidthRow
 from made_study import DDP, THREE_RUNS, collected, h200_tables, measured, study
 from record_factory import timing_record
@@ -54,25 +52,8 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: 
     assert isnan(below_zero.bandwidth_gb_s_at_least), "it bounds nothing"
 
 
-def sharded(monkeypatch: pytest.MonkeyPatch, bytes_sent: Callable[[int, NetworkSize], float] | None) -> BandwidthRow:
-    """A strategy gathers weights for the forward and the backward pass, and reduces gradients to shards."""
-
-    def messages(network: NetworkFacts) -> list[Message]:
-        return [(operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")]
-
-    made_up = replace(known.STRATEGIES["ddp"], messages_of_step=messages, bytes_sent=bytes_sent)
-    monkeypatch.setattr(known, "STRATEGIES", {**known.STRATEGIES, "ddp": made_up})
-    return one(build_tables(STUDY, collected(STUDY)).bandwidth, **DDP_4)
-
-
-def test_the_bandwidth_of_a_strategy_is_of_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three times (N-1)/N of the weights, where the allreduce of a ring sends twice as much."""
-    row = sharded(monkeypatch, lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes)
-    assert row.allreduce_bytes_per_step == 2.25 * GRADIENT_BYTES
-    per_epoch_gb = 2.25 * GRADIENT_BYTES * -(-50_000 // 2048) / 1e9
-    assert row.bandwidth_gb_s.value == pytest.approx(per_epoch_gb / row.communication_s.value)
-
-
 def test_a_strategy_that_states_no_bytes_has_no_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up = replace(known.STRATEGIES["ddp"], bytes_sent=None)
+    monkeypatch.setattr(known, "STRATEGIES", {**known.STRATEGIES, "ddp": made_up})
     with pytest.raises(StrategyError, match="has no bytes"):
-        sharded(monkeypatch, None)
+        build_tables(STUDY, collected(STUDY))

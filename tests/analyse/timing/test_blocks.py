@@ -114,14 +114,8 @@ def on_one_server(records: Records, baselines: Sequence[int]) -> Tables:
     return tables_of(kept)
 
 
-def test_runs_that_share_a_baseline_are_one_block() -> None:
-    """They are not independent: three runs on one server, and one GPU alone was timed there once."""
-    row = speedup(on_one_server(measured(), baselines=[1]))
-    assert (row.blocks, row.speedup.kind, row.other_runs) == (1, "one run", False)
-    assert row.speedup.value == pytest.approx(ALONE_S * 1.01 / (DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)))
-
-
 def test_a_run_without_a_baseline_takes_the_nearest_on_its_server() -> None:
+    """Two runs that share one are not independent: they are one block."""
     row = speedup(on_one_server(measured(), baselines=[1, 2]))
     assert [*row.speedup.blocks.values()] == pytest.approx(
         [ALONE_S / DDP_S, ALONE_S * 1.02 / (DDP_S * math.sqrt(1.02 * 1.03))]

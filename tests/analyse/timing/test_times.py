@@ -18,16 +18,6 @@ from record_factory import on_gpus, timing_record
 from rows import apart, one, picked
 
 
-def test_figures_follow_from_the_records(tmp_path: Path) -> None:
-    tables = measured(tmp_path, THREE_RUNS)
-    times = one(tables.times, **DDP)
-    assert (times.status, times.runs, times.n, times.steps_per_epoch) == ("ok", 3, 6, 782)
-    speedup = one(tables.speedup, **DDP)
-    assert [speedup.speedup.value, speedup.speedup_from_steps.value] == pytest.approx([8 / 5] * 2)
-    assert speedup.speedup.interval == pytest.approx((8 / 5,) * 2), "runs differ as their baselines do"
-    assert speedup.efficiency.value == pytest.approx(0.8)
-
-
 def test_out_of_memory_is_a_state_of_its_own_and_no_other_baseline_is_borrowed(tmp_path: Path) -> None:
     tables = measured(tmp_path, oom=[("single", 1, 128), ("dp", 2, 32)], skip=[("single", 1, 32)])
     dp: dict[str, Any] = {"strategy": "dp", "batch_per_gpu": 32}
@@ -102,7 +92,6 @@ def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
         timed("dp", Figure(2.5)),
     ]
     (row,) = complete(Tables(times=times)).scopes
-    assert (row.strategy, row.epoch_s, row.end_to_end_epoch_s) == ("ddp", times[0].epoch_s, times[1].epoch_s)
     assert (row.loader_s.value, *row.loader_s.interval) == pytest.approx((1.0, 1.0, 1.0))
     assert row.loading_ratio.value == pytest.approx((3 / 2 * 4 / 3 * 5 / 4) ** (1 / 3))
     (row,) = complete(Tables(times=[replace(row, epoch_s=Figure(2.0)) for row in times])).scopes
