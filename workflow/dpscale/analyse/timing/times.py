@@ -12,8 +12,7 @@ from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
-from dpscale.strategies.known import BASELINE, STRATEGIES
-from dpscale.strategies.known import strategy as known_strategy
+from dpscale.strategies.known import BASELINE, STRATEGIES, strategy
 from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import RunsRow, ScopesRow, StrategyPairsRow, TimesRow
@@ -63,7 +62,7 @@ def _loader_processes(point: Point) -> int:
     if recorded is not None or point.scope == "compute":
         return recorded or 0
     configuration = point.configuration
-    processes = known_strategy(configuration.strategy).processes(configuration.gpus)
+    processes = strategy(configuration.strategy).processes(configuration.gpus)
     return processes * point.measured[0].settings.loader_workers
 
 
