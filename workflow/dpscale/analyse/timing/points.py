@@ -62,12 +62,6 @@ class Timed:
         return cls(median(scope.slowest_rank_epoch_s), median(scope.step_s_median))
 
     @classmethod
-    def around(cls, halves: Halves) -> "Timed":
-        """Return the mean of one GPU before and after the parallel epochs of its job, which takes out a steady
-        drift."""
-        return cls.mean([cls.of(half) for half in halves.measured])
-
-    @classmethod
     def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
         """Return the geometric means over jobs, each of which counts once, however many epochs it timed."""
         return cls(geometric_mean(job.epoch_s for job in jobs), geometric_mean(job.step_s for job in jobs))
@@ -105,11 +99,12 @@ class OneGpu:
 
 
 def one_gpu_times(record: TimingRecord, scope: str, batch: int) -> Iterator[Timed]:
-    """Yield what a record says of one GPU alone at a batch, in a scope: nothing, or its times."""
+    """Yield what a record says of one GPU alone at a batch, in a scope: nothing, or its times. The mean of before and
+    after the parallel epochs of a job takes out a steady drift."""
     if record.cell.strategy == BASELINE and record.cell.batch_per_gpu == batch and scope in record.scopes:
         yield Timed.of(record.scopes[scope])
     for halves in _own_baselines(record, scope, batch):
-        yield Timed.around(halves)
+        yield Timed.mean([Timed.of(half) for half in halves.measured])
 
 
 def _own_baselines(record: TimingRecord, scope: str, batch: int) -> list[Halves]:
