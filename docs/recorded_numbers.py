@@ -25,7 +25,7 @@ from dpscale.tables.column import MULTIPLES
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import RunsRow, SpeedupRow, VariantsRow
+from dpscale.tables.timing import BlocksRow, RunsRow, SpeedupRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
 
 TWO_H100, TWO_H200, FOUR_H200 = "recorded-two-gpus", "recorded-h200-2", "recorded"
@@ -154,7 +154,7 @@ def speedups_found() -> str:
         f"{rows[0].gpus} GPUs: {what_it_rests_on(study, rows)} ([records](results/{study}/README.md))."
         for study, rows in ((TWO_H100, two), (FOUR_H200, four))
     ]
-    if any("timing 1" in row.older_measurements for row in tables_of(FOUR_H200).environments):
+    if any("timing 1" in row.measurement_versions for row in tables_of(FOUR_H200).environments):
         rests.append("Records of 4 GPUs are older: their one GPU was timed in jobs of its own, on the same machines.")
     rests += filter(None, [borrowed(four)])
     few = {row.batch_per_gpu: row.full_steps_per_epoch for row in four if not row.is_headline}
@@ -200,16 +200,20 @@ def _half_width(figure: Figure) -> str:
 
 def drift_of_one_gpu() -> str:
     """How often the time of one GPU changed during a run, at batches where the host limits it and at larger ones."""
-    weak = [row for study in (TWO_H100, TWO_H200) for row in weak_speedups(study, 2).values()]
+    blocks = [row for study in (TWO_H100, TWO_H200) for row in tables_of(study).blocks]
+    weak = [row for row in blocks if (row.scaling, row.scope, row.gpus) == ("weak", "compute", 2)]
     small = [row for row in weak if row.batch_per_gpu < HOST_LIMITED_BELOW]
     large = [row for row in weak if row.batch_per_gpu >= HOST_LIMITED_BELOW]
-    drifted, runs = sum(row.drifted or 0 for row in small), sum(row.blocks or 0 for row in small)
-    most, later = max(abs(row.drift or 0) for row in small), sum(row.drifted or 0 for row in large)
+    most = max(abs(row.drift) for row in small)
     return (
-        f"At batches below {HOST_LIMITED_BELOW} the time of one GPU changed by more than 2 % during {drifted} of "
-        f"{runs} runs, and by up to {100 * most:.0f} %. At larger batches it did so during {later or 'none'} of "
-        f"{sum(row.blocks or 0 for row in large)}.\n"
+        f"At batches below {HOST_LIMITED_BELOW} the time of one GPU changed by more than 2 % during "
+        f"{sum(map(_has_drifted, small))} of {len(small)} runs, and by up to {100 * most:.0f} %. At larger batches it "
+        f"did so during {sum(map(_has_drifted, large)) or 'none'} of {len(large)}.\n"
     )
+
+
+def _has_drifted(row: BlocksRow) -> bool:
+    return bool(row.has_drifted)
 
 
 def fast_beside_eager() -> str:

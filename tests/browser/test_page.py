@@ -36,7 +36,6 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         data,
         variants=variants.variants,
         one_gpu=variants.one_gpu,
-        records=[replace(row, throttle_reasons="software power cap") for row in data.records],
         rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
     )
     file = tmp_path_factory.mktemp("report") / "h200.html"

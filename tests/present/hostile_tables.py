@@ -41,7 +41,7 @@ BENIGN = "text"
 # Columns that hold what a machine, a user or a publication calls something.
 _WRITTEN_BY_OTHERS = {
     "times": ["reason"],
-    "records": ["path", "host", "git_commit", "job_id", "gpu_uuids", "throttle_reasons"],
+    "records": ["path", "host", "git_commit", "job_id", "gpu_uuids"],
     "environments": [
         "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python", "links",
         "hosts", "dataset_sha256",

@@ -41,7 +41,7 @@ CASES = {
     ),
     "slow device": sound(ladder=[{**SLOW, **known("uneven_s", 0.01), **known("step_s", 0.02)}]),
     "environments": sound(environments=[environment_row("A"), environment_row("B")]),
-    "older versions": sound(environments=[{**environment_row(), "older_measurements": "timing 1"}]),
+    "older versions": sound(environments=[{**environment_row(), "measurement_versions": "timing 1"}]),
     "cores": sound(environments=[{**environment_row(), "cpu_cores": "16; 64; 8"}]),
     "single run": sound(times=[{**TIMES, "runs": 1}]),
     "one server": sound(times=[{**TIMES, "rests_on": "one machine: epoch_s"}]),

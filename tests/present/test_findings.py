@@ -18,7 +18,7 @@ from dpscale.present.text.words import Terms
 from rows import changed, picked
 
 DATA = h200()
-SECTIONS = ["speedup", "times", "batches", "communication", "training"]
+SECTIONS = ["speedup", "times", "communication", "training"]
 Finding = Callable[[Any, Terms], str]
 
 
@@ -34,8 +34,6 @@ ALIKE = changed(DATA.strategy_pairs, {}, ratio=1.0, epoch_s=sure(2.0), other_epo
 # The larger difference in seconds is the smaller ratio.
 TIMED = changed(ALIKE, {**DDP, "scope": "compute"}, ratio=5.0, epoch_s=sure(1.0), other_epoch_s=sure(5.0))
 TIMED = changed(TIMED, {**DDP, "gpus": 2, "scope": "compute"}, ratio=2.0, epoch_s=sure(20.0), other_epoch_s=sure(40.0))
-ONE_GPU = picked(DATA.times, strategy="single", scope="compute")
-ENOUGH = changed(ONE_GPU, {"batch_per_gpu": 512}, of_best=sure(0.995))
 ZERO = changed(DATA.communication, {}, communication_s=MAY_BE_ZERO)
 ARMS = [row for row in DATA.training_summary if row.global_batch in (128, 2048)]
 LARGE, LAMB = {"arm": "b2048"}, {"arm": "b2048-lamb"}
@@ -79,15 +77,6 @@ PLAIN = [row for row in ARMS if row.arm in ("b128", "b2048")]
         (scaling.loaders_compared, changed(DATA.times, {}, loader_processes=2), ""),
         (scaling.loaders_compared, changed(DATA.times, {"strategy": "ddp"}, loader_processes=None), ""),
         (scaling.loaders_compared, changed(DATA.times, {"strategy": "dp"}, loader_processes=3), "dp on 2 GPUs 3,"),
-        (scaling.batch_that_is_enough, picked(ONE_GPU, batch_per_gpu=512), ""),
-        (scaling.batch_that_is_enough, changed(ONE_GPU, {}, of_best=Figure(0.5)), ""),
-        (
-            scaling.batch_that_is_enough,
-            ENOUGH,
-            "512 is surely within 2 % of the best throughput: 99.5 % [98.5, 100.5] of that at 2,048, with 2.64 GB",
-        ),
-        (scaling.batch_that_is_enough, changed(ENOUGH, {}, peak_memory_bytes=float("nan")), "of that at 2,048."),
-        (scaling.batch_that_is_enough, ONE_GPU, "no batch but 2,048 is"),
         (scaling.largest_communication_share, ZERO, ""),
         (
             scaling.largest_communication_share,
@@ -146,7 +135,7 @@ def test_intervals_are_counted_once_and_said_on_the_page() -> None:
 def step(longer_ms: float = 3.0, batch: int = 128, **more: Any) -> dict[str, Any]:
     """A row of communication.csv, of a step that takes so much longer than on one GPU."""
     longer = around("communication_step_s", longer_ms / 1e3)
-    return {**key("ddp", 4, batch), "status": "ok", "full_steps_per_epoch": 50_000 // (4 * batch), **longer, **more}
+    return {**key("ddp", 4, batch), "status": "ok", "is_headline": True, **longer, **more}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +150,7 @@ def step(longer_ms: float = 3.0, batch: int = 128, **more: Any) -> dict[str, Any
         ([step(isolated_step_s=0.004)], ["batch 128", "E1", "E5"]),
         ([step(9.0, 512, isolated_step_s=0.001), step(isolated_step_s=0.004)], ["batch 128", "E1", "E5"]),
         ([step(9.0, 512, isolated_step_s=0.001), step()], ["batch 512", "E1", "E5", "not the messages"]),
-        ([step(isolated_step_s=0.004, full_steps_per_epoch=9)], []),
+        ([step(isolated_step_s=0.004, is_headline=False)], []),
     ],
     ids=["nothing", "no witness", "all", "only messages", "at the answer", "not at the answer", "few steps"],
 )

@@ -130,7 +130,7 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
     collected = collect(tmp_path, plan(STUDY).timing, STUDY.settings)
     assert set(collected.records) == set(plan(STUDY).timing)
     tables = build_tables(STUDY, collected)
-    assert [row.older_measurements for row in tables.environments] == ["timing 1"]
+    assert [row.measurement_versions for row in tables.environments] == ["timing 1"]
     (caution, *_) = other_cautions(tables, Terms.of(STUDY.values, tables))
     assert "Timing 1: one GPU alone was timed in jobs of its own" in caution
     assert {row.status for row in tables.speedup} == {"ok"}

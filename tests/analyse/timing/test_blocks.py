@@ -66,25 +66,19 @@ def in_jobs(drift: float = 0.0) -> dict[int, Around]:
 def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
     tables = tables_of(measured(in_jobs(drift=0.01), with_single=False))
     row = speedup(tables)
-    assert (row.status, row.blocks, row.drifted) == ("ok", 3, 0)
+    assert (row.status, row.blocks) == ("ok", 3)
     before_and_after = math.sqrt((1 - 0.005) * (1 + 0.005))
     assert row.speedup.value == pytest.approx(ALONE_S * before_and_after / DDP_S), "their geometric mean"
-    assert row.drift == pytest.approx(0.01)
-    blocks = tables.blocks
-    assert [(block.block, block.baseline) for block in blocks] == [(f"run {run}", "same run") for run in (1, 2, 3)]
-    assert [block.drift for block in blocks] == pytest.approx([0.01] * 3)
+    assert [block.block for block in tables.blocks] == ["run 1", "run 2", "run 3"]
+    assert [block.drift for block in tables.blocks] == pytest.approx([0.01] * 3)
 
 
 def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
     tables = tables_of(measured(in_jobs(drift=0.05)))
     row = speedup(tables)
-    assert (row.status, row.blocks, row.drifted) == ("ok", 3, 3)
-    assert "one device alone drifted in run 1 by +5.0 %, run 2 by +5.0 %, run 3 by +5.0 %" in row.reason
+    assert (row.status, row.blocks) == ("ok", 3)
     drifted = one(tables.counts, claim="a baseline drifted")
     assert (drifted.number, drifted.asked) == (3, 3)
-
-
-ELSEWHERE = "one device alone at batch 64 was not measured on its server"
 
 
 def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark() -> None:
@@ -97,9 +91,8 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark
     tables = tables_of(records)
     row, times = speedup(tables), one(tables.times, **DDP)
     assert (row.status, row.blocks, row.other_runs) == ("ok", 2, True)
-    assert f"run 2 left out: {ELSEWHERE}" in row.reason
-    left_out = one(tables.blocks, status="no baseline", **DDP)
-    assert (left_out.block, left_out.reason) == ("run 2", ELSEWHERE)
+    assert "run 2 left out: one device alone at batch 64 was not measured on its server" in row.reason
+    assert [block.block for block in tables.blocks] == ["run 1", "run 3"]
     assert row.speedup.value == pytest.approx(row.baseline_epoch_s.value / row.epoch_s.value, rel=1e-12)
     assert times.epoch_s.value == pytest.approx(DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)), "all of its runs"
     alone, together = (one(tables.answer, gpus=gpus) for gpus in (1, 2))
@@ -121,14 +114,8 @@ def on_one_server(records: Records, baselines: Sequence[int]) -> Tables:
     return tables_of(kept)
 
 
-def test_runs_that_share_a_baseline_are_one_block() -> None:
-    """They are not independent: three runs on one server, and one GPU alone was timed there once."""
-    row = speedup(on_one_server(measured(), baselines=[1]))
-    assert (row.blocks, row.speedup.kind, row.other_runs) == (1, "one run", False)
-    assert row.speedup.value == pytest.approx(ALONE_S * 1.01 / (DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)))
-
-
 def test_a_run_without_a_baseline_takes_the_nearest_on_its_server() -> None:
+    """Two runs that share one are not independent: they are one block."""
     row = speedup(on_one_server(measured(), baselines=[1, 2]))
     assert [*row.speedup.blocks.values()] == pytest.approx(
         [ALONE_S / DDP_S, ALONE_S * 1.02 / (DDP_S * math.sqrt(1.02 * 1.03))]

@@ -211,6 +211,7 @@ def test_speedups_and_what_follows_are_what_the_records_give(root: Path, study: 
         alone, epochs = (over_servers({block: pair[of] for block, pair in pairs.items()}) for of in (0, 1))
         speedup = records.speedup(*place, scope=row.scope, batch=batch)
         assert is_figure(row.speedup, speedup), place
+        assert is_figure(row.efficiency, [end / row.gpus for end in speedup]), place
         assert is_figure(row.baseline_epoch_s, alone), place
         assert is_figure(row.epoch_s, epochs), place
         assert row.speedup.value == pytest.approx(alone[0] / epochs[0], rel=1e-9), place

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dpscale.analyse.tables import complete
 from dpscale.plan.cells import TimingCell
 from dpscale.tables.study import RecordsRow
@@ -33,23 +31,16 @@ def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> No
 
 
 def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
-    """The largest of what two GPUs and the host showed during the last timed epoch of a ddp record."""
-    gpu = watched(1)["gpus"][0]
-    gpus = [
-        {**gpu, "clock_event_reasons": [], "slowed_s": {"power": 0.25, "thermal": 0.0}},
-        {**gpu, "clock_event_reasons": ["software power cap"], "slowed_s": {"power": 1.5, "thermal": 0.0}},
-    ]
-    host = {"stolen_cores": 0.4}
+    """The largest of what two GPUs showed during the last timed epoch of a ddp record."""
+    gpus = [{**watched(1)["gpus"][0], "slowed_s": {"power": seconds, "thermal": 0.0}} for seconds in (0.25, 1.5)]
 
     def change(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
         if place_of(cell) == ("ddp", 2, 32):
-            record["scopes"]["compute"]["watched"][-1] |= {"gpus": gpus, "host": host, "other_processes": 2}
+            record["scopes"]["compute"]["watched"][-1] |= {"gpus": gpus, "other_processes": 2}
         return record
 
     row = picked(measured(tmp_path, change=change).records, **DDP)[0]
-    assert (row.slowed_s, row.slowed_by, row.throttle_reasons) == (1.5, "power", "software power cap")
-    assert row.other_processes == 2
-    assert row.stolen_share == pytest.approx(0.4 / 8)
+    assert (row.slowed_s, row.slowed_by, row.other_processes) == (1.5, "power", 2)
 
 
 def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:
@@ -58,13 +49,13 @@ def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:
 
 def test_records_are_counted_by_what_measured_them() -> None:
     records = [
-        record("timing", started_at="2", finished_at="3", job_id="7", throttle_reasons="heat", other_processes=1),
+        record("timing", started_at="2", finished_at="3", job_id="7", other_processes=1),
         record("timing", started_at="1", finished_at="2", job_id="8", other_processes=0),
         record("timing", host="b"),
     ]
     both, other = complete(Tables(records=records)).origins
     assert (both.records, both.first, both.last, both.jobs) == (2, "1", "3", "7; 8")
-    assert (both.throttled, both.disturbed, other.records) == (1, 1, 1)
+    assert (both.disturbed, other.records) == (1, 1)
 
 
 def test_absences_are_counted_once_per_configuration_the_most_frequent_first() -> None:

@@ -18,17 +18,6 @@ from record_factory import on_gpus, timing_record
 from rows import apart, one, picked
 
 
-def test_figures_follow_from_the_records(tmp_path: Path) -> None:
-    tables = measured(tmp_path, THREE_RUNS)
-    times = one(tables.times, **DDP)
-    assert (times.status, times.runs, times.n, times.steps_per_epoch) == ("ok", 3, 6, 782)
-    assert times.first_timed_epoch_s == pytest.approx(5.0 * 1.02)
-    speedup = one(tables.speedup, **DDP)
-    assert [speedup.speedup.value, speedup.speedup_from_steps.value] == pytest.approx([8 / 5] * 2)
-    assert speedup.speedup.interval == pytest.approx((8 / 5,) * 2), "runs differ as their baselines do"
-    assert speedup.efficiency.value == pytest.approx(0.8)
-
-
 def test_out_of_memory_is_a_state_of_its_own_and_no_other_baseline_is_borrowed(tmp_path: Path) -> None:
     tables = measured(tmp_path, oom=[("single", 1, 128), ("dp", 2, 32)], skip=[("single", 1, 32)])
     dp: dict[str, Any] = {"strategy": "dp", "batch_per_gpu": 32}
@@ -72,7 +61,7 @@ def test_environments_are_never_mixed(tmp_path: Path) -> None:
     assert [row.environment for row in tables.environments] == ["A", "B"]
     first, second = (one(tables.speedup, environment=letter, **DDP) for letter in "AB")
     assert (first.status, first.blocks, second.status) == ("ok", 1, "no baseline")
-    assert "not measured in environment B" in second.reason
+    assert "not measured on the same servers" in second.reason
 
 
 def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> None:
@@ -89,8 +78,8 @@ def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> N
 AT: dict[str, Any] = {"gpus": 4, "batch_per_gpu": 32, "global_batch": 128, "environment": "A"}
 
 
-def timed(strategy: str, epoch: Figure, scope: str = "compute", **more: Any) -> TimesRow:
-    return TimesRow(strategy=strategy, **AT, scope=scope, status="ok", full_steps_per_epoch=24, epoch_s=epoch, **more)
+def timed(strategy: str, epoch: Figure, scope: str = "compute") -> TimesRow:
+    return TimesRow(strategy=strategy, **AT, scope=scope, status="ok", epoch_s=epoch)
 
 
 def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
@@ -103,7 +92,6 @@ def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
         timed("dp", Figure(2.5)),
     ]
     (row,) = complete(Tables(times=times)).scopes
-    assert (row.strategy, row.epoch_s, row.end_to_end_epoch_s) == ("ddp", times[0].epoch_s, times[1].epoch_s)
     assert (row.loader_s.value, *row.loader_s.interval) == pytest.approx((1.0, 1.0, 1.0))
     assert row.loading_ratio.value == pytest.approx((3 / 2 * 4 / 3 * 5 / 4) ** (1 / 3))
     (row,) = complete(Tables(times=[replace(row, epoch_s=Figure(2.0)) for row in times])).scopes
@@ -111,11 +99,10 @@ def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
 
 
 def test_strategies_are_compared_in_the_same_place_alone() -> None:
-    pair = [timed("dp", Figure(3.0), loader_processes=2), timed("ddp", Figure(2.0), loader_processes=8)]
+    pair = [timed("dp", Figure(3.0)), timed("ddp", Figure(2.0))]
     elsewhere = [timed("dp", Figure(9.0), "end_to_end"), timed("single", Figure(8.0))]
     (row,) = complete(Tables(times=[*pair, *elsewhere])).strategy_pairs
-    assert (row.strategy, row.other_strategy, row.ratio, row.is_headline) == ("ddp", "dp", 1.5, True)
-    assert (row.loader_processes, row.other_loader_processes) == (8, 2)
+    assert (row.strategy, row.other_strategy, row.ratio) == ("ddp", "dp", 1.5)
 
 
 def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> None:

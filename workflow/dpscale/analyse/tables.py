@@ -16,13 +16,10 @@ from dpscale.analyse.timing.points import block_rows, points_of, speedup_row
 from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
 from dpscale.analyse.timing.times import (
     compared_points,
-    completed_times,
     run_rows,
     scopes_rows,
     strategy_pairs_rows,
     times_row,
-    with_best,
-    with_headline,
 )
 from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
 from dpscale.analyse.variants import Variant, beside_base, one_gpu_rows, variant_rows, variants_of, with_further_scopes
@@ -60,11 +57,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
 
     collectives = list(collectives_rows(swept, network))
     inferred = [point.weak for point in points.values() if point.scope == "compute" and point.configuration.gpus > 1]
-    communication = [communication_row(comparison, steps, network, collectives) for comparison in inferred]
-    bandwidth = [
-        bandwidth_row(study, comparison, row, collectives)
-        for comparison, row in zip(inferred, communication, strict=True)
-    ]
     tables = Tables(
         environments=list(environment_rows(collected.records, environments)),
         records=[record_row(cell, record) for cell, record in records.items()],
@@ -80,8 +72,8 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         one_gpu=list(one_gpu_rows(variants)),
         ladder=list(ladders(steps, points)),
         collectives=collectives,
-        communication=communication,
-        bandwidth=bandwidth,
+        communication=[communication_row(comparison, steps, network, collectives) for comparison in inferred],
+        bandwidth=[bandwidth_row(study, comparison, collectives) for comparison in inferred],
         **AuditTables.of(audits)._asdict(),
     )
     return complete(tables, Asked.of(study, collected.records))
@@ -99,16 +91,7 @@ def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
     `asked` is what the study asks of its answer."""
     tables = replace(
         tables,
-        times=list(with_best([completed_times(row) for row in tables.times])),
-        speedup=list(map(with_headline, tables.speedup)),
-        communication=list(map(with_headline, tables.communication)),
-        bandwidth=list(map(with_headline, tables.bandwidth)),
-        variants=list(map(with_headline, tables.variants)),
-        one_gpu=list(map(with_headline, tables.one_gpu)),
-    )
-    tables = replace(
-        tables,
-        scopes=list(scopes_rows(tables.times, tables.speedup)),
+        scopes=list(scopes_rows(tables.times)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
         origins=list(origins_rows(tables.records)),

@@ -19,7 +19,7 @@ from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.kinds import Epoch, TrainingRecord
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
-from dpscale.tables.row import PointFields, grouped, in_groups
+from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.study import MissingRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingRow, TrainingSummaryRow
 
@@ -33,12 +33,6 @@ PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF
 SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 # The accuracy that a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
-
-
-class ArmFields(PointFields):
-    """The fields that say of which arm a row is, and where."""
-
-    arm: str
 
 
 @dataclass(frozen=True)
@@ -120,7 +114,7 @@ class ArmResults:
         return ", ".join(f"{key} {self.changes[key]}" for key in keys if key in self.changes)
 
     @property
-    def place(self) -> ArmFields:
+    def place(self) -> dict[str, Any]:
         """The columns that every row of an arm starts with."""
         return {"arm": self.arm, **point_fields(Configuration.of_arm(self.settings), self.environment)}
 

@@ -224,6 +224,7 @@ def _beside_one_gpu(point: Point, variant: Variant, one_gpu: Point, one_gpu_vari
         variant=one_gpu_variant.name,
         other_variant=variant.name,
         full_steps_per_epoch=point.full_steps,
+        is_headline=point.is_headline,
         units=units,
         epoch_s=one_gpu.epoch,
         other_epoch_s=point.epoch,

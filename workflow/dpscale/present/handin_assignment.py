@@ -55,7 +55,7 @@ class Quantity:
 
 
 def state_words(states: Iterable[str]) -> str:
-    """Return the words of statuses and kinds: `one machine, drift`."""
+    """Return the words of statuses and kinds: `one machine, OOM`."""
     return ", ".join(dict.fromkeys(map(state, states)))
 
 
@@ -212,7 +212,6 @@ def _cell(row: Timed, column: str, unit: Unit) -> Printed:
 
 
 def _states(row: Timed) -> tuple[str, ...]:
-    drifted = ("drift",) if getattr(row, "drifted", None) else ()
     other_runs = (OTHER_RUNS,) if getattr(row, "other_runs", None) else ()
     borrowed = (BORROWED,) if getattr(row, "borrowed_from", None) else ()
-    return (*(() if row.status == "ok" else (row.status,)), *drifted, *other_runs, *borrowed)
+    return (*(() if row.status == "ok" else (row.status,)), *other_runs, *borrowed)

@@ -6,12 +6,11 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpscale.present.findings.findings import by_batch
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
-from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT
+from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
@@ -19,11 +18,6 @@ from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, Va
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, UNDECIDED
-
-
-def mfu(row: TimesRow | VariantsRow) -> str:
-    """Return MFU; `unknown` where the GPU's peak is not in the table, which is not the same as work not counted."""
-    return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
 
 
 def _is_estimated(row: CommunicationRow) -> bool:
@@ -50,15 +44,7 @@ def _use(row: CollectivesRow) -> str:
 
 
 _TABLES: Sequence[TableOfRows[Any]] = (
-    TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
-    TableOfRows(
-        TimesRow,
-        "batches",
-        "Memory and throughput of every batch, without loading",
-        ("where", "strategy", "gpus", "batch_per_gpu", "images_per_s", "of_best", "peak_memory_bytes"),
-        rows=lambda rows: [row for series in by_batch(rows) for row in series],
-        further=True,
-    ),
+    TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state")),
     TableOfRows(
         SpeedupRow,
         "speedup",
@@ -100,7 +86,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         BandwidthRow,
         "bandwidth",
         "Bandwidth, inferred from the communication time, and measured",
-        ("point", "state", "allreduce_bytes_per_step"),
+        ("point", "state"),
         {"bandwidth_gb_s": _bandwidth},
     ),
     TableOfRows(
@@ -154,7 +140,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "variants",
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
-        {"mfu": mfu, "pays_from_epochs": _pays},
+        {"pays_from_epochs": _pays},
         marked="speedup",
     ),
     TableOfRows(

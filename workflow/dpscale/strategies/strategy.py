@@ -88,8 +88,6 @@ class Strategy:
     """Whether every GPU keeps its share of the weights alone: it is then used to save memory."""
     messages_of_step: Callable[[NetworkFacts], list[Message]]
     """The collectives of one step, by the network's facts."""
-    message_names: Mapping[str, str] = field(default_factory=dict)
-    """The name of a message, by operation, with the strategy's."""
     bytes_sent: Callable[[int, NetworkSize], float] | None = None
     """The bytes that a GPU sends per step, from the number of GPUs and the network's facts; None if not known."""
     adds: Mapping[tuple[str, str], str] = field(default_factory=dict)

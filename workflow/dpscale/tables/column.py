@@ -114,13 +114,6 @@ BORROWED_FROM = column(
     "Borrowed from",
     "Other configurations whose spread is part of the speedup's interval, which rests on two servers or runs.",
 )
-DRIFT = column(
-    "Drift",
-    "T(1,b) after the parallel epochs less that before, over their mean; of several blocks the largest.",
-    PERCENT,
-    digits=2,
-)
-DRIFTED = column("Blocks that drifted", "Blocks whose drift is above 2 %.")
 SERVERS = column("Servers", "Different servers that measured it.")
 SERVER = column("Server", "Number of the server: GPUs that were used together are of one.")
 LOADER_PROCESSES = column("Loader processes", "DataLoader processes of all training processes together.")

@@ -7,8 +7,6 @@ from dpscale.tables.column import (
     BLOCKS,
     BUS_BANDWIDTH,
     COMMUNICATION,
-    DRIFT,
-    DRIFTED,
     E1,
     E2,
     E3,
@@ -18,7 +16,6 @@ from dpscale.tables.column import (
     ENVIRONMENT,
     EPOCH,
     FULL_STEPS,
-    GB_PER_S,
     GPUS,
     IS_HEADLINE,
     KIB,
@@ -38,10 +35,9 @@ from dpscale.tables.column import (
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
-    N,
     column,
 )
-from dpscale.tables.row import EnvironmentPoint, Place, Row
+from dpscale.tables.row import OfConfiguration, Place, Row
 
 
 class CommunicationRow(Place):
@@ -54,8 +50,6 @@ class CommunicationRow(Place):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
-    drift: float = DRIFT
-    drifted: int | None = DRIFTED
     rests_on: str = RESTS_ON
     other_runs: bool | None = OTHER_RUNS
     epoch_s: float = EPOCH.but(definition="T(N,b) of the blocks of this row.").shown
@@ -90,16 +84,13 @@ class BandwidthRow(Place):
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     communication_s: Figure = COMMUNICATION.shown
     bandwidth_gb_s: Figure = BANDWIDTH.shown
-    profiler_bandwidth_gb_s: Figure = column(
-        "Bandwidth from the profiler's time", "V over E3, for ddp that of least waiting.", GB_PER_S
-    ).shown
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").shown
     utilisation: Figure = column("Utilisation", "Bandwidth over the measured bus bandwidth.", PERCENT).shown
     bandwidth_gb_s_at_least: float = BANDWIDTH_AT_LEAST
     gradient_bytes: float = column("Whole gradient", "K·s, the message of an allreduce.", KIB)
 
 
-class LadderRow(EnvironmentPoint):
+class LadderRow(OfConfiguration):
     """The ladder from one GPU alone to the whole step, by intervention: the seconds that every rung adds to the one
     before it, of unprofiled steps in turns. Steps are t(1,b) of the timing cells, times the rung's ratio to one GPU
     alone.
@@ -138,11 +129,10 @@ class CollectivesRow(Row):
     environment: str = ENVIRONMENT
     runs: int | None = RUNS
     servers: int | None = SERVERS
-    n: int | None = N
     rests_on: str = RESTS_ON
     time_s: Figure = column("Time", "Time of one call: mean over servers.", MICROSECONDS).shown
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.shown
-    use: str = column("For", "The messages of a training that have this size.").shown
+    use: str = column("For", "The strategies whose step sends such a message.").shown
     source: int | None = column("From", "Device that sends.")
     target: int | None = column("To", "Device that receives.")
     nodes: int | None = NODES

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, dataclass_transform
 
-from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.figure import Kind as FigureKind
 from dpscale.tables.column import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY, Column, Kind
@@ -54,9 +53,7 @@ class Row:
 
     @classmethod
     def column(cls, name: str) -> Column:
-        """Return the column of this name. Raises DpscaleError where there is none."""
-        if name not in cls.columns():
-            raise DpscaleError(f"no column of {cls.__name__} is called {name}")
+        """Return the column of this name."""
         return cls.columns()[name]
 
     @classmethod
@@ -138,21 +135,21 @@ def frame(kind: type[Row], rows: Iterable[Row]) -> "pd.DataFrame":
     return table if table.empty else table.convert_dtypes()
 
 
-def written(kind: type[Row], rows: Iterable[Row], **how: Any) -> str:
-    """Return the text of a table's file. `how` are pandas' own options."""
+def written(kind: type[Row], rows: Iterable[Row]) -> str:
+    """Return the text of a table's file."""
     # Before Python 3.13 a carriage return alone is not put in quotes, and a reader takes it for the end of the row.
-    return str(frame(kind, rows).replace("\r", "\n", regex=True).to_csv(index=False, **how))
+    return str(frame(kind, rows).replace("\r", "\n", regex=True).to_csv(index=False))
 
 
-def read_rows(kind: type[RowKind], file: Path | io.StringIO) -> list[RowKind]:
+def read_rows(kind: type[RowKind], file: Path) -> list[RowKind]:
     """Return the rows of a table's file, for people to read.
 
     Only an empty entry is a missing one: a host may be called `null`, or `007`. Control characters are named, such as
     `[U+202E]`.
     """
-    text = file.getvalue() if isinstance(file, io.StringIO) else file.read_bytes().decode()
-    entries = csv.DictReader(io.StringIO(text, newline=""))
-    return [kind.read({name: with_names(entry) for name, entry in row.items()}) for row in entries]
+    with file.open(encoding="utf-8", newline="") as lines:
+        entries = csv.DictReader(lines)
+        return [kind.read({name: with_names(entry) for name, entry in row.items()}) for row in entries]
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
@@ -167,61 +164,33 @@ def with_names(text: str) -> str:
     return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
 
 
-class PointFields(TypedDict):
-    """The fields that say where a row is, but for its scope."""
-
-    strategy: str
-    gpus: int
-    batch_per_gpu: int
-    global_batch: int
-    environment: str
-
-
-class PlaceFields(PointFields):
-    """The fields that say where a row is."""
-
-    scope: str
-
-
 class OfConfiguration(Row):
     """A configuration in an environment."""
 
-    if TYPE_CHECKING:  # the last column of all that are of a configuration
-        environment: str
     strategy: str = STRATEGY
     gpus: int = GPUS
     batch_per_gpu: int = BATCH
     global_batch: int = GLOBAL_BATCH
+    environment: str = ENVIRONMENT
 
     @property
-    def point(self) -> PointFields:
-        return {
-            "strategy": self.strategy,
-            "gpus": self.gpus,
-            "batch_per_gpu": self.batch_per_gpu,
-            "global_batch": self.global_batch,
-            "environment": self.environment,
-        }
+    def point(self) -> dict[str, Any]:
+        """The fields that say where a row is, but for its scope."""
+        names = ("strategy", "gpus", "batch_per_gpu", "global_batch", "environment")
+        return {name: getattr(self, name) for name in names}
 
 
 class Place(OfConfiguration):
     """A place in a study: a configuration, in a scope and an environment."""
 
     scope: str = SCOPE
-    environment: str = ENVIRONMENT
-
-
-class EnvironmentPoint(OfConfiguration):
-    """A configuration in an environment, of rows without a scope."""
-
-    environment: str = ENVIRONMENT
 
 
 class _OfArm(Row):
     arm: str = ARM
 
 
-class ArmPoint(EnvironmentPoint, _OfArm):
+class ArmPoint(OfConfiguration, _OfArm):
     """An arm of the training, and the configuration that it trains on."""
 
 

@@ -15,7 +15,6 @@ from dpscale.tables.column import (
     GPU_SECONDS,
     GPUS,
     HOST,
-    PERCENT,
     REASON,
     RECORD_KIND,
     RECORDS,
@@ -53,7 +52,6 @@ class EnvironmentsRow(Row):
     records: int | None = RECORDS.shown
     cpu_cores: str = column("Cores", "Cores that a job may use.")
     measurement_versions: str = column("Versions", "Versions of the clocked code, by kind of record.")
-    older_measurements: str = column("Older versions", "Those of them that are measured no more.")
 
 
 class RecordsRow(Row):
@@ -79,22 +77,15 @@ class RecordsRow(Row):
     git_dirty: bool | None = DIRTY
     job_id: str = column("Job", "The scheduler's number of the job.")
     gpu_uuids: str = column("Devices by UUID", "The devices themselves.")
-    throttle_reasons: str = column(
-        "Throttled", "Why clocks were held down: in timed epochs; of other records before and after."
-    )
     slowed_s: float = column(
         "Kept down",
         "For how long a device's clocks were kept down in timed epochs, by the policy that did so longest.",
         SECONDS,
     )
     slowed_by: str = column("Kept down by", "The policies that kept clocks down in timed epochs.")
-    stolen_share: float = column(
-        "Cores stolen", "The most that a hypervisor took away in a timed epoch, over the cores given.", PERCENT
-    )
     other_processes: int | None = column("Other processes", "Most processes of others that were seen on the devices.")
     dataset_source: str = DATASET_SOURCE
     synthetic: bool | None = column("Synthetic", "Whether the images are noise.")
-    dataset_sha256: str = DATASET_SHA256
 
 
 class OriginsRow(Row):
@@ -110,7 +101,6 @@ class OriginsRow(Row):
     first: str = column("First started", "When the first cell started.", UTC).shown
     last: str = column("Last finished", "When the last cell finished.", UTC).shown
     jobs: str = column("Jobs", "The scheduler's numbers.").shown
-    throttled: int | None = column("Throttled", "Records whose clocks were held down.").shown
     disturbed: int | None = column("With other processes", "Records with processes of others on the devices.").shown
 
 

@@ -2,25 +2,15 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    BATCH,
     BLOCKS,
     BORROWED_FROM,
-    COMMUNICATION,
-    DRIFT,
-    DRIFTED,
-    E1,
     EFFICIENCY,
     ENERGY,
-    ENVIRONMENT,
     EPOCH,
     EPOCHS,
     FASTER,
     FULL_STEPS,
-    GB,
-    GLOBAL_BATCH,
     GPU_SECONDS,
-    GPUS,
-    HOST,
     IS_HEADLINE,
     JOULES_PER_EPOCH,
     LOADER_PROCESSES,
@@ -36,7 +26,6 @@ from dpscale.tables.column import (
     RUN,
     RUN_DEVIATION,
     RUNS,
-    SCOPE,
     SECONDS,
     SERVER,
     SERVERS,
@@ -44,7 +33,6 @@ from dpscale.tables.column import (
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
-    STRATEGY,
     TB_PER_S,
     TFLOP_PER_S,
     THROUGHPUT,
@@ -54,7 +42,7 @@ from dpscale.tables.column import (
     N,
     column,
 )
-from dpscale.tables.row import EnvironmentPoint, Place, Row
+from dpscale.tables.row import OfConfiguration, Place, Row
 
 
 class TimesRow(Place):
@@ -73,17 +61,13 @@ class TimesRow(Place):
     epoch_s: Figure = EPOCH.shown
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").shown
     loader_processes: int | None = LOADER_PROCESSES
-    first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).shown
     step_s: Figure = STEP.shown
     images_per_s: Figure = THROUGHPUT.shown
-    of_best: Figure = column("Of the best throughput", "Over that of the best batch on the same devices.", PERCENT)
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     peak_memory_bytes: float = PEAK_MEMORY.shown
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).shown
-    flop_per_image: float = column("FLOP of an image", "Forward and backward.")
-    peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
     mfu: Figure = MFU.shown
     nodes: int | None = NODES
 
@@ -100,8 +84,6 @@ class SpeedupRow(Place):
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
     servers: int | None = SERVERS
-    drift: float = DRIFT
-    drifted: int | None = DRIFTED
     rests_on: str = RESTS_ON
     borrowed_from: int | None = BORROWED_FROM
     other_runs: bool | None = OTHER_RUNS
@@ -113,10 +95,8 @@ class SpeedupRow(Place):
     nodes: int | None = NODES
 
 
-class ScopesRow(EnvironmentPoint):
-    """Epoch time and weak speedup of every configuration that was measured with and without the DataLoader in the
-    clock.
-    """
+class ScopesRow(OfConfiguration):
+    """Epoch time of every configuration that was measured with and without the DataLoader in the clock."""
 
     is_headline: bool | None = IS_HEADLINE
     rests_on: str = RESTS_ON
@@ -128,33 +108,19 @@ class ScopesRow(EnvironmentPoint):
     loading_ratio: Figure = column(
         "Longer", "End-to-end over compute in each run that timed both: the mean of these ratios.", MULTIPLES
     )
-    speedup: Figure = SPEEDUP.but(label="Speedup, compute").shown
-    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).shown
 
 
-class StrategyPairsRow(Row):
-    """Epoch times and memory of two strategies on the same devices at the same batch, and how many times as fast the
-    first one is.
+class StrategyPairsRow(Place):
+    """Epoch times of two strategies on the same devices at the same batch, and how many times as fast the first one
+    is.
     """
 
-    strategy: str = STRATEGY
     other_strategy: str = column("Other strategy", "On the same devices at the same batch.")
-    gpus: int = GPUS
-    batch_per_gpu: int = BATCH
-    global_batch: int = GLOBAL_BATCH
-    scope: str = SCOPE
-    environment: str = ENVIRONMENT
     is_headline: bool | None = IS_HEADLINE
-    loader_processes: int | None = LOADER_PROCESSES
-    other_loader_processes: int | None = column(
-        "Loader processes of the other", "DataLoader processes of all training processes together."
-    )
     rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH
     other_epoch_s: Figure = column("Epoch time of the other", "T(N,b) of the other.", SECONDS)
     ratio: float = column("Times as fast", "Epoch time of the other over this one.", MULTIPLES)
-    peak_memory_bytes: float = PEAK_MEMORY
-    other_peak_memory_bytes: float = column("Peak memory of the other", "On the device that had most.", GB)
 
 
 class RunsRow(Place):
@@ -165,7 +131,6 @@ class RunsRow(Place):
     variant: str = VARIANT.but(definition="The study's name for other settings; empty: its own.")
     run: int = RUN
     server: int | None = SERVER
-    host: str = HOST
     started_at: str = column("Started", "When the cell started.", UTC)
     n: int | None = N
     epoch_s: float = EPOCH.but(definition="Median of the run's timed epochs.")
@@ -173,26 +138,21 @@ class RunsRow(Place):
 
 
 class BlocksRow(Place):
-    """Every block: a run on a server beside one GPU there, with the drift of the baseline in its job, speedup and
-    communication time; and every run that has no baseline, with the reason.
+    """Every block: a run on a server beside one GPU there, with the drift of the baseline in its job, and the
+    speedup.
     """
 
     scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.")
     block: str = column("Block", "The run, or runs that share a baseline.")
     server: int | None = SERVER
-    status: str = STATUS
-    reason: str = REASON
-    baseline: str = column(
-        "Baseline", "`same run`: one device was timed in this run. `nearest run`: in another one on its server."
-    )
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
     baseline_epoch_s: float = column("Epoch time on one", "T(1,b) of the block.", SECONDS)
-    drift: float = DRIFT
+    drift: float = column(
+        "Drift", "T(1,b) after the parallel epochs less that before, over their mean.", PERCENT, digits=2
+    )
     has_drifted: bool | None = column("Drifted", "Whether the drift is above 2 %.")
     speedup: float = SPEEDUP
     efficiency: float = EFFICIENCY
-    communication_s: float = COMMUNICATION
-    communication_step_s: float = E1
 
 
 class _OfVariant(Row):
@@ -244,7 +204,6 @@ class VariantsRow(Place, _Changed):
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
     )
     copy_bytes_per_s: Figure = column("Copy", "Bytes read and written by a large copy in that GPU's memory.", TB_PER_S)
-    peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
 
 
 class OneGpuRow(Place, _OfVariant):

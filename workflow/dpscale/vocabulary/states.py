@@ -55,7 +55,6 @@ STATES: Mapping[str, tuple[str, str]] = {
         "the times of one {device} and of more are not all of the same runs, perhaps of other machines; this is formed "
         "in each run, so it is not the quotient of these times",
     ),
-    "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
     "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
     "diverged": ("diverged", "the loss was no finite number any more"),
 }

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 from dpscale.analyse.answer import COMPUTE, configuration_of, series_of
 from dpscale.formulas.figure import INTERVAL, Figure
-from dpscale.formulas.scaling import AS_FAST
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import Row, grouped
@@ -186,9 +185,6 @@ PROBABLY_STRATEGIES = {
     "faster": _by_value("one strategy is probably faster", lambda row: row.ratio > 1 and not _is_sure(row)),
     "slower": _by_value("one strategy is probably slower", lambda row: row.ratio < 1 and not _is_sure(row)),
 }
-ENOUGH = _claims_of(TimesRow, lambda row: row.is_headline and row.scope == COMPUTE, ["of_best"])(
-    "a batch is as fast as the best", lambda row: row.of_best.is_above(AS_FAST)
-)
 
 
 # Why more devices are not faster. Of the step of a script there is no row: `diagnosis` asks its figures.

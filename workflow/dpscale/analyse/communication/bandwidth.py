@@ -1,12 +1,13 @@
 """Bandwidth: of collectives alone, as measured, and of the communication time, as inferred."""
 
-from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
 from math import nan
+
+import numpy as np
 
 from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
 from dpscale.analyse.timing.points import Comparison
@@ -17,18 +18,13 @@ from dpscale.plan.study import Study
 from dpscale.records.kinds import CollectivesRecord, PeerCopy, TimedCollective
 from dpscale.strategies.known import STRATEGIES, strategy
 from dpscale.strategies.strategy import Message, NetworkFacts
-from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow
+from dpscale.tables.communication import BandwidthRow, CollectivesRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE, STATES
 
 
-def bandwidth_row(
-    study: Study,
-    compared: Comparison,
-    estimated: CommunicationRow,
-    collectives: Iterable[CollectivesRow],
-) -> BandwidthRow:
-    """Return the bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the
-    bytes that the strategy sends. Raises StrategyError where it is not known what these are."""
+def bandwidth_row(study: Study, compared: Comparison, collectives: Iterable[CollectivesRow]) -> BandwidthRow:
+    """Return the bandwidth that E1 implies, of the bytes that the strategy sends, and the measured one. Raises
+    StrategyError where it is not known what these bytes are."""
     row = BandwidthRow(**compared.fields)
     if not compared.blocks:
         return row
@@ -44,7 +40,6 @@ def bandwidth_row(
         communication_s=compared.communication,
         other_runs=compared.is_of_other_runs,
         bus_bandwidth_gb_s=_bus_bandwidth(row, collectives, network.gradient_bytes),
-        profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
     )
     inferred = compared.communication
     if not RESOLVABLE.holds(row):
@@ -59,16 +54,6 @@ def bandwidth_row(
     return replace(row, bandwidth_gb_s=bandwidth, utilisation=ratio(bandwidth, row.bus_bandwidth_gb_s))
 
 
-def _by_the_profiler(estimated: CommunicationRow, bytes_per_step: float) -> Figure:
-    """Return the bandwidth by the profiler. Where all ranks send alike, one that communicates longer only waits for
-    another."""
-    alike = strategy(estimated.strategy).all_ranks_send_alike
-    profiled = estimated.profiler_least_step_s if alike else estimated.profiler_step_s
-    if estimated.profiler != "ok" or not profiled.value > 0:
-        return UNKNOWN
-    return profiled.map(lambda seconds: scaling.bandwidth_gb_s(bytes_per_step, 1, seconds))
-
-
 def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gradient_bytes: int) -> Figure:
     """Return the bus bandwidth of an allreduce of the whole gradient between as many GPUs, alone."""
     call = "allreduce", gradient_bytes
@@ -77,11 +62,9 @@ def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gra
 
 
 def _why_not_resolvable(row: BandwidthRow) -> str:
-    inferred, (low, high) = row.communication_s, row.communication_s.interval
-    if not inferred.has_interval:
-        return f"the communication time has no interval: {STATES[inferred.kind][0]}"
-    where = "below zero" if BELOW_ZERO.holds(row) else "not above zero for certain"
-    return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"
+    if not row.communication_s.has_interval:
+        return f"the communication time has no interval: {STATES[row.communication_s.kind][0]}"
+    return f"the communication time is {'below zero' if BELOW_ZERO.holds(row) else 'not above zero for certain'}"
 
 
 # The use of the allreduce of all gradients at once: it is timed, and utilisation is over it.
@@ -100,16 +83,14 @@ def collectives_rows(
     for (gpus, environment), records in swept.items():
         nodes = records[0].cell.nodes or 1
         for (operation, size, source, target), results in _timed(records).items():
-            runs = [result.seconds for result in results.values()]
             time_s = estimate_of_runs({block: _counted_s(result) for block, result in results.items()})
             yield CollectivesRow(
                 operation=operation,
                 gpus=gpus,
                 message_bytes=size,
                 environment=environment,
-                runs=len(runs),
+                runs=len(results),
                 servers=len({record.block.server for record in records}),
-                n=sum(map(len, runs)),
                 time_s=time_s,
                 bus_bandwidth_gb_s=time_s.map(partial(scaling.bus_bandwidth_gb_s, operation, gpus, size)),
                 use=uses.get((operation, size), ""),
@@ -139,17 +120,14 @@ def _counted_s(result: Timings) -> list[float]:
 
 
 def _uses(network: NetworkFacts | None) -> dict[Message, str]:
-    """Return the uses that the network has for messages, by operation and size."""
+    """Return the uses that the network has for messages: the whole gradient, and the strategies whose step sends it."""
     if network is None:
         return {}
-    uses: dict[Message, list[str]] = defaultdict(list)
-    uses["allreduce", network.gradient_bytes].append(WHOLE_GRADIENT)
-    for row in STRATEGIES.values():
-        numbers: dict[str, int] = defaultdict(int)
-        for operation, size in row.messages_of_step(network):
-            numbers[operation] += 1
-            uses[operation, size].append(f"{row.message_names[operation]} {numbers[operation]}")
-    return {message: ", ".join(names) for message, names in uses.items()}
+    uses = {("allreduce", network.gradient_bytes): WHOLE_GRADIENT}
+    for name, row in STRATEGIES.items():
+        for message in set(row.messages_of_step(network)):
+            uses[message] = f"{uses[message]}, {name}" if message in uses else name
+    return uses
 
 
 def between(rows: Iterable[CollectivesRow], gpus: int, environment: str) -> list[CollectivesRow]:
@@ -182,16 +160,12 @@ def message_s(message: Message, timed: Sequence[CollectivesRow]) -> Figure:
     other: a latency, and a time per byte. Beyond them it is not known."""
     operation, size = message
     by_size = {row.message_bytes: row.time_s for row in timed if row.operation == operation}
-    if size in by_size:
-        return by_size[size]
-    sizes = sorted(by_size)
-    place = bisect(sizes, size)
-    if not 0 < place < len(sizes):
+    smaller = max((timed_size for timed_size in by_size if timed_size <= size), default=None)
+    larger = min((timed_size for timed_size in by_size if timed_size >= size), default=None)
+    if smaller is None or larger is None:
         return UNKNOWN
-    smaller, larger = sizes[place - 1 : place + 1]
-    share = (size - smaller) / (larger - smaller)
     return derive_in_blocks(
-        lambda less_s, more_s: less_s + share * (more_s - less_s), by_size[smaller], by_size[larger]
+        lambda *seconds: float(np.interp(size, [smaller, larger], seconds)), by_size[smaller], by_size[larger]
     )
 
 

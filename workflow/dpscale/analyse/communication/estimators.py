@@ -41,8 +41,6 @@ def communication_row(
     row = replace(
         from_steps(records),
         **compared.fields,
-        drift=compared.drift,
-        drifted=compared.drifted,
         isolated_step_s=isolated_step_s(configuration, network, timed) if network else UNKNOWN,
     )
     if not compared.blocks:
@@ -55,7 +53,7 @@ def communication_row(
         other_runs=compared.is_of_other_runs,
         compute_s=scaling.compute_s(compared.baseline.value, row.gpus),
         communication_share=compared.communication.value / compared.epoch.value,
-        step_s=compared.step.value,
+        step_s=compared.over_blocks(lambda block: block.parallel.step_s).value,
     )
 
 

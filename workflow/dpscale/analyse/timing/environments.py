@@ -8,14 +8,12 @@ version of the measurement. Servers are the units of every interval.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from string import ascii_uppercase
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from dpscale.formulas import OnServer
 from dpscale.plan.cells import AnyCell
-from dpscale.records import VERSIONS
 from dpscale.records.kinds import GpuLink, Record
 from dpscale.tables.column import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow
@@ -29,8 +27,6 @@ C = TypeVar("C", bound=AnyCell)
 K = TypeVar("K")
 R = TypeVar("R", bound=Record)
 
-Description = tuple[str, ...]
-
 
 def places(record: Record) -> list[str]:
     """Return the UUIDs of the GPUs that measured a record, in order; its host where there are none."""
@@ -40,83 +36,67 @@ def places(record: Record) -> list[str]:
 
 @dataclass
 class _Environment:
-    """Records that may be pooled. `images` is their checksum, `nccl` are the variables of NCCL, and `links` the types
-    between so many GPUs."""
+    """Records that may be pooled, what is known of them, and the GPUs that measured them."""
 
-    description: Description
-    images: str
-    nccl: str | None
-    links: dict[int, frozenset[str]] = field(default_factory=dict)
+    traits: dict[str, object] = field(default_factory=dict)
     places: set[str] = field(default_factory=set)
     cells: list[AnyCell] = field(default_factory=list)
 
-    def admits(self, record: Record, description: Description) -> bool:
-        """Whether a record is like these in all that both have. Collectives move no images, one GPU has no links and
-        no use for NCCL."""
-        return (
-            self.description == description
-            and _images(record) in ("", self.images)
-            and (None in (self.nccl, _nccl(record)) or self.nccl == _nccl(record))
-            and self._links_agree(len(record.hardware.gpus), _links(record))
-        )
-
-    def _links_agree(self, gpus: int, links: frozenset[str]) -> bool:
-        """Whether links agree: as many GPUs have the same types, more GPUs have those of fewer and perhaps others."""
-        return not links or all(
-            links == earlier if number == gpus else links >= earlier if number < gpus else links <= earlier
-            for number, earlier in self.links.items()
-        )
-
-    def add(self, cell: AnyCell, record: Record) -> None:
-        self.cells.append(cell)
-        self.places.update(places(record))
-        if self.nccl is None:
-            self.nccl = _nccl(record)
-        if links := _links(record):
-            self.links.setdefault(len(record.hardware.gpus), links)
+    def admits(self, traits: Mapping[str, object]) -> bool:
+        """Whether a record with these traits is like its own in all that both have."""
+        return all(self.traits.get(name, trait) == trait for name, trait in traits.items())
 
 
 def environments_of(records: Mapping[AnyCell, Record]) -> dict[str, list[AnyCell]]:
     """The cells of every environment, by its letter; A is the one that was measured first.
 
-    A record that lacks a property, such as links or images, is of an environment that is like it in everything else:
-    of the one that has its GPU, otherwise of the first. Records with most properties come first, so that others find
-    the environments that these make.
+    A record that lacks a trait, such as links or images, is of an environment that is like it in everything else: of
+    the one that has its GPU, otherwise of the first. Records with images come first, then those with NCCL and links, so
+    that others find the environments that these make.
     """
     newest: dict[str, int] = {}
     for record in records.values():
         newest[record.kind] = max(record.measurement_version, newest.get(record.kind, 0))
+    traits = {cell: _traits(record, newest) for cell, record in records.items()}
+
+    def most_traits_first(cell: AnyCell) -> tuple[bool, int, str]:
+        return "images" not in traits[cell], -len(traits[cell]), records[cell].started_at
+
     environments: list[_Environment] = []
-    for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1].started_at)):
-        version = record.measurement_version
-        older = "" if version == newest[record.kind] else str(version)
-        description = (*_describe(record, _variables(record, _TF32)).values(), older)
-        alike = [environment for environment in environments if environment.admits(record, description)]
-        if not alike:
-            alike = [_Environment(description, _images(record), _nccl(record))]
-            environments += alike
-        with_its_gpus = (environment for environment in alike if environment.places.intersection(places(record)))
-        next(with_its_gpus, alike[0]).add(cell, record)
+    for cell in sorted(records, key=most_traits_first):
+        used = set(places(records[cell]))
+        alike = [environment for environment in environments if environment.admits(traits[cell])]
+        with_its_gpus = [environment for environment in alike if environment.places & used]
+        environment = next(iter(with_its_gpus + alike), None)
+        if environment is None:
+            environment = _Environment()
+            environments.append(environment)
+        environment.traits |= traits[cell]
+        environment.places |= used
+        environment.cells.append(cell)
 
     def first_measured(environment: _Environment) -> tuple[bool, str]:
-        return min((not _images(records[cell]), records[cell].started_at) for cell in environment.cells)
+        return min(("images" not in traits[cell], records[cell].started_at) for cell in environment.cells)
 
     ordered = enumerate(sorted(environments, key=first_measured))
-    return {_letter(number): environment.cells for number, environment in ordered}
+    return {chr(ord("A") + number): environment.cells for number, environment in ordered}
 
 
-def _lacks(record: Record) -> tuple[bool, bool, bool]:
-    return not _images(record), _nccl(record) is None, not _links(record)
-
-
-def _images(record: Record) -> str:
-    """Return the checksum of its images; empty for a measurement without images."""
-    return record.dataset.sha256 if record.dataset else ""
-
-
-def _links(record: Record) -> frozenset[str]:
-    """The types of the links between its GPUs that are known."""
-    return frozenset(_describe_link(link) for link in record.hardware.links if link.kind)
+def _traits(record: Record, newest: Mapping[str, int]) -> dict[str, object]:
+    """Return what tells a record apart, by name, as far as it has it: collectives move no images, and one GPU has no
+    links and no use for NCCL. Links are compared between as many GPUs. `newest` are the versions of the measurement."""
+    version, gpus = record.measurement_version, len(record.hardware.gpus)
+    traits: dict[str, object] = {
+        "description": _describe(record, _variables(record, _TF32)),
+        "older version": version if version < newest[record.kind] else None,
+    }
+    if record.dataset:
+        traits["images"] = record.dataset.sha256
+    if gpus != 1 or record.nodes:
+        traits["NCCL"] = _variables(record, _NCCL)
+    if links := {_describe_link(link) for link in record.hardware.links if link.kind}:
+        traits[f"links of {gpus} GPUs"] = links
+    return traits
 
 
 def environment_rows(
@@ -127,21 +107,14 @@ def environment_rows(
         group = [records[cell] for cell in cells]
         yield EnvironmentsRow(
             environment=letter,
-            dataset_sha256=next(filter(None, map(_images, group)), ""),
+            dataset_sha256=next((record.dataset.sha256 for record in group if record.dataset), ""),
             **_describe(group[0], _variables(group[0], _NCCL, _TF32)),
             links=joined(_describe_link(link) for record in group for link in record.hardware.links),
             cpu_cores=joined(str(record.hardware.cpu_cores) for record in group),
             hosts=joined(host for record in group for host in hosts(record)),
             records=len(group),
-            measurement_versions=joined(map(_version, group)),
-            older_measurements=joined(
-                _version(record) for record in group if record.measurement_version != VERSIONS[record.kind].current
-            ),
+            measurement_versions=joined(f"{record.kind} {record.measurement_version}" for record in group),
         )
-
-
-def _version(record: Record) -> str:
-    return f"{record.kind} {record.measurement_version}"
 
 
 def joined(texts: Iterable[str | None]) -> str:
@@ -169,19 +142,6 @@ def hosts(record: Record) -> list[str]:
 def _variables(record: Record, *prefixes: str) -> list[str]:
     variables = record.provenance.environment
     return [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(prefixes)]
-
-
-def _nccl(record: Record) -> str | None:
-    """NCCL's variables; None on one GPU, where it has nothing to do."""
-    if len(record.hardware.gpus) == 1 and not record.nodes:
-        return None
-    return "; ".join(_variables(record, _NCCL))
-
-
-def _letter(number: int) -> str:
-    """A ... Z, AA, AB ... for 0, 1, 2 ..."""
-    before, last = divmod(number, 26)
-    return (_letter(before - 1) if before else "") + ascii_uppercase[last]
 
 
 def _describe_link(link: GpuLink) -> str:

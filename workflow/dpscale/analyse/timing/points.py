@@ -6,14 +6,13 @@ the effects looked for, so ratios and differences are formed inside blocks alone
 speedup over one GPU: over its blocks, the quotient of their T(1,b) and T(N,b) ("Times that fit").
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from math import isclose, isnan, nan
 from statistics import geometric_mean, median
-from typing import NamedTuple
+from typing import Any
 
 from dpscale.analyse.timing.records import weightiest
 from dpscale.formulas import OnServer, scaling
@@ -23,13 +22,12 @@ from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.kinds import Halves, Scope, TimingRecord
 from dpscale.strategies.known import BASELINE
-from dpscale.tables.row import PlaceFields, PointFields, grouped
+from dpscale.tables.row import grouped
 from dpscale.tables.study import MissingRow
 from dpscale.tables.timing import BlocksRow, SpeedupRow
 
 # What before and after may differ by, relative to their mean: more is drift, and said.
 DRIFT_TOLERANCE = 0.02
-SAME_RUN, NEAREST_RUN = "same run", "nearest run"
 # Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
 HEADLINE_STEPS = 10
 # Means of the same numbers differ by less, in whatever order a computer adds them up.
@@ -37,11 +35,10 @@ _LAST_DIGITS = 1e-9
 
 # Records by their configuration and environment.
 ByConfiguration = Mapping[tuple[Configuration, str], Sequence[TimingRecord]]
-OneGpuKey = tuple[int, str, str]  # batch, scope and environment
 PointKey = tuple[Configuration, str, str]  # configuration, scope and environment
 
 
-def point_fields(configuration: Configuration, environment: str) -> PointFields:
+def point_fields(configuration: Configuration, environment: str) -> dict[str, Any]:
     """Return the fields that say where a row is."""
     return {
         "strategy": configuration.strategy,
@@ -65,31 +62,9 @@ class Timed:
         return cls(median(scope.slowest_rank_epoch_s), median(scope.step_s_median))
 
     @classmethod
-    def around(cls, halves: Halves) -> "Timed":
-        """Return the mean of one GPU before and after the parallel epochs of its job, which takes out a steady
-        drift."""
-        return cls.mean([cls.of(half) for half in halves.measured])
-
-    @classmethod
     def mean(cls, jobs: Sequence["Timed"]) -> "Timed":
         """Return the geometric means over jobs, each of which counts once, however many epochs it timed."""
         return cls(geometric_mean(job.epoch_s for job in jobs), geometric_mean(job.step_s for job in jobs))
-
-
-def one_gpu_times(record: TimingRecord, scope: str) -> Iterator[tuple[int, Timed]]:
-    """Yield what a record says of one GPU alone in a scope: the batch and its times."""
-    if record.cell.strategy == BASELINE and scope in record.scopes:
-        yield record.cell.batch_per_gpu, Timed.of(record.scopes[scope])
-    for baseline in record.alone or ():
-        if baseline.status == "ok" and scope in baseline.scopes:
-            yield baseline.batch_per_gpu, Timed.around(baseline.scopes[scope])
-
-
-class Baseline(NamedTuple):
-    """One GPU alone, beside several, and the block that timed it."""
-
-    block: OnServer
-    timed: Timed
 
 
 @dataclass(frozen=True)
@@ -97,7 +72,7 @@ class OneGpu:
     """One GPU alone at a batch, in a scope and an environment.
 
     `jobs` are all records that timed it, with their times: those of `single`, and those of several GPUs with their own
-    baseline. T(1,b) and t(1,b) of them are means over servers, in seconds.
+    baseline.
     """
 
     jobs: Sequence[tuple[TimingRecord, Timed]] = ()
@@ -108,33 +83,34 @@ class OneGpu:
         jobs_by_block = grouped(self.jobs, lambda job: job[0].block)
         return {block: Timed.mean([timed for _, timed in jobs]) for block, jobs in jobs_by_block.items()}
 
-    @cached_property
-    def epoch(self) -> Figure:
-        return _over_servers({block: timed.epoch_s for block, timed in self.by_block.items()})
-
-    @cached_property
-    def step(self) -> Figure:
-        return _over_servers({block: timed.step_s for block, timed in self.by_block.items()})
-
-    def baseline_of(self, record: TimingRecord) -> Baseline | None:
-        """Return the baseline of the speedups of a record of several GPUs; None where nothing timed one GPU on its
+    def baseline_of(self, record: TimingRecord) -> OnServer | None:
+        """Return the block that has the baseline of a record of several GPUs; None where nothing timed one GPU on its
         server.
 
-        This is the one place that chooses it. It is T(1,b) of the record's own block: all jobs there that timed one GPU
-        count, not the record's own job alone. Where its block has no such job, as in records of version 1, it is T(1,b)
-        of the block on the same server with the job that was nearest in time.
+        This is the one place that chooses it. It is the record's own block: all jobs there that timed one GPU count,
+        not the record's own job alone. Where its block has no such job, as in records of version 1, it is the block on
+        the same server with the job that was nearest in time.
         """
         if record.block in self.by_block:
-            return Baseline(record.block, self.by_block[record.block])
+            return record.block
         same_server = [job for job, _ in self.jobs if job.block.server == record.block.server]
-        if not same_server:
-            return None
-        nearest = min(same_server, key=lambda job: _seconds_apart(job, record))
-        return Baseline(nearest.block, self.by_block[nearest.block])
+        nearest = min(same_server, key=lambda job: _seconds_apart(job, record), default=None)
+        return nearest.block if nearest else None
 
 
-def _over_servers(values_by_block: Mapping[OnServer, float]) -> Figure:
-    return estimate_of_blocks(values_by_block) if values_by_block else UNKNOWN
+def one_gpu_times(record: TimingRecord, scope: str, batch: int) -> Iterator[Timed]:
+    """Yield what a record says of one GPU alone at a batch, in a scope: nothing, or its times. The mean of before and
+    after the parallel epochs of a job takes out a steady drift."""
+    if record.cell.strategy == BASELINE and record.cell.batch_per_gpu == batch and scope in record.scopes:
+        yield Timed.of(record.scopes[scope])
+    for halves in _own_baselines(record, scope, batch):
+        yield Timed.mean([Timed.of(half) for half in halves.measured])
+
+
+def _own_baselines(record: TimingRecord, scope: str, batch: int) -> list[Halves]:
+    """Return the baseline that a record of several GPUs has of its own at a batch, before and after; none of others."""
+    alone = [alone for alone in record.alone or () if (alone.batch_per_gpu, alone.status) == (batch, "ok")]
+    return [baseline.scopes[scope] for baseline in alone if scope in baseline.scopes]
 
 
 def _seconds_apart(first: TimingRecord, second: TimingRecord) -> float:
@@ -147,48 +123,37 @@ def _seconds_apart(first: TimingRecord, second: TimingRecord) -> float:
 class Block:
     """N GPUs and one of them alone, at a batch and in a scope.
 
-    `origin` says whether one GPU was timed in the same run, or in another one there, the nearest in time. `drift` is
-    the epoch of one GPU after the parallel ones of its job less the one before, over their mean; NaN without these.
+    `drift` is the epoch of one GPU after the parallel ones of its job less the one before, over their mean; NaN without
+    these.
     """
 
     key: OnServer
-    origin: str
+    gpus: int
     parallel: Timed
     baseline: Timed
-    drift: float = nan
+    drift: float
 
     @classmethod
-    def of(cls, records: Sequence[TimingRecord], baseline: Baseline, scope: str, batch: int) -> "Block":
+    def of(
+        cls, records: Sequence[TimingRecord], one_gpu: OneGpu, baseline: OnServer, scope: str, batch: int
+    ) -> "Block":
         """Return the block of the runs that share a baseline: they are not independent, so they are one."""
         runs = sorted(record.cell.run for record in records)
         name = f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}"
-        is_same_run = all(record.block == baseline.block for record in records)
-        drifts = [drift for record in records for drift in _drifts(record, scope, batch)]
+        drifts = [_drift(halves) for record in records for halves in _own_baselines(record, scope, batch)]
         return cls(
-            key=OnServer(name, baseline.block.server),
-            origin=SAME_RUN if is_same_run else NEAREST_RUN,
+            key=OnServer(name, baseline.server),
+            gpus=records[0].cell.gpus,
             parallel=Timed.mean([Timed.of(record.scopes[scope]) for record in records]),
-            baseline=baseline.timed,
+            baseline=one_gpu.by_block[baseline],
             drift=max(drifts, key=abs, default=nan),
         )
 
-    @property
-    def name(self) -> str:
-        """`run 3`, or `runs 1, 2` that share a baseline."""
-        return self.key.block
 
-    @property
-    def has_drifted(self) -> bool:
-        """Whether before and after differ by more than `DRIFT_TOLERANCE`."""
-        return abs(self.drift) > DRIFT_TOLERANCE
-
-
-def _drifts(record: TimingRecord, scope: str, batch: int) -> Iterator[float]:
-    """Yield the drift of the baseline in the record's own job, relative to its mean, where it has one."""
-    for baseline in record.alone or ():
-        if baseline.batch_per_gpu == batch and baseline.status == "ok" and scope in baseline.scopes:
-            before_s, after_s = (Timed.of(half).epoch_s for half in baseline.scopes[scope].measured)
-            yield 2 * (after_s - before_s) / (after_s + before_s)
+def _drift(halves: Halves) -> float:
+    """Return the drift of a baseline, relative to its mean."""
+    before_s, after_s = (Timed.of(half).epoch_s for half in halves.measured)
+    return 2 * (after_s - before_s) / (after_s + before_s)
 
 
 @dataclass(frozen=True)
@@ -196,9 +161,7 @@ class Point:
     """A configuration, in one scope and one environment (empty where it was measured in none), and what its records
     say.
 
-    A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are means over servers, of
-    logarithms: on several GPUs over its own runs, on one GPU over every block that timed one GPU at this batch.
-    `all_points` are those of the study, `one_gpus` the times of one GPU that go with them.
+    A record whose memory ran out first holds nothing of this scope. `all_points` are those of the study.
     """
 
     configuration: Configuration
@@ -208,11 +171,12 @@ class Point:
     reason: str
     records: Sequence[TimingRecord]
     all_points: "Points" = field(repr=False)
-    one_gpus: Mapping[OneGpuKey, OneGpu] = field(repr=False)
 
     def one_gpu(self, batch: int) -> OneGpu:
-        """Return one GPU at a batch, in this scope and environment; of no job where nothing timed it."""
-        return self.one_gpus.get((batch, self.scope, self.environment), OneGpu())
+        """Return one GPU at a batch, in this scope and environment, of all jobs that timed it."""
+        alike = [point for key, point in self.all_points.items() if key[1:] == (self.scope, self.environment)]
+        records = [record for point in alike for record in point.records]
+        return OneGpu([(record, timed) for record in records for timed in one_gpu_times(record, self.scope, batch)])
 
     @property
     def measured(self) -> Sequence[TimingRecord]:
@@ -230,6 +194,11 @@ class Point:
         return next((result.full_steps_per_epoch for result in self.results), None)
 
     @property
+    def is_headline(self) -> bool | None:
+        """Whether findings and verdict may speak of it; None where it was not measured."""
+        return None if self.full_steps is None else self.full_steps >= HEADLINE_STEPS
+
+    @property
     def has_uneven_steps(self) -> bool | None:
         """Whether steps differ in length inside any of its runs; None where its records do not say."""
         quartiles = [of_epoch for result in self.results for of_epoch in result.step_quartiles]
@@ -238,33 +207,38 @@ class Point:
         return any(is_uneven(of_epoch.lower_s, of_epoch.upper_s, of_epoch.median_s) for of_epoch in quartiles)
 
     @property
-    def place(self) -> PlaceFields:
+    def place(self) -> dict[str, Any]:
+        """The fields that say where its rows are."""
         return {**point_fields(self.configuration, self.environment), "scope": self.scope}
 
     @cached_property
-    def weak(self) -> "Comparison":
-        """The point beside one GPU at the same batch."""
-        return self.beside(self.configuration.batch_per_gpu)
+    def by_block(self) -> Mapping[OnServer, Timed]:
+        """Its times: on several GPUs of every run of its own, on one GPU of every block that timed one at this
+        batch."""
+        if self.configuration.strategy == BASELINE and self.measured:
+            return self.one_gpu(self.configuration.batch_per_gpu).by_block
+        return {record.block: Timed.of(record.scopes[self.scope]) for record in self.measured}
 
     @cached_property
     def epoch(self) -> Figure:
-        """T(N,b) in seconds; unknown where no record holds something of this scope."""
-        if self.configuration.strategy == BASELINE and self.measured:
-            return self.one_gpu(self.configuration.batch_per_gpu).epoch
-        return self.over_runs(lambda record: Timed.of(record.scopes[self.scope]).epoch_s)
+        """T(N,b) in seconds, the mean over servers; unknown where no record holds something of this scope."""
+        return _over_servers({block: timed.epoch_s for block, timed in self.by_block.items()})
 
     @cached_property
     def step(self) -> Figure:
-        """t(N,b) in seconds; unknown where no record holds something of this scope."""
-        if self.configuration.strategy == BASELINE and self.measured:
-            return self.one_gpu(self.configuration.batch_per_gpu).step
-        return self.over_runs(lambda record: Timed.of(record.scopes[self.scope]).step_s)
+        """t(N,b) in seconds, the mean over servers; unknown where no record holds something of this scope."""
+        return _over_servers({block: timed.step_s for block, timed in self.by_block.items()})
 
     def over_runs(self, figure: Callable[[TimingRecord], float | None]) -> Figure:
         """Return the mean over the runs that have this figure above zero, of logarithms."""
         return _over_servers(
             {record.block: float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
         )
+
+    @cached_property
+    def weak(self) -> "Comparison":
+        """The point beside one GPU at the same batch."""
+        return self.beside(self.configuration.batch_per_gpu)
 
     def beside(self, batch: int) -> "Comparison":
         """Return its runs against one GPU at `batch`, in its own scope and environment, block by block.
@@ -274,39 +248,36 @@ class Point:
         if self.status != "ok":
             return Comparison(self, (), self.status, self.reason)
         one_gpu = self.one_gpu(batch)
-        runs_by_baseline: dict[Baseline, list[TimingRecord]] = {}
-        left_out = {}
+        runs_by_baseline: dict[OnServer, list[TimingRecord]] = {}
+        reasons = list(filter(None, [self.reason]))
         for record in self.measured:
             baseline = one_gpu.baseline_of(record)
             if baseline is None:
-                left_out[record.block.block] = _why_without_baseline(record, batch)
+                alone = f"one device alone at batch {batch} was not measured on its server"
+                reasons.append(f"{record.block.block} left out: {alone}")
             else:
                 runs_by_baseline.setdefault(baseline, []).append(record)
-        blocks = [Block.of(runs, baseline, self.scope, batch) for baseline, runs in runs_by_baseline.items()]
-        if blocks:
-            return Comparison(self, blocks, "ok", self.reason, one_gpu, left_out)
-        return Comparison(self, (), "no baseline", self._why_no_baseline(batch, left_out), left_out=left_out)
+        if not runs_by_baseline:
+            return Comparison(self, (), "no baseline", self._why_no_baseline(batch))
+        blocks = [Block.of(runs, one_gpu, baseline, self.scope, batch) for baseline, runs in runs_by_baseline.items()]
+        return Comparison(self, blocks, "ok", "; ".join(reasons), one_gpu)
 
-    def _why_no_baseline(self, batch: int, left_out: Mapping[str, str]) -> str:
+    def _why_no_baseline(self, batch: int) -> str:
         """Return why none of its runs has a baseline at `batch`."""
+        alone = f"one device alone at batch {batch}"
+        if any(baseline.batch_per_gpu == batch for record in self.measured for baseline in record.alone or ()):
+            return f"{alone} ran out of memory in the same jobs"
         single = Configuration(BASELINE, 1, batch)
-        measured_there = self.all_points.get((single, self.scope, self.environment))
-        one_gpu = measured_there or self.all_points.get((single, self.scope, ""))
-        if any(record.alone for record in self.measured) or (one_gpu and one_gpu.status == "ok"):
-            return "; ".join(f"{run}: {why}" for run, why in left_out.items())
-        if one_gpu is None:
-            return f"one device alone at batch {batch} was not measured in environment {self.environment}"
-        return f"one device alone at batch {batch}: {one_gpu.status} ({one_gpu.reason})"
+        points = [self.all_points.get((single, self.scope, place)) for place in (self.environment, "")]
+        missing = [f"{point.status} ({point.reason})" for point in points if point and point.status != "ok"]
+        return f"{alone}: {missing[0]}" if missing else f"{alone} was not measured on the same servers"
 
 
 Points = Mapping[PointKey, Point]
 
 
-def _why_without_baseline(record: TimingRecord, batch: int) -> str:
-    """Return why a record has no baseline at `batch`."""
-    if any(baseline.batch_per_gpu == batch and baseline.status != "ok" for baseline in record.alone or ()):
-        return f"one device alone at batch {batch} ran out of memory in its job"
-    return f"one device alone at batch {batch} was not measured on its server"
+def _over_servers(values_by_block: Mapping[OnServer, float]) -> Figure:
+    return estimate_of_blocks(values_by_block) if values_by_block else UNKNOWN
 
 
 def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iterable[MissingRow]) -> Points:
@@ -317,7 +288,6 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
     letters = sorted({letter for _, letter in timed})
     missing_rows = grouped(missing, lambda row: (row.strategy, row.gpus, row.batch_per_gpu))
     points: dict[PointKey, Point] = {}
-    one_gpus: dict[OneGpuKey, OneGpu] = {}
     for configuration in sorted({*planned.configurations, *planned.not_run}):
         unmeasured = missing_rows.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
         for scope in study["scopes"]:
@@ -333,9 +303,7 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
                     reason=reason,
                     records=measured,
                     all_points=points,
-                    one_gpus=one_gpus,
                 )
-    one_gpus |= _one_gpu(points.values())
     return points
 
 
@@ -351,32 +319,12 @@ def _state(scope: str, records: Sequence[TimingRecord], missing: Sequence[Missin
     return "ok", "; ".join(reasons)
 
 
-def _one_gpu(points: Iterable[Point]) -> dict[OneGpuKey, OneGpu]:
-    """Return one GPU at every batch, in every scope and environment, of all jobs that timed it."""
-    jobs: dict[OneGpuKey, list[tuple[TimingRecord, Timed]]] = defaultdict(list)
-    for point in points:
-        for record in point.records:
-            for batch, timed in one_gpu_times(record, point.scope):
-                jobs[batch, point.scope, point.environment].append((record, timed))
-    return {key: OneGpu(jobs_at_batch) for key, jobs_at_batch in jobs.items()}
-
-
-class ComparedFields(PlaceFields):
-    """The fields that rows have of a comparison."""
-
-    status: str
-    reason: str
-    full_steps_per_epoch: int | None
-    blocks: int
-
-
 @dataclass(frozen=True)
 class Comparison:
     """A point beside the plain module on one GPU, block by block; without a block the two cannot be compared.
 
-    All of its figures are over its own blocks, so they fit each other: S is T(1,b) over T(N,b). `one_gpu` has T(1,b) as
-    it is printed for one GPU, which other blocks may have timed too. `left_out` says of the runs that are left out, by
-    name, why they have no baseline.
+    All of its figures are over its own blocks, so they fit each other: S is T(1,b) over T(N,b). `one_gpu` is one GPU as
+    it is printed, which other blocks may have timed too.
     """
 
     point: Point
@@ -384,36 +332,18 @@ class Comparison:
     status: str
     reason: str
     one_gpu: OneGpu = field(default_factory=OneGpu)
-    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def fields(self) -> ComparedFields:
+    def fields(self) -> dict[str, Any]:
+        """The fields that all its rows have."""
         return {
             **self.point.place,
             "status": self.status,
-            "reason": "; ".join(filter(None, [self.reason, self._runs_left_out, self._drifted])),
+            "reason": self.reason,
             "full_steps_per_epoch": self.point.full_steps,
+            "is_headline": self.point.is_headline,
             "blocks": len(self.blocks),
         }
-
-    @property
-    def _runs_left_out(self) -> str:
-        """The runs that are left out beside others that are not, and why."""
-        return "; ".join(f"{run} left out: {why}" for run, why in self.left_out.items()) if self.blocks else ""
-
-    @property
-    def _drifted(self) -> str:
-        drifted = [f"{block.name} by {100 * block.drift:+.1f} %" for block in self.blocks if block.has_drifted]
-        return f"one device alone drifted in {', '.join(drifted)}" if drifted else ""
-
-    @property
-    def drift(self) -> float:
-        """The largest drift of its blocks, NaN where none is known."""
-        return max((block.drift for block in self.blocks if not isnan(block.drift)), key=abs, default=nan)
-
-    @property
-    def drifted(self) -> int:
-        return sum(block.has_drifted for block in self.blocks)
 
     def over_blocks(self, figure: Callable[[Block], float]) -> Figure:
         """Return the mean over the blocks of a figure that every block has. Only where there is a block."""
@@ -425,56 +355,39 @@ class Comparison:
         return self.over_blocks(lambda block: block.baseline.epoch_s)
 
     @cached_property
-    def baseline_step(self) -> Figure:
-        """t(1,b) in seconds."""
-        return self.over_blocks(lambda block: block.baseline.step_s)
-
-    @cached_property
     def epoch(self) -> Figure:
         """T(N,b) in seconds."""
         return self.over_blocks(lambda block: block.parallel.epoch_s)
-
-    @cached_property
-    def step(self) -> Figure:
-        """t(N,b) in seconds."""
-        return self.over_blocks(lambda block: block.parallel.step_s)
 
     @property
     def is_of_other_runs(self) -> bool:
         """Whether the times as they are printed, of one GPU and of this point, rest on other runs than the speedup: the
         quotient of these times is another number then."""
-        pairs = (self.one_gpu.epoch, self.baseline), (self.point.epoch, self.epoch)
+        one_gpu = _over_servers({block: timed.epoch_s for block, timed in self.one_gpu.by_block.items()})
+        pairs = (one_gpu, self.baseline), (self.point.epoch, self.epoch)
         return not all(isclose(printed.value, in_blocks.value, rel_tol=_LAST_DIGITS) for printed, in_blocks in pairs)
 
     @cached_property
     def speedup(self) -> Figure:
         """T(1,b) / T(N,b); in a strong series T(1,B) over the point's T(N,b)."""
-        return self._with_interval_of_two(lambda comparison: comparison.own_speedup)
+        return self._with_interval_of_two(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
         """N·t(1,b) / t(N,b)."""
-        return self._with_interval_of_two(lambda comparison: comparison.own_speedup_from_steps)
-
-    @cached_property
-    def own_speedup(self) -> Figure:
-        """The speedup from its own blocks alone."""
-        return self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
-
-    @cached_property
-    def own_speedup_from_steps(self) -> Figure:
-        """The speedup from full steps, from its own blocks alone."""
-        gpus = self.point.configuration.gpus
-        return self.over_blocks(
-            lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s)
+        return self._with_interval_of_two(
+            lambda block: scaling.speedup_from_steps(block.gpus, block.baseline.step_s, block.parallel.step_s)
         )
 
-    def _with_interval_of_two(self, own_figure: Callable[["Comparison"], Figure]) -> Figure:
-        """Return a speedup with the interval that two servers have. Most rest on more or fewer, and keep their own."""
-        speedup = own_figure(self)
+    def _with_interval_of_two(self, figure: Callable[[Block], float]) -> Figure:
+        """Return a speedup over its blocks, with the interval that two servers have. Most rest on more or fewer, and
+        borrow nothing."""
+        speedup = self.over_blocks(figure)
         if not speedup.is_of_two:
             return speedup
-        return interval_of_two(speedup, self.point.has_uneven_steps, [own_figure(lender) for lender in self.lenders])
+        return interval_of_two(
+            speedup, self.point.has_uneven_steps, [lender.over_blocks(figure) for lender in self.lenders]
+        )
 
     @cached_property
     def lenders(self) -> Sequence["Comparison"]:
@@ -489,7 +402,7 @@ class Comparison:
             if point.environment == environment
             and point.configuration != configuration
             and point.configuration.gpus > 1
-            and (point.full_steps or 0) >= HEADLINE_STEPS
+            and point.is_headline
             and point.has_uneven_steps
             and point.weak.blocks
         ]
@@ -503,7 +416,8 @@ class Comparison:
     @cached_property
     def communication_step(self) -> Figure:
         """Communication time of a full step in seconds, from full steps alone: t(N,b) - t(1,b), at this t(1,b)."""
-        one_gpu_s, gpus = self.baseline_step.value, self.point.configuration.gpus
+        one_gpu_s = self.over_blocks(lambda block: block.baseline.step_s).value
+        gpus = self.point.configuration.gpus
         return self.speedup_from_steps.map(
             lambda speedup: scaling.communication_step_s(one_gpu_s, gpus * one_gpu_s / speedup)
         )
@@ -516,8 +430,6 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
         **compared.fields,
         scaling=series,
         nodes=compared.point.configuration.nodes,
-        drift=compared.drift,
-        drifted=compared.drifted,
     )
     if not compared.blocks:
         return row
@@ -535,35 +447,19 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
 
 
 def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow]:
-    """A row for every block of a series, weak or strong, and one for every run that has no baseline."""
+    """A row for every block of a series, weak or strong."""
     for series, comparison in compared:
-        row = BlocksRow(**comparison.point.place, scaling=series)
         for block in comparison.blocks:
-            yield _block_row(row, block)
-        for run, why in comparison.left_out.items():
-            yield replace(row, block=run, status="no baseline", reason=why)
-
-
-def _block_row(row: BlocksRow, block: Block) -> BlocksRow:
-    one_gpu, parallel = block.baseline, block.parallel
-    speedup = scaling.speedup(one_gpu.epoch_s, parallel.epoch_s)
-    row = replace(
-        row,
-        block=block.name,
-        server=block.key.server,
-        status="ok",
-        baseline=block.origin,
-        epoch_s=parallel.epoch_s,
-        baseline_epoch_s=one_gpu.epoch_s,
-        drift=block.drift,
-        has_drifted=None if isnan(block.drift) else block.has_drifted,
-        speedup=speedup,
-        efficiency=scaling.efficiency(speedup, row.gpus),
-    )
-    if row.scaling == "strong":
-        return row
-    return replace(
-        row,
-        communication_s=scaling.communication_s(one_gpu.epoch_s, parallel.epoch_s, row.gpus),
-        communication_step_s=scaling.communication_step_s(one_gpu.step_s, parallel.step_s),
-    )
+            speedup = scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s)
+            yield BlocksRow(
+                **comparison.point.place,
+                scaling=series,
+                block=block.key.block,
+                server=block.key.server,
+                epoch_s=block.parallel.epoch_s,
+                baseline_epoch_s=block.baseline.epoch_s,
+                drift=block.drift,
+                has_drifted=None if isnan(block.drift) else abs(block.drift) > DRIFT_TOLERANCE,
+                speedup=speedup,
+                efficiency=scaling.efficiency(speedup, block.gpus),
+            )

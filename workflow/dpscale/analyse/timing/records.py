@@ -1,7 +1,7 @@
 """What was measured by which record, what is missing and why, and what measuring took."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import nan
 from operator import attrgetter
@@ -9,7 +9,7 @@ from operator import attrgetter
 from dpscale.analyse.timing.environments import hosts, joined
 from dpscale.plan.cells import AnyCell
 from dpscale.records.collect import Collected
-from dpscale.records.kinds import Record, Sensor, TimingRecord, Watched
+from dpscale.records.kinds import Record, TimingRecord, Watched
 from dpscale.records.progress import gpu_seconds
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
@@ -50,7 +50,7 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
     other_processes = [len(reading.other_processes) for reading in readings if reading.other_processes is not None]
     other_processes += [epoch.other_processes for epoch in epochs if epoch.other_processes is not None]
     slowed = _slowed(epochs)
-    images, provenance = record.dataset, record.provenance
+    provenance = record.provenance
     gpus = [gpu for hardware in record.node_hardware for gpu in hardware.gpus]
     return replace(
         RecordsRow.read(cell.labels),
@@ -66,14 +66,11 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
         git_dirty=provenance.git_dirty,
         job_id=str(provenance.job_id or ""),
         gpu_uuids=joined(gpu.uuid for gpu in gpus),
-        throttle_reasons=joined(_throttle_reasons(readings, epochs)),
         slowed_s=max(slowed.values(), default=nan),
         slowed_by=joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
-        stolen_share=_stolen_share(record, epochs),
         other_processes=max(other_processes, default=None),
-        dataset_source=images.source if images else "",
-        synthetic=images.synthetic if images else None,
-        dataset_sha256=images.sha256 if images else "",
+        dataset_source=record.dataset.source if record.dataset else "",
+        synthetic=record.dataset.synthetic if record.dataset else None,
     )
 
 
@@ -88,14 +85,6 @@ def _watched(record: Record) -> Iterator[Watched]:
         yield from scope.watched
 
 
-def _throttle_reasons(readings: Iterable[Sensor], epochs: Sequence[Watched]) -> Iterator[str]:
-    """Why clocks were held down in the timed epochs. Readings before and after speak only for a record whose epochs
-    nobody watched: after them a timing cell loads its GPU to the full, to see what the chip reaches."""
-    inside = [gpu.clock_event_reasons for epoch in epochs for gpu in epoch.gpus]
-    for reasons in inside or [reading.throttle_reasons for reading in readings]:
-        yield from reasons or ()
-
-
 def _slowed(epochs: Iterable[Watched]) -> dict[tuple[int, str], float]:
     """For how long every GPU's clocks were kept down in these epochs, in s, by the policy that did."""
     slowed: dict[tuple[int, str], float] = defaultdict(float)
@@ -104,12 +93,6 @@ def _slowed(epochs: Iterable[Watched]) -> dict[tuple[int, str], float]:
             for policy, seconds in (gpu.slowed_s or {}).items():
                 slowed[number, policy] += seconds
     return slowed
-
-
-def _stolen_share(record: Record, epochs: Iterable[Watched]) -> float:
-    """The most that a hypervisor took away in an epoch, over the cores that the cell was given."""
-    stolen = [epoch.host.stolen_cores for epoch in epochs if epoch.host]
-    return max(stolen) / record.hardware.cpu_cores if stolen else nan
 
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
@@ -121,16 +104,15 @@ def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
             first=min(row.started_at for row in group),
             last=max(row.finished_at for row in group),
             jobs=joined(row.job_id for row in group),
-            throttled=sum(bool(row.throttle_reasons) for row in group),
             disturbed=sum(bool(row.other_processes) for row in group),
         )
 
 
 def absences_rows(times: Iterable[TimesRow]) -> list[AbsencesRow]:
     """Return every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
-    without_number = grouped((row for row in times if row.status != "ok"), lambda row: (row.status, row.reason))
-    absences = [
-        AbsencesRow(status=status, reason=reason, configurations=len({tuple(row.point.values()) for row in rows}))
-        for (status, reason), rows in without_number.items()
+    absences = dict.fromkeys((row.status, row.reason, *row.point.values()) for row in times if row.status != "ok")
+    counted = Counter((status, reason) for status, reason, *_ in absences)
+    return [
+        AbsencesRow(status=status, reason=reason, configurations=number)
+        for (status, reason), number in counted.most_common()
     ]
-    return sorted(absences, key=lambda row: -(row.configurations or 0))

@@ -2,25 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import nan
 from operator import sub, truediv
 from statistics import median
-from typing import TypeVar
 
-from dpscale.analyse.timing.points import HEADLINE_STEPS, Comparison, Point, Points, Timed
+from dpscale.analyse.timing.points import Comparison, Point, Points, Timed
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied, ratio
+from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
-from dpscale.strategies.known import BASELINE, STRATEGIES
-from dpscale.strategies.known import strategy as known_strategy
+from dpscale.strategies.known import BASELINE, STRATEGIES, strategy
 from dpscale.strategies.strategy import NetworkFacts
-from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import OneGpuRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
+from dpscale.tables.timing import RunsRow, ScopesRow, StrategyPairsRow, TimesRow
 from dpscale.vocabulary.chips import chip_named
-
-Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
 
 def times_row(study: Study, point: Point, network: NetworkFacts | None) -> TimesRow:
@@ -40,19 +36,23 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         row,
         servers=len({block.server for block in point.epoch.blocks}),
         epoch_s=point.epoch,
+        gpu_s=multiplied(point.epoch, row.gpus),
         step_s=point.step,
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
         energy_j=point.over_runs(lambda record: median(record.scopes[point.scope].energy_j or [0])),
-        first_timed_epoch_s=median(result.slowest_rank_epoch_s[0] for result in results),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0].steps_per_epoch,
         full_steps_per_epoch=point.full_steps,
+        is_headline=point.is_headline,
         peak_memory_bytes=max((peak for result in results for peak in result.peak_memory_bytes or []), default=nan),
     )
-    if network is None or network.flop_per_image is None:
+    chip = chip_named(point.records[0].hardware.device_model)
+    peak = chip.peak(study["precision"]) if chip else None
+    if peak is None or network is None or network.flop_per_image is None:
         return row
-    return _with_mfu(row, study, network.flop_per_image.forward_backward, point)
+    flop = network.flop_per_image.forward_backward
+    return replace(row, mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop, rate, row.gpus, peak.flop_s)))
 
 
 def _loader_processes(point: Point) -> int:
@@ -62,18 +62,8 @@ def _loader_processes(point: Point) -> int:
     if recorded is not None or point.scope == "compute":
         return recorded or 0
     configuration = point.configuration
-    processes = known_strategy(configuration.strategy).processes(configuration.gpus)
+    processes = strategy(configuration.strategy).processes(configuration.gpus)
     return processes * point.measured[0].settings.loader_workers
-
-
-def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) -> TimesRow:
-    """Return the row with work done over work that the GPUs could do at most, where the peak of the GPU is known."""
-    chip = chip_named(point.records[0].hardware.device_model)
-    peak = chip.peak(study["precision"]) if chip else None
-    row = replace(row, flop_per_image=flop_per_image, peak_source=chip.source if chip and peak else "unknown")
-    if peak is None:
-        return row
-    return replace(row, mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s)))
 
 
 def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Comparison]]:
@@ -89,40 +79,6 @@ def compared_points(study: Study, points: Points) -> Iterator[tuple[str, Compari
             yield "strong", point.beside(point.configuration.global_batch)
 
 
-def with_headline(row: Headlined) -> Headlined:
-    """Return the row with whether findings and verdict may speak of it; not known where it was not measured."""
-    steps = row.full_steps_per_epoch
-    return replace(row, is_headline=None if steps is None else steps >= HEADLINE_STEPS)
-
-
-def completed_times(row: TimesRow) -> TimesRow:
-    """Return the row with what follows from its figures."""
-    return replace(with_headline(row), gpu_s=multiplied(row.epoch_s, row.gpus))
-
-
-def with_best(rows: Sequence[TimesRow]) -> Iterator[TimesRow]:
-    """Yield the rows with throughput over that of the best batch on the same devices, which itself has no interval.
-
-    Epochs with fewer than `HEADLINE_STEPS` full steps are not compared: their ends weigh too much.
-    """
-
-    def devices(row: TimesRow) -> tuple[str, int, str, str]:
-        return row.strategy, row.gpus, row.scope, row.environment
-
-    comparable = [row for row in rows if row.is_headline and row.images_per_s.is_known]
-    best_on = {
-        place: max(batches, key=lambda row: row.images_per_s.value)
-        for place, batches in grouped(comparable, devices).items()
-    }
-    for row in rows:
-        if row not in comparable:
-            yield row
-        elif row is best_on[devices(row)]:
-            yield replace(row, of_best=Figure(1.0))
-        else:
-            yield replace(row, of_best=ratio(row.images_per_s, best_on[devices(row)].images_per_s))
-
-
 def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
     """Yield a row for every run of every point, under the study's own settings or those of a variant."""
     for point in points:
@@ -134,7 +90,6 @@ def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
                 variant=variant,
                 run=record.cell.run,
                 server=record.block.server,
-                host=record.hardware.host,
                 started_at=record.started_at,
                 n=len(result.epoch_s),
                 epoch_s=timed.epoch_s,
@@ -142,29 +97,21 @@ def run_rows(points: Iterable[Point], variant: str = "") -> Iterator[RunsRow]:
             )
 
 
-def scopes_rows(times: Sequence[TimesRow], speedups: Sequence[SpeedupRow]) -> Iterator[ScopesRow]:
+def scopes_rows(times: Sequence[TimesRow]) -> Iterator[ScopesRow]:
     """Yield the configurations that were measured with and without the DataLoader in the clock."""
-    speedup_at = {
-        (*row.point.values(), row.scope): row.speedup
-        for row in speedups
-        if row.status == "ok" and row.scaling == "weak"
-    }
-    times_at = {(*row.point.values(), row.scope): row for row in times if row.status == "ok"}
-    for place, row in times_at.items():
-        loaded_place = (*row.point.values(), "end_to_end")
-        if row.scope != "compute" or loaded_place not in times_at:
-            continue
-        loaded = times_at[loaded_place]
-        yield ScopesRow(
-            **row.point,
-            is_headline=row.is_headline,
-            epoch_s=row.epoch_s,
-            end_to_end_epoch_s=loaded.epoch_s,
-            loader_s=_in_blocks(sub, loaded.epoch_s, row.epoch_s, "linear"),
-            loading_ratio=_in_blocks(truediv, loaded.epoch_s, row.epoch_s, "log"),
-            speedup=speedup_at.get(place, UNKNOWN),
-            end_to_end_speedup=speedup_at.get(loaded_place, UNKNOWN),
-        )
+    measured = [row for row in times if row.status == "ok"]
+    for scopes in grouped(measured, lambda row: tuple(row.point.values())).values():
+        row_by_scope = {row.scope: row for row in scopes}
+        if len(row_by_scope) == 2:
+            row, loaded = row_by_scope["compute"], row_by_scope["end_to_end"]
+            yield ScopesRow(
+                **row.point,
+                is_headline=row.is_headline,
+                epoch_s=row.epoch_s,
+                end_to_end_epoch_s=loaded.epoch_s,
+                loader_s=_in_blocks(sub, loaded.epoch_s, row.epoch_s, "linear"),
+                loading_ratio=_in_blocks(truediv, loaded.epoch_s, row.epoch_s, "log"),
+            )
 
 
 def _in_blocks(formula: Callable[[float, float], float], loaded: Figure, in_memory: Figure, scale: Scale) -> Figure:
@@ -176,27 +123,17 @@ def _in_blocks(formula: Callable[[float, float], float], loaded: Figure, in_memo
 
 def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:
     """Yield every two parallel strategies on the same devices at the same batch, the later one of the table first."""
-    order = [name for name in STRATEGIES if name != BASELINE]
-    measured = {
-        (row.strategy, (row.gpus, row.batch_per_gpu, row.scope, row.environment)): row
-        for row in times
-        if row.status == "ok" and row.epoch_s.is_known
-    }
-    for (strategy, place), row in measured.items():
-        for earlier in order[: order.index(strategy)] if strategy in order else ():
-            beside = measured.get((earlier, place))
-            if beside is None:
-                continue
+    order = list(STRATEGIES)
+    parallel = [row for row in times if row.epoch_s.is_known and row.strategy != BASELINE]
+    places = grouped(parallel, lambda row: (row.gpus, row.batch_per_gpu, row.scope, row.environment))
+    for rows in places.values():
+        for earlier, later in combinations(sorted(rows, key=lambda row: order.index(row.strategy)), 2):
             yield StrategyPairsRow(
-                **row.point,
-                scope=row.scope,
-                other_strategy=earlier,
-                is_headline=row.is_headline,
-                loader_processes=row.loader_processes,
-                other_loader_processes=beside.loader_processes,
-                epoch_s=row.epoch_s,
-                other_epoch_s=beside.epoch_s,
-                ratio=beside.epoch_s.value / row.epoch_s.value,
-                peak_memory_bytes=row.peak_memory_bytes,
-                other_peak_memory_bytes=beside.peak_memory_bytes,
+                **later.point,
+                scope=later.scope,
+                other_strategy=earlier.strategy,
+                is_headline=later.is_headline,
+                epoch_s=later.epoch_s,
+                other_epoch_s=earlier.epoch_s,
+                ratio=earlier.epoch_s.value / later.epoch_s.value,
             )

@@ -60,7 +60,7 @@ def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Char
     """Return the charts of the page, by their names in its template. Each is given its rows, in the order in which
     people read them."""
     training = study["training"]
-    runs = grouped((row for row in ok(tables.blocks) if row.scaling == "weak"), _place)
+    runs = grouped((row for row in tables.blocks if row.scaling == "weak"), _place)
     gains = in_order(row for row in ok(tables.speedup) if row.scaling == "weak")
     on_one = in_order(row for row in ok(tables.variants) if row.strategy == BASELINE)
     return {

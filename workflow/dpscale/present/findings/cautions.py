@@ -125,7 +125,7 @@ def _older_versions(environments: Iterable[EnvironmentsRow], terms: Terms) -> st
     """Say what of an environment was measured by an older version of this program, and what that means."""
     sentences = []
     for row in environments:
-        versions = [version for version in row.older_measurements.split("; ") if version in OLDER]
+        versions = [version for version in row.measurement_versions.split("; ") if version in OLDER]
         if versions:
             sentences.append(f"Records{terms.environment(row)} are of older versions of this program.")
             sentences += [f"{capitalised(version)}: {terms.filled(OLDER[version])}." for version in versions]

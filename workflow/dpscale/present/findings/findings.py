@@ -8,12 +8,11 @@ of values that no interval carries.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from dpscale.analyse.answer import COMPUTE, END_TO_END, of_configuration, series_of
+from dpscale.analyse.answer import COMPUTE, END_TO_END, of_configuration
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.analyse.answer.claims import (
     BELOW_BASELINE,
     COMMUNICATION,
-    ENOUGH,
     LONGER_THAN_MESSAGES,
     PROBABLY_COMMUNICATION,
     PROBABLY_FASTER,
@@ -27,8 +26,7 @@ from dpscale.analyse.answer.claims import (
     SURELY_FASTER,
 )
 from dpscale.formulas.figure import Figure
-from dpscale.formulas.scaling import SLOWER_BY
-from dpscale.present.text.numbers import ABSENT, estimate, measured, percent, plain
+from dpscale.present.text.numbers import estimate, measured, percent, plain
 from dpscale.present.text.words import (
     Terms,
     headline,
@@ -39,11 +37,10 @@ from dpscale.present.text.words import (
     ok,
     out_of,
     plural,
-    rank,
     smallest,
 )
 from dpscale.tables.answer import AnswerRow
-from dpscale.tables.column import GB, MILLISECONDS, MULTIPLES, PERCENT, POINTS, Unit
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, POINTS, Unit
 from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
@@ -56,7 +53,6 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
     by_section = {
         "speedup": [more_devices_slower(tables.speedup, terms), strong_scaling(tables.speedup, terms)],
         "times": [strategies_compared(tables.strategy_pairs, terms), loaders_compared(tables.times, terms)],
-        "batches": [batch_that_is_enough(tables.times, terms)],
         "communication": [largest_communication_share(tables.communication, terms)],
         "training": findings_of_training(tables.training_summary, terms),
     }
@@ -135,36 +131,6 @@ def loaders_compared(times: Iterable[TimesRow], terms: Terms) -> str:
         f"With data loading, the numbers of loader processes are different: {listed(numbers)}. Speedups and times with "
         "loading differ for that too."
     )
-
-
-def by_batch(times: Iterable[TimesRow]) -> list[list[TimesRow]]:
-    """Return series of several batches without loading: of one device, and of the most with the strategy that people
-    read of last."""
-    rows = in_order(row for row in ok(times) if row.scope == COMPUTE)
-    most = max(((row.gpus, rank(row.strategy)) for row in rows), default=None)
-    shown = (row for row in rows if row.gpus == 1 or (row.gpus, rank(row.strategy)) == most)
-    return [series for series in grouped(shown, series_of).values() if len(series) > 1]
-
-
-def batch_that_is_enough(times: Iterable[TimesRow], terms: Terms) -> str:
-    """Name the smallest batch that is surely almost as fast as the best, on these devices."""
-    return " ".join(filter(None, (_enough(series, terms) for series in by_batch(times))))
-
-
-def _enough(series: Sequence[TimesRow], terms: Terms) -> str:
-    enough = ENOUGH.of(series)
-    if not enough.asked:
-        return ""
-    best = largest(headline(series), lambda row: row.of_best.value)
-    of_series = f"With {terms.group(best)}{terms.environment(best)}"
-    within = f"surely within {percent(SLOWER_BY, 1)} of the best throughput"
-    if not enough.holding:
-        return f"{of_series}, no batch but {best.batch_per_gpu:,} is {within}."
-    row = enough.holding[0]
-    share = f"{estimate(row.of_best, PERCENT, with_unit=True)} of that at {best.batch_per_gpu:,}"
-    memory, memory_of_best = measured(row.peak_memory_bytes, GB), measured(best.peak_memory_bytes, GB)
-    less = "" if ABSENT in (memory, memory_of_best) else f", with {memory} of memory, not {memory_of_best}"
-    return f"{of_series}, batch {row.batch_per_gpu:,} is {within}: {share}{less}."
 
 
 def largest_communication_share(rows: Sequence[CommunicationRow], terms: Terms) -> str:

@@ -23,7 +23,6 @@ STRATEGY = Strategy(
     has_process_per_gpu=True,
     all_ranks_send_alike=True,
     messages_of_step=_messages,
-    message_names={"broadcast": "DDP's buffers", "allreduce": "DDP's bucket"},
     bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network.gradient_bytes),
     adds={
         (ALONE, "together"): "contention",

@@ -20,7 +20,6 @@ STRATEGY = Strategy(
     needs_cuda=True,
     sends_inputs=True,
     messages_of_step=_messages,
-    message_names=dict.fromkeys(("broadcast", "reduce"), "DataParallel's chunk"),
     # What a ring would send, so that its bandwidth stands beside DDP's: docs/method.md says what it sends.
     bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network.gradient_bytes),
     adds={

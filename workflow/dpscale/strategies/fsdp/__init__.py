@@ -21,7 +21,6 @@ STRATEGY = Strategy(
     all_ranks_send_alike=True,
     is_sharded=True,
     messages_of_step=_messages,
-    message_names={"all_gather": "FSDP's weights", "reduce_scatter": "FSDP's gradient"},
     bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes,
     adds={
         (ALONE, "together"): "contention",
