@@ -101,7 +101,6 @@ IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
         ("Compute", "Communication, exposed", "Copies", "Idle"),
         lambda *parts: sum(parts[1:], start=parts[0]),
     ),
-    "variant_limits: share": ("Reached of it", ("Throughput", "Limit"), lambda rate, of: 100 * rate / of),
     "one_gpu: times as fast": ("Times", ("Epoch on more", "Epoch on 1"), lambda more, one: more / one),
 }
 

@@ -3,13 +3,10 @@
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
 from command_line import dpscale, must
-from dpscale.measure.workload.facts import ExampleStep, facts_of, traffic_elements_per_image
+from dpscale.measure.workload.facts import facts_of
 from dpscale.measure.workload.from_file import load_workload
-from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
 from dpscale.schemas.settings import NetworkSettings
@@ -31,17 +28,6 @@ def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> No
     assert facts["ddp_broadcast_bytes"] == [38_400, 160], "float32 and int64"
 
 
-def test_traffic_is_counted_layer_by_layer() -> None:
-    """A convolution of the images (no gradient), a batch-norm, a second convolution, and a linear layer, by hand."""
-    network = nn.Sequential(
-        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Conv2d(4, 2, 1), nn.Flatten(), nn.Linear(2048, 10)
-    )
-    images, first, second = 3 * 32 * 32, 4 * 32 * 32, 2 * 32 * 32
-    expected = 2 * (images + first) + 8 * first + 3 * (first + second) + 3 * (second + 10)
-    batch = made_up_images(2, torch.device("cpu"))
-    assert traffic_elements_per_image(ExampleStep(network, classification_loss, batch)) == expected
-
-
 def facts_of_file(folder: Path, more: str) -> NetworkFacts:
     return facts_of(load_workload(written(folder, more)))
 
@@ -53,7 +39,6 @@ def test_facts_of_a_file_come_from_two_of_its_samples(tmp_path: Path) -> None:
     # 4 x 2 products with their additions; backward those of the weights, for the samples need no gradient.
     assert facts.flop_per_image == FlopPerImage(16, 32)
     assert (facts.input_bytes_per_image, facts.output_bytes_per_image) == (4 * 4, 2 * 4)
-    assert facts.traffic_elements_per_image == 2 * (4 + 2)
     assert facts.ddp_buckets == [Bucket(40, 1.0)]
 
 
@@ -76,14 +61,12 @@ def network():
 def loss(network, batch):
     return network(batch["x"]).mean()
 """
-OWN_OPTIMISER = "def optimiser(parameters): return torch.optim.Adam(parameters)\n"
 
 
-@pytest.mark.parametrize(("more", "has_flop"), [(RECURRENT, False), (WITHOUT_PRODUCTS, False), (OWN_OPTIMISER, True)])
-def test_work_and_traffic_that_cannot_be_counted_are_unknown(tmp_path: Path, more: str, has_flop: bool) -> None:
+@pytest.mark.parametrize("more", [RECURRENT, WITHOUT_PRODUCTS])
+def test_work_that_cannot_be_counted_is_unknown(tmp_path: Path, more: str) -> None:
     facts = facts_of_file(tmp_path, more)
-    assert (facts.flop_per_image is not None) == has_flop
-    assert facts.traffic_elements_per_image is None
+    assert facts.flop_per_image is None
     assert facts.ddp_buckets[-1].ready_share == 1
 
 

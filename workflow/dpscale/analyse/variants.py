@@ -6,7 +6,7 @@ server, an eager one is not, so a ratio inside servers would give the first the 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from operator import truediv
@@ -146,8 +146,7 @@ def _speedup(point: Point) -> Figure:
 
 
 def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: NetworkFacts | None) -> VariantsRow:
-    """Return the row with rates of the GPU, MFU against its matrix product, and the limits in images/s of all the
-    point's GPUs with the share of each that is reached. Only what the records hold; no limit knows of communication."""
+    """Return the row with rates of the GPU, and MFU against its matrix product, as far as the records hold them."""
     product, copy = _rate(point, "matrix_flop_per_s"), _rate(point, "copy_bytes_per_s")
     if network is None or not (product.is_known and copy.is_known):
         return row
@@ -156,26 +155,8 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Netw
         return row
     gpus, flop = row.gpus, network.flop_per_image.forward_backward
     images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
-
-    def limit(of_one_gpu: Callable[..., float], *rates: Figure) -> Figure:
-        """Return images/s of all GPUs, by a formula of one GPU's rates."""
-        return derive_in_blocks(lambda *of_run: gpus * of_one_gpu(*of_run), *rates)
-
-    by_product = limit(lambda flop_per_s: flop_per_s / flop, product)
-    row = replace(row, mfu_measured=_reached(images_per_s, by_product))
-    elements = network.traffic_elements_per_image
-    if elements is None:
-        return row
-    batch = row.batch_per_gpu
-    step_bytes = scaling.traffic_bytes_per_step(elements, batch, study["precision"], network.parameters)
-
-    def together(flop_per_s: float, bytes_per_s: float) -> float:
-        return scaling.limit_images_per_s(
-            scaling.compute_s_per_image(flop, flop_per_s), scaling.memory_s_per_image(step_bytes, batch, bytes_per_s)
-        )
-
-    by_product_and_copy = limit(together, product, copy)
-    return replace(row, limit_images_per_s=by_product_and_copy, limit_share=_reached(images_per_s, by_product_and_copy))
+    by_product = derive_in_blocks(lambda flop_per_s: gpus * flop_per_s / flop, product)
+    return replace(row, mfu_measured=_reached(images_per_s, by_product))
 
 
 def _rate(point: Point, name: str) -> Figure:

@@ -1,5 +1,4 @@
-"""Speedup, communication by subtraction, bandwidth, MFU and the limit of a GPU. Every formula and its source is in
-docs/method.md.
+"""Speedup, communication by subtraction, bandwidth and MFU. Every formula and its source is in docs/method.md.
 
 All work on single numbers and on intervals of rounded numbers alike. Times are seconds,
 GB is 10^9 bytes.
@@ -24,16 +23,6 @@ BUS_FACTORS = {
     "reduce_scatter": lambda gpus: (gpus - 1) / gpus,
     "all_gather": lambda gpus: (gpus - 1) / gpus,
 }
-
-# Bytes of an element of an activation, by the setting `precision`.
-ELEMENT_BYTES = {"float32": 4, "float32-strict": 4, "bfloat16": 2, "bfloat16-pure": 2}
-# Of weights, gradients and momentum.
-PARAMETER_BYTES = {**dict.fromkeys(ELEMENT_BYTES, 4), "bfloat16-pure": 2}
-# How often a step passes over an array as large as the parameters. The forward pass reads the weights; the backward
-# pass reads them again, for the gradients of the layers' inputs, and writes the gradients of the weights (3). SGD with
-# momentum reads weights, gradients and momentum, and writes weights and momentum (5). This is the least: casts of the
-# weights to bfloat16, and an optimiser that does not do all of this in one kernel, pass more often.
-PARAMETER_PASSES = 8
 
 Number = TypeVar("Number", float, NDArray[np.float64], Rounded)
 
@@ -108,25 +97,3 @@ def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: N
 def mfu(flop_per_image: float, images_per_s: Number, gpus: int, peak_flop_s: float) -> Number:
     """Model FLOPs utilisation: FLOP per image, forward and backward, * images/s over N * peak FLOP/s of one GPU."""
     return flop_per_image * images_per_s / (gpus * peak_flop_s)
-
-
-def compute_s_per_image(flop_per_image: float, matrix_flop_per_s: Number) -> Number:
-    """Counted FLOP of an image, forward and backward, over the FLOP/s of a large matrix product, in s."""
-    return flop_per_image / matrix_flop_per_s
-
-
-def traffic_bytes_per_step(elements_per_image: float, batch: int, precision: str, parameters: int) -> float:
-    """Bytes that a step reads and writes in the GPU's memory: activations and their gradients, which grow with the
-    batch, and `PARAMETER_PASSES` over the parameters, which do not."""
-    activations = elements_per_image * batch * ELEMENT_BYTES[precision]
-    return activations + PARAMETER_PASSES * PARAMETER_BYTES[precision] * parameters
-
-
-def memory_s_per_image(bytes_per_step: float, batch: int, copy_bytes_per_s: Number) -> Number:
-    """The bytes of a step over the bytes/s of a large copy, for one of its images, in s."""
-    return bytes_per_step / batch / copy_bytes_per_s
-
-
-def limit_images_per_s(compute_s: Number, memory_s: Number) -> Number:
-    """Images per second of one GPU that computes, and then reads and writes: 1 / (compute + memory)."""
-    return 1 / (compute_s + memory_s)

@@ -167,22 +167,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         marked="speedup",
     ),
     TableOfRows(
-        VariantsRow,
-        "variant_limits",
-        "Every variant beside the limit of its {device}, without communication",
-        (
-            "variant",
-            "point",
-            "images_per_s",
-            "matrix_flop_per_s",
-            "copy_bytes_per_s",
-            "limit_images_per_s",
-            "limit_share",
-        ),
-        rows=lambda rows: [row for row in rows if row.limit_images_per_s.is_known],
-        further=True,
-    ),
-    TableOfRows(
         OneGpuRow,
         "one_gpu",
         "The fastest variant on 1 {device} beside every variant on more, at the same batch per {device}",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dpscale.errors import StrategyError
 
@@ -38,7 +38,7 @@ class NetworkSize(Struct, frozen=True, forbid_unknown_fields=True):
     gradient_bytes: int  # Bytes of all their gradients, K*s.
 
 
-# The first facts have no traffic, no inputs and outputs (they are of the built-in network), and no units of FSDP. Their
+# The first facts have no inputs and outputs (they are of the built-in network), and no units of FSDP. Their
 # `ddp_broadcast_bytes` is None: DDP's buffers are then taken for one message.
 class NetworkFacts(NetworkSize, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts of a network that are known without measuring. Messages are in the order in which they are sent."""
@@ -48,8 +48,7 @@ class NetworkFacts(NetworkSize, frozen=True, kw_only=True, forbid_unknown_fields
     flop_per_image: FlopPerImage | None  # By torch's counter. None where it cannot count them.
     input_bytes_per_image: Annotated[int, Meta(ge=0)] = IMAGE_BYTES  # Of the arguments that the network is called with.
     output_bytes_per_image: Annotated[int, Meta(ge=0)] = LOGITS_BYTES  # Of the values that it returns.
-    # Numbers that a training step reads or writes in the GPU's memory per image when it goes layer by layer.
-    traffic_elements_per_image: int | None = None
+    traffic_elements_per_image: int | UnsetType = UNSET  # Of older records; nothing reads it.
     dp_broadcast_bytes: Messages  # Chunks in which DataParallel broadcasts parameters and buffers.
     dp_reduce_bytes: Messages  # Chunks in which DataParallel adds up gradients.
     ddp_broadcast_bytes: list[Bytes] | None = None  # Pieces in which DDP broadcasts buffers before every forward pass.

@@ -21,7 +21,6 @@ from dpscale.tables.column import (
     GPU_SECONDS,
     GPUS,
     HOST,
-    IMAGES_PER_S,
     IS_HEADLINE,
     JOULES_PER_EPOCH,
     LOADER_PROCESSES,
@@ -208,9 +207,7 @@ class _Changed(_OfVariant):
 
 
 class VariantsRow(Place, _Changed):
-    """Variants: the GPUs used otherwise. Every variant of the study beside the study's own settings, and beside the
-    limit of its GPU.
-    """
+    """Variants: the GPUs used otherwise. Every variant of the study beside the study's own settings."""
 
     variant: str = VARIANT.shown
     status: str = STATUS
@@ -250,10 +247,6 @@ class VariantsRow(Place, _Changed):
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
     )
     copy_bytes_per_s: Figure = column("Copy", "Bytes read and written by a large copy in that GPU's memory.", TB_PER_S)
-    limit_images_per_s: Figure = column(
-        "Limit of the {device}", "Of all GPUs, without communication: 1 / (compute + memory).", IMAGES_PER_S
-    )
-    limit_share: Figure = column("Reached of it", "Throughput over this limit.", PERCENT)
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
 
 

@@ -31,8 +31,7 @@ from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
 
 # DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
 CHUNK_BYTES = 10 * 2**20
-# Layers whose traffic is known; and layers whose work torch's counter does not see.
-COUNTED_LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
+# Layers whose work torch's counter does not see.
 UNCOUNTED = (nn.RNNBase,)
 
 
@@ -51,8 +50,6 @@ def describe_network(settings: NetworkSettings, out: Path) -> NetworkFacts:
         traceback.print_exc()
         raise fault from error
     record = {"kind": "network", "settings": settings.to_json(), **to_builtins(facts)}
-    if facts.traffic_elements_per_image is None:
-        del record["traffic_elements_per_image"]
     write_record("network", out, record)
     return facts
 
@@ -68,8 +65,6 @@ def facts_of(workload: Workload) -> NetworkFacts:
         else first_batch(workload.dataset(), ExampleStep.samples, workload.collate)
     )
     step = ExampleStep(network, workload.loss, batch)
-    # A workload's own optimiser moves more, and it is not known how much.
-    traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
     weights, buffers = [*network.parameters()], [*network.buffers()]
     size = network_size(network)
     input_bytes, output_bytes = bytes_per_image(step)
@@ -81,7 +76,6 @@ def facts_of(workload: Workload) -> NetworkFacts:
         flop_per_image=flop_per_image(step),
         input_bytes_per_image=input_bytes,
         output_bytes_per_image=output_bytes,
-        traffic_elements_per_image=traffic,
         dp_broadcast_bytes=[*_chunks(weights), *_chunks(buffers)],
         dp_reduce_bytes=_chunks(weights),
         ddp_broadcast_bytes=_broadcasts(buffers),
@@ -136,38 +130,6 @@ def bytes_per_image(step: ExampleStep) -> tuple[int, int]:
     step.forward()
     hook.remove()
     return moved["input"] // step.samples, moved["output"] // step.samples
-
-
-def traffic_elements_per_image(step: ExampleStep) -> int | None:
-    """Return the elements that a training step reads or writes per image when it goes layer by layer. None where the
-    network has layers that this does not know.
-
-    Activation functions and additions are done where a layer beside them reads or writes anyway, and cost nothing.
-
-    A convolution or linear layer with input x and output y reads x and writes y; backward it reads y's gradient twice
-    (for x and for the weights) and x once, and writes x's gradient. The images need no gradient. A batch-norm reads its
-    input twice (statistics, then values) and writes its output; backward it reads input and gradient twice, and writes
-    once. Weights are not counted here: their bytes do not grow with the batch.
-    """
-    trained = (layer for layer in step.network.modules() if [*layer.parameters(recurse=False)])
-    if not all(isinstance(layer, COUNTED_LAYERS) for layer in trained):
-        return None
-    elements = 0
-
-    def count(layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-        nonlocal elements
-        x, y = inputs[0].numel(), output.numel()
-        if isinstance(layer, nn.BatchNorm2d):
-            elements += 3 * x + 5 * x
-        else:
-            elements += 2 * x + 2 * y + (x + y if inputs[0].requires_grad else 0)
-
-    layers = [layer for layer in step.network.modules() if isinstance(layer, COUNTED_LAYERS)]
-    hooks = [layer.register_forward_hook(count) for layer in layers]
-    step.forward()
-    for hook in hooks:
-        hook.remove()
-    return elements // step.samples
 
 
 def ddp_buckets(step: ExampleStep) -> list[Bucket]:
