@@ -12,12 +12,6 @@ from math import inf
 from operator import truediv
 from statistics import stdev
 
-from dpscale.analyse.answer.claims import (
-    ONE_DEVICE_AS_FAST,
-    ONE_DEVICE_SLOWER,
-    PREPARATION_NEVER_PAYS,
-    PREPARATION_PAYS,
-)
 from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
 from dpscale.analyse.timing.times import times_row
 from dpscale.formulas import scaling
@@ -30,7 +24,6 @@ from dpscale.strategies.known import BASELINE
 from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.study import MissingRow
 from dpscale.tables.timing import OneGpuRow, VariantsRow
-from dpscale.vocabulary.states import DOES_NOT, HOLDS, NEVER, PAYS, UNDECIDED
 
 # Records by their variant and configuration, and environment.
 ByVariant = Mapping[tuple[tuple[str, Configuration], str], Sequence[TimingRecord]]
@@ -123,7 +116,8 @@ def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> I
                 row = replace(_measured(row, variant, point, network), is_fastest=fastest[key] is variant)
                 base_point = base.points.get(key)
                 if variant is not base and base_point and base_point.epoch.is_known:
-                    row = _beside_base(row, variant, point, base, base_point)
+                    faster, units = times_as_fast(point, base_point)
+                    row = replace(row, faster=faster, faster_units=units)
             yield row
 
 
@@ -170,44 +164,9 @@ def _reached(images_per_s: Figure, limit: Figure) -> Figure:
     return ratio(images_per_s, limit)
 
 
-def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant, base_point: Point) -> VariantsRow:
-    """Return the row with how many times as fast it is as the study's own settings on as many GPUs, what an epoch
-    saves, and from which epoch on the preparation has paid."""
-    faster, units = times_as_fast(point, base_point)
-    saved = faster.map(lambda times: base_point.epoch.value * (1 - 1 / times))
-    row = replace(row, faster=faster, faster_units=units, saved_s=saved)
-    if row.gpus > 1:
-        row = replace(row, base_speedup=_speedup(base_point), alone_faster=_alone_faster(variant, point, base))
-    return _paying(row) if row.preparation_s.is_known else row
-
-
-def _alone_faster(variant: Variant, point: Point, base: Variant) -> Figure:
-    """Return how many times as fast one GPU is by the variant."""
-    key = _on_one_gpu(point)
-    changed, unchanged = variant.points.get(key), base.points.get(key)
-    if changed is None or unchanged is None or not (changed.epoch.is_known and unchanged.epoch.is_known):
-        return UNKNOWN
-    return times_as_fast(changed, unchanged)[0]
-
-
 def _on_one_gpu(point: Point) -> PointKey:
     """Return the place of one GPU with the batch of a point."""
     return Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
-
-
-def _paying(row: VariantsRow) -> VariantsRow:
-    """Return the row with whether what an epoch saves pays for the preparation, and from which epoch on, rounded up;
-    its interval where it surely pays."""
-    pays = PAYS if PREPARATION_PAYS.holds(row) else NEVER if PREPARATION_NEVER_PAYS.holds(row) else UNDECIDED
-    epochs = ratio(row.preparation_s, row.saved_s)
-    if epochs.is_known:
-        epochs = epochs.map(_rounded_up) if pays == PAYS and epochs.has_interval else Figure(_rounded_up(epochs.value))
-    return replace(row, pays=pays, pays_from_epochs=epochs)
-
-
-def _rounded_up(epochs: float) -> int:
-    """Return whole epochs; what a whole number is off by in the computer's arithmetic makes no epoch more."""
-    return math.ceil(epochs * (1 - 1e-9))
 
 
 def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:
@@ -224,7 +183,7 @@ def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:
 def _beside_one_gpu(point: Point, variant: Variant, one_gpu: Point, one_gpu_variant: Variant) -> OneGpuRow:
     """Return an epoch of one GPU beside that of a point of several, and how many times as fast the one GPU is."""
     times, units = times_as_fast(one_gpu, point)
-    row = OneGpuRow(
+    return OneGpuRow(
         **point.place,
         variant=one_gpu_variant.name,
         other_variant=variant.name,
@@ -234,5 +193,3 @@ def _beside_one_gpu(point: Point, variant: Variant, one_gpu: Point, one_gpu_vari
         other_epoch_s=point.epoch,
         ratio=times,
     )
-    as_fast = HOLDS if ONE_DEVICE_AS_FAST.holds(row) else DOES_NOT if ONE_DEVICE_SLOWER.holds(row) else UNDECIDED
-    return replace(row, as_fast=as_fast)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpscale.present.findings.findings import by_batch
-from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
+from dpscale.present.text.numbers import ABSENT, at_least, estimate
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
@@ -18,7 +18,6 @@ from dpscale.tables.tables import Tables
 from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.vocabulary.causes import cause
-from dpscale.vocabulary.states import NEVER, UNDECIDED
 
 
 def mfu(row: TimesRow | VariantsRow) -> str:
@@ -37,14 +36,6 @@ def _bandwidth(row: BandwidthRow) -> str:
     """The inferred bandwidth with its interval, or what follows where it is not resolvable: `at least 47.1`."""
     least = at_least(row.bandwidth_gb_s_at_least)
     return estimate(row.bandwidth_gb_s, GB_PER_S) if least == ABSENT else f"at least {least}"
-
-
-def _pays(row: VariantsRow) -> str:
-    """`17 [16, 18]`: whole epochs; `never` where no epoch saves time; undecided where the interval cannot tell."""
-    if row.pays in (NEVER, UNDECIDED):
-        return row.pays
-    epochs = row.pays_from_epochs
-    return f"{whole(epochs.value)} [{whole(epochs.low)}, {whole(epochs.high)}]" if epochs.is_known else ABSENT
 
 
 def _use(row: CollectivesRow) -> str:
@@ -163,7 +154,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "variants",
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
-        {"mfu": mfu, "pays_from_epochs": _pays},
+        {"mfu": mfu},
         marked="speedup",
     ),
     TableOfRows(

@@ -19,7 +19,7 @@ from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderR
 from dpscale.tables.row import Row, grouped
 from dpscale.tables.study import MissingRow, RecordsRow
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.tables.timing import BlocksRow, OneGpuRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow
 from dpscale.vocabulary.causes import NOTHING
 
@@ -128,9 +128,7 @@ NOT_WORTH_MORE_DEVICES = _answer("more devices are not worth it", lambda row: ro
 ABOVE_IDEAL = _claims_of(AnswerRow, lambda row: row.gpus > 1 and row.efficiency.is_known)(
     "more devices give more than they can", lambda row: row.efficiency.value > 1 and not row.efficiency.holds(1)
 )
-SAVES = _claims_of(AdviceRow, figures=["saving"], is_other_unit=True)(
-    "a change saves time", lambda row: row.saving.is_above(0)
-)
+SAVES = _claims_of(AdviceRow, figures=["saving"])("a change saves time", lambda row: row.saving.is_above(0))
 
 
 # Whether more devices are faster. "Probably" is asked with an interval or without.
@@ -342,20 +340,6 @@ def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) ->
 SPEEDUP_TREND = _trend("speedup", "speedup", SpeedupRow, _is_weak)
 COMMUNICATION_TREND = _trend("communication time", "communication_s", CommunicationRow, _has_communication)
 BANDWIDTH_TREND = _trend("bandwidth", "bandwidth_gb_s", BandwidthRow, lambda row: bool(row.is_headline))
-
-
-# Other settings: whether they pay, and whether one device is enough with them.
-
-_preparation = _claims_of(VariantsRow, lambda row: row.is_headline and row.preparation_s.is_known, ["saved_s"])
-PREPARATION_PAYS = _preparation("a preparation pays", lambda row: row.saved_s.is_above(0))
-PREPARATION_NEVER_PAYS = _preparation(
-    "a preparation never pays", lambda row: row.saved_s.has_interval and row.saved_s.high <= 0
-)
-_one_device = _claims_of(OneGpuRow, lambda row: row.is_headline, ["ratio"])
-ONE_DEVICE_AS_FAST = _one_device(
-    "one device is as fast as more", lambda row: row.ratio.has_interval and row.ratio.low >= 1
-)
-ONE_DEVICE_SLOWER = _one_device("one device is slower than more", lambda row: row.ratio.is_below(1))
 
 
 # Trainings.
