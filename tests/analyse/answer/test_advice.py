@@ -115,15 +115,6 @@ def test_one_device_saves_device_seconds_where_it_is_as_fast() -> None:
     assert advised(one_gpu=[one_device(1.25, "graph")]) == []
 
 
-def test_where_nothing_is_faster_one_device_comes_first() -> None:
-    on_one, on_two = gain(1.0, gpus=1, epoch_s=1.6), gain(0.5, gpus=2, worth="not")
-    rows = advised(on_one, on_two, gain(0.8, worth="not"), strategy_pairs=[pair(9.0, 1.0)])
-    assert [row.problem for row in rows] == [advice.FEWER, advice.STRATEGY]
-    assert (rows[0].used_s, rows[0].better_s, rows[0].saving_gpu_s.value) == pytest.approx((2.0, 1.6, 0.8))
-    assert advised(on_one, on_two, gain(1.1, worth="not")) == []
-    assert advised(on_one, on_two, gain(0.8, worth="probably not")) == [], "that is not decided"
-
-
 def test_what_intervals_carry_stands_first_and_the_largest_first() -> None:
     rows = advised(
         strategy_pairs=[pair(2.0, 1.0)],

@@ -109,8 +109,6 @@ class AnswerRow(Place):
         "Time to decide", "Measuring one cell after the other: of all these runs, or on each machine.", SECONDS
     )
     command: str = column("Command", "That measures these runs, or that on the next machine.")
-    faster_strategy: str = column("Faster strategy", "One whose speedup is surely above this.")
-    faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES)
 
 
 class CountsRow(Row):

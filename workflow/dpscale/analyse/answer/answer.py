@@ -9,7 +9,6 @@ from math import isfinite, log
 from typing import Any
 
 from dpscale.analyse.answer import COMPUTE, END_TO_END, configuration_of, of_configuration
-from dpscale.analyse.answer.claims import ABOVE_IDEAL, FASTER_STRATEGY
 from dpscale.analyse.answer.verdict import DECIDED, Asked, Units, more_units, verdict
 from dpscale.formulas.figure import Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -42,7 +41,7 @@ def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
             yield AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=asked.batch_per_gpu)
         else:
             chosen.append(speedup_row)
-            yield _with_faster(_row(speedup_row, tables, asked), speedup_row, candidates)
+            yield _row(speedup_row, tables, asked)
     if scope == END_TO_END:
         return
     loaded_rows = [row for row in weak if row.scope == END_TO_END]
@@ -137,16 +136,6 @@ def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Aske
     return replace(row, more_units=more, more_s=asked.run_s * runs, command=asked.command(last_run + runs))
 
 
-def _with_faster(row: AnswerRow, speedup_row: SpeedupRow, candidates: Sequence[SpeedupRow]) -> AnswerRow:
-    """Return the row with the other strategy that is surely faster on as many devices at this batch, if there is
-    one."""
-    for rival in candidates:
-        is_same_place = (rival.gpus, rival.batch_per_gpu) == (row.gpus, row.batch_per_gpu)
-        if is_same_place and FASTER_STRATEGY.surely((rival, speedup_row)):
-            return replace(row, faster_strategy=rival.strategy, faster_speedup=rival.speedup)
-    return row
-
-
 @dataclass(frozen=True)
 class Answer:
     """The answer of a study in numbers and decisions, which the page puts into words."""
@@ -181,11 +170,6 @@ class Answer:
     def unknown(self) -> list[AnswerRow]:
         """The numbers of devices that have no speedup."""
         return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
-
-    @property
-    def above_ideal(self) -> list[AnswerRow]:
-        """The numbers of devices that gave more than all that they could, as far as their intervals tell."""
-        return list(filter(ABOVE_IDEAL.surely, self.several))
 
 
 def is_none_faster(gains: Sequence[AnswerRow]) -> bool:

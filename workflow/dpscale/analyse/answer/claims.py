@@ -7,7 +7,7 @@ interval is not asked.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
@@ -125,9 +125,6 @@ def _claims_of(
 _answer = _claims_of(AnswerRow, lambda row: row.gpus > 1, ["speedup"])
 WORTH_MORE_DEVICES = _answer("more devices are worth it", lambda row: row.speedup.is_above(row.limit))
 NOT_WORTH_MORE_DEVICES = _answer("more devices are not worth it", lambda row: row.speedup.is_below(row.limit))
-ABOVE_IDEAL = _claims_of(AnswerRow, lambda row: row.gpus > 1 and row.efficiency.is_known)(
-    "more devices give more than they can", lambda row: row.efficiency.value > 1 and not row.efficiency.holds(1)
-)
 SAVES = _claims_of(AdviceRow, figures=["saving"])("a change saves time", lambda row: row.saving.is_above(0))
 
 
@@ -148,21 +145,6 @@ PROBABLY_FASTER = _weak(
     "more devices are probably faster", lambda row: row.speedup.value > 1 and not row.speedup.is_above(1)
 )
 
-
-def _rivals(rows: Sequence[SpeedupRow]) -> Iterator[tuple[SpeedupRow, SpeedupRow]]:
-    """Yield every two strategies on the same devices at the same batch, in both orders."""
-    places = grouped(filter(_is_weak, rows), lambda row: (row.gpus, row.batch_per_gpu, row.scope, row.environment))
-    for rivals in places.values():
-        yield from permutations(rivals, 2)
-
-
-FASTER_STRATEGY = Claim[tuple[SpeedupRow, SpeedupRow]](
-    "a strategy has a larger speedup than another",
-    SpeedupRow,
-    lambda rivals: rivals[0].speedup.exceeds(rivals[1].speedup),
-    figures=["speedup"],
-    cases=_rivals,
-)
 
 # Where the later strategy of the table is faster, and where it is slower; then by the value alone, where the intervals
 # do not carry it, or there is none.
