@@ -47,8 +47,8 @@ def loading(times: list[Entries]) -> list[Entries]:
     return rows
 
 
-def gain(efficiency: float = 0.95, spread: float | None = 0.01, scaling: str = "weak", **where: Any) -> Entries:
-    return {**place(**where), "scope": "compute", "scaling": scaling, **known("efficiency", efficiency, spread)}
+def gain(efficiency: float = 0.95, spread: float | None = 0.01, **where: Any) -> Entries:
+    return {**place(**where), "scope": "compute", "scaling": "weak", **known("efficiency", efficiency, spread)}
 
 
 def causes(*times: Entries, gains: list[Entries] | None = None, **rows: list[Entries]) -> list[CausesRow]:
@@ -114,7 +114,6 @@ LOADED = timed(25.0, "end_to_end")
 FAST = timed(80.0, "end_to_end", batch=256)  # 8 processes load 256 images in 20 ms, and so 128 in 10
 BY_DP = {"gains": [gain(0.3, strategy="dp")]}
 OF_ONE = timed(10.0), timed(18.0, batch=256), alone(9.0), alone(16.0, batch=256)
-HELD = timed(10.0), alone(9.0), alone(16.0, batch=128)
 APART = {"ladder": ladder(6.0, 10.0), **link(allreduce_ms=5.0)}
 ABLATED = {"communication": [{**place(), "scope": "compute", **known("ablation_step_s", 0.004)}]}
 
@@ -129,7 +128,6 @@ CASES: list[tuple[tuple[Entries, ...], Entries, str, float | None]] = [
     ((timed(30.0, strategy="dp"),), BY_DP, "unknown", None),
     # One GPU pays for a small batch too.
     (OF_ONE, {}, "nothing", None), (OF_ONE, {"gains": [gain(0.6)]}, "unknown", None),
-    (HELD, {"gains": [gain(0.4, scaling="strong")]}, "batch_not_scaled", 5.0),
     ((timed(10.0),), APART, "heavy_gradients", 4.0),
     ((timed(10.0),), {**APART, **link(30, 380, 5.0)}, "slow_link", 4.0),
     ((timed(10.0),), {**ABLATED, **link(allreduce_ms=5.0)}, "heavy_gradients", 4.0),
@@ -222,7 +220,7 @@ def test_where_no_cause_stands_out_the_largest_part_is_named(host_ms: float, all
 
 @pytest.mark.parametrize(
     "changed",
-    [{"is_headline": False}, {"status": "no baseline"}, {"scope": "end_to_end"}],
+    [{"is_headline": False}, {"status": "no baseline"}, {"scope": "end_to_end"}, {"scaling": "strong"}],
 )
 def test_configurations_that_do_not_speak_have_no_row(changed: Entries) -> None:
     assert causes_rows(read_tables({"times": [timed(10.0)], "speedup": [{**gain(), **changed}]})) == []

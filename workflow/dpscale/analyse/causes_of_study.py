@@ -16,7 +16,7 @@ from dpscale.analyse.answer.verdict import Units
 from dpscale.analyse.causes import FoundCause, Link, ProbeCost, Probes, causes_of, exact, minus
 from dpscale.analyse.communication.bandwidth import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
-from dpscale.strategies.known import BASELINE, strategy
+from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import WHOLE
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.communication import CollectivesRow, LadderRow
@@ -43,7 +43,6 @@ def causes_rows(tables: Tables) -> list[CausesRow]:
 def _rows_of(place: "StudyPlace") -> Iterator[CausesRow]:
     speedup_row, probes = place.speedup_row, place.probes
     shared = CausesRow(
-        scaling=speedup_row.scaling,
         **speedup_row.point,
         scope=place.scope,
         whole_s=probes[probes.whole],
@@ -75,12 +74,12 @@ def _without_a_reason(shared: CausesRow, place: "StudyPlace", is_loss: bool) -> 
 
 
 def _places(tables: Tables) -> Iterator["StudyPlace"]:
-    """Yield every configuration beside its baseline: at the batch per device, or at the global batch, of that; then the
-    same with loading, where that was measured."""
+    """Yield every configuration beside one device at its batch; then the same with loading, where that was measured."""
     speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
     times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
     for row in tables.speedup:
-        speaks = row.status == "ok" and row.is_headline and row.scope == COMPUTE and row.strategy in IN_MEMORY
+        is_weak = row.scaling == "weak" and row.scope == COMPUTE
+        speaks = row.status == "ok" and row.is_headline and is_weak and row.strategy in IN_MEMORY
         if speaks and (configuration_of(row), COMPUTE) in times:
             in_memory = StudyPlace(row, tables, times)
             yield in_memory
@@ -157,7 +156,6 @@ class StudyPlace:
             in_memory=self.in_memory,
             devices=row.gpus,
             batch=row.batch_per_gpu,
-            keeps_global_batch=row.scaling == "strong",
             costs=dict(self.costs()),
             workers=self.workers,
             link=self.link,
@@ -166,29 +164,22 @@ class StudyPlace:
 
     @cached_property
     def steps(self) -> dict[str, Figure]:
-        """Seconds of a step by probe.
-
-        A small batch is no cause of a speedup: one device pays for it too, at the same batch. Where the global batch is
-        held it does not.
-        """
-        row, one_gpu_step_s = self.speedup_row, self.step_s(BASELINE, 1)
-        is_strong = one_gpu_step_s is not None and row.scaling == "strong"
+        """Seconds of a step by probe. A small batch is no cause of a speedup: one device pays for it too."""
+        row = self.speedup_row
         steps_s: dict[str, Figure | None] = {
-            "first": one_gpu_step_s,
-            "alone_reference": self.step_s(BASELINE, 1, row.global_batch) if is_strong else None,
-            "training": self.step_s("ddp", row.gpus),
-            self.in_memory: self.step_s(row.strategy, row.gpus),
-            "end_to_end": self.step_s(row.strategy, row.gpus, scope=END_TO_END) if self.loading else None,
+            "training": self.step_s("ddp"),
+            self.in_memory: self.step_s(row.strategy),
+            "end_to_end": self.step_s(row.strategy, END_TO_END) if self.loading else None,
             "loader_at_best": self.loader_at_best_s,
             "allreduce": self.allreduce_s,
         }
         return {name: figure for name, figure in steps_s.items() if figure is not None}
 
-    def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
-        """Return a step of one batch per device, at its own batch or at another; None where that was not measured."""
-        configuration = name, devices, batch or self.speedup_row.batch_per_gpu, self.speedup_row.environment
+    def step_s(self, name: str, scope: str = COMPUTE) -> Figure | None:
+        """Return a step of a strategy on as many devices at the same batch; None where that was not measured."""
+        configuration = name, self.speedup_row.gpus, self.speedup_row.batch_per_gpu, self.speedup_row.environment
         row = self.times.get((configuration, scope))
-        return _step_s(row, devices * self.speedup_row.batch_per_gpu) if row else None
+        return _step_s(row, self.speedup_row.global_batch) if row else None
 
     def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
         """Yield the costs that are known better than from two times: of the same blocks, or run by run."""

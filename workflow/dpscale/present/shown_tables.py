@@ -65,7 +65,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "causes",
         "Why {devices} are not faster: the reasons at every configuration",
         cells={"cause": lambda row: cause(row.cause).label},
-        rows=lambda rows: [row for row in rows if row.scaling == "weak" and (row.order == 0 or row.is_reason)],
+        rows=lambda rows: [row for row in rows if row.order == 0 or row.is_reason],
     ),
     TableOfRows(
         ScopesRow,

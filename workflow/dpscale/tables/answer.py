@@ -27,11 +27,7 @@ WORTH = column(
 )
 
 
-class _OfScaling(Row):
-    scaling: str = column("Scaling", "Held fixed: the batch per device (weak) or the global batch.")
-
-
-class CausesRow(Place, _OfScaling):
+class CausesRow(Place):
     """Why more devices are not faster, for every configuration: causes, and what each costs of a step."""
 
     order: int = column("Order", "Of the causes of a configuration, the first one 0.")

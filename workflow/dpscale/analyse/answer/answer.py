@@ -211,7 +211,7 @@ def _reason(tables: Tables, gains: Sequence[AnswerRow]) -> CausesRow | None:
     most = max(gains, key=lambda row: row.gpus, default=None)
     if most is None:
         return None
-    first = (row for row in tables.causes if (row.scaling, row.order, row.scope) == ("weak", 0, most.scope))
+    first = (row for row in tables.causes if (row.order, row.scope) == (0, most.scope))
     return next(iter(of_configuration(first, most)), None)
 
 
