@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from dpscale.present.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.study import AuditTables
 from dpscale.tables.tables import Tables
+from dpscale.tables.timing import SpeedupRow
 from recorded import recorded_page, recorded_tables
-from rows import read_tables
+from rows import apart, read_tables
 
 ROOT = Path(__file__).parents[2]
 IMAGES = 50_000
@@ -146,7 +148,14 @@ def empty() -> Tables:
 
 def tables(**rows: list[dict[str, Any]]) -> Tables:
     """Empty tables but for the given rows and what follows from them; `environments` has one row unless given."""
-    return complete(read_tables({"environments": [environment_row()], **rows}))
+    read = read_tables({"environments": [environment_row()], **rows})
+    return complete(replace(read, speedup=list(map(_of_machines, read.speedup))))
+
+
+def _of_machines(row: SpeedupRow) -> SpeedupRow:
+    """Return the row as if its speedup were that of as many machines as it has numbers: a file has no blocks."""
+    numbers = filter(isfinite, (row.speedup.value, row.speedup.low, row.speedup.high))
+    return replace(row, speedup=replace(row.speedup, blocks=apart(dict(enumerate(numbers)))))
 
 
 @cache

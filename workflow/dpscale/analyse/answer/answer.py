@@ -112,17 +112,17 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
         limit=asked.worth_from * speedup_row.gpus,
     )
     worth = verdict(row, units)
-    row = replace(row, worth=worth, is_decided=worth in DECIDED)
-    if units.values:
-        row = replace(
-            row,
-            unit=units.kind,
-            units=len(units.values),
-            lowest=min(units.values),
-            highest=max(units.values),
-            units_below=sum(value < row.limit for value in units.values),
-        )
-    return row if row.is_decided or not worth else _with_what_decides(row, units, tables, asked)
+    row = replace(
+        row,
+        worth=worth,
+        is_decided=worth in DECIDED,
+        unit=units.kind,
+        units=len(units.values),
+        lowest=min(units.values),
+        highest=max(units.values),
+        units_below=sum(value < row.limit for value in units.values),
+    )
+    return row if row.is_decided else _with_what_decides(row, units, tables, asked)
 
 
 def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Asked) -> AnswerRow:
