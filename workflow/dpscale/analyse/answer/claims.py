@@ -17,7 +17,7 @@ from dpscale.formulas.scaling import AS_FAST
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import Row, grouped
-from dpscale.tables.study import MissingRow, RecordsRow
+from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.tables.timing import BlocksRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow
@@ -270,18 +270,24 @@ PROFILER_LEFT_OUT = _claims_of(CommunicationRow, lambda row: bool(row.profiler))
 )
 
 
-# How a figure goes with the batch.
+# How a figure goes with the batch: by the figures of a smaller and of a larger one.
+
+_WAYS: Mapping[str, Callable[[Figure, Figure], bool]] = {
+    "rises": lambda smaller, larger: larger.exceeds(smaller),
+    "falls": lambda smaller, larger: smaller.exceeds(larger),
+    "is level": lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger)),
+}
 
 
 @dataclass(frozen=True)
 class Trend(Generic[P]):
-    """How a figure goes from a smaller to a larger batch of a series: a claim for every way."""
+    """How a figure goes from a smaller to a larger batch of a series: a claim for every way of `_WAYS`."""
 
     figure: str
     ways: Mapping[str, Claim[tuple[P, P]]]
 
     def way(self, smaller: P, larger: P) -> str:
-        """Return `rises`, `falls` or `level`; `untold` without intervals to compare."""
+        """Return `rises`, `falls` or `is level`; `untold` without intervals to compare."""
         return next((way for way, claim in self.ways.items() if claim.surely((smaller, larger))), "untold")
 
     def turn(self, series: Sequence[P]) -> P | None:
@@ -301,22 +307,17 @@ def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) ->
         for series in grouped(by_batch, lambda row: (series_of(row), row.scope)).values():
             yield from combinations(series, 2)
 
-    def claim(way: str, holds: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
-        def holds_for(pair: tuple[P, P]) -> bool:
-            return holds(getattr(pair[0], figure), getattr(pair[1], figure))
+    def claim(way: str, goes: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
+        return Claim(
+            f"{name} {way} with the batch",
+            kind,
+            lambda pair: goes(getattr(pair[0], figure), getattr(pair[1], figure)),
+            figures=[figure],
+            is_other_unit=True,
+            cases=pairs,
+        )
 
-        return Claim(f"{name} {way} with the batch", kind, holds_for, figures=[figure], is_other_unit=True, cases=pairs)
-
-    return Trend(
-        figure,
-        {
-            "rises": claim("rises", lambda smaller, larger: larger.exceeds(smaller)),
-            "falls": claim("falls", lambda smaller, larger: smaller.exceeds(larger)),
-            "level": claim(
-                "is level", lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger))
-            ),
-        },
-    )
+    return Trend(figure, {way: claim(way, goes) for way, goes in _WAYS.items()})
 
 
 SPEEDUP_TREND = _trend("speedup", "speedup", SpeedupRow, _is_weak)
@@ -337,7 +338,6 @@ BELOW_BASELINE = _claims_of(TrainingSummaryRow, figures=["test_accuracy_differen
 
 # How things were measured.
 
-FAILED = _claims_of(MissingRow)("a cell failed", lambda row: row.status == "failed")
 _configuration = _claims_of(TimesRow, lambda row: row.status == "ok", once_per=configuration_of)
 SINGLE_RUN = _configuration("a single run", lambda row: (row.runs or 0) < 2)
 ON_ONE_SERVER = _configuration("one server", lambda row: row.epoch_s.is_one_machine)
