@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dpscale.analyse.tables import complete
 from dpscale.plan.cells import TimingCell
 from dpscale.tables.study import RecordsRow
@@ -39,17 +37,15 @@ def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path:
         {**gpu, "clock_event_reasons": [], "slowed_s": {"power": 0.25, "thermal": 0.0}},
         {**gpu, "clock_event_reasons": ["software power cap"], "slowed_s": {"power": 1.5, "thermal": 0.0}},
     ]
-    host = {"busy_cores": 4.0, "stolen_cores": 0.4}
 
     def change(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
         if place_of(cell) == ("ddp", 2, 32):
-            record["scopes"]["compute"]["watched"][-1] |= {"gpus": gpus, "host": host, "other_processes": 2}
+            record["scopes"]["compute"]["watched"][-1] |= {"gpus": gpus, "other_processes": 2}
         return record
 
     row = picked(measured(tmp_path, change=change).records, **DDP)[0]
     assert (row.slowed_s, row.slowed_by, row.throttle_reasons) == (1.5, "power", "software power cap")
     assert row.other_processes == 2
-    assert row.stolen_share == pytest.approx(0.4 / 8)
 
 
 def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:

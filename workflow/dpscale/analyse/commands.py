@@ -20,8 +20,7 @@ def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> N
     from dpscale.present.findings.answer import in_words
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
-    from dpscale.tables.row import frame, written
-    from dpscale.tables.study import EnvironmentsRow
+    from dpscale.tables.row import written
     from dpscale.tables.tables import TABLES
 
     study = read_study(study_file)
@@ -29,8 +28,7 @@ def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> N
     collected = read_records(study, results)
     built = build_tables(study, collected, collect_audits(results, study["published"]))
     if len(built.environments) > 1:
-        click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
-        click.echo(frame(EnvironmentsRow, built.environments).to_string(index=False), err=True)
+        click.echo("more than one environment was measured; they are never pooled or compared", err=True)
     for name, kind in TABLES.items():
         write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
     answer = answer_of(built)

@@ -7,7 +7,6 @@ from math import isfinite, nan
 from statistics import fmean, median
 from typing import Any
 
-import numpy as np
 from msgspec.structs import asdict
 
 from dpscale.analyse.timing.points import point_fields
@@ -17,7 +16,7 @@ from dpscale.formulas.statistics import mean_with_t_interval, paired_difference,
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
-from dpscale.records.kinds import Epoch, TrainingRecord
+from dpscale.records.kinds import TrainingRecord
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
 from dpscale.tables.row import PointFields, grouped, in_groups
 from dpscale.tables.study import MissingRow
@@ -248,7 +247,6 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
         seeds=seeds,
         diverged=diverged,
         epoch_s=_mean([median(epoch.epoch_s for epoch in epochs) for epochs in trained]),
-        images_per_s=_mean([median(epoch.images_per_s for epoch in epochs) for epochs in trained]),
         gpu_s=_mean(result.totals("gpu_s")),
         energy_j=_mean(result.totals("energy_j")),
     )
@@ -256,36 +254,31 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
 
 def _ended(row: TrainingSummaryRow, result: ArmResults, target_accuracy: float) -> TrainingSummaryRow:
     """Return the row of an arm whose seeds all came to their end with what they reached, and when."""
-    accuracies = result.last("test_accuracy")
     row = replace(
         row,
         training_loss=mean_with_t_interval(result.last("training_loss")),
         training_accuracy=mean_with_t_interval(result.last("training_accuracy")),
         test_loss=mean_with_t_interval(result.last("test_loss")),
-        test_accuracy=mean_with_t_interval(accuracies),
-        test_accuracy_spread=float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else nan,
+        test_accuracy=mean_with_t_interval(result.last("test_accuracy")),
         target_accuracy=target_accuracy,
     )
-    reached = list(_until(target_accuracy, result))
-    if len(reached) < len(accuracies):
-        return row
-    return replace(
-        row,
-        time_to_target_s=_mean([sum(epoch.epoch_s for epoch in epochs) for epochs in reached]),
-        gpu_s_to_target=_mean([sum(epoch.gpu_s for epoch in epochs) for epochs in reached]),
-    )
+    reached_after_s = list(_times_to(target_accuracy, result))
+    return replace(row, time_to_target_s=_mean(reached_after_s)) if len(reached_after_s) == row.seeds else row
 
 
 def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else nan
+    return fmean(values) if values else nan
 
 
-def _until(target: float, result: ArmResults) -> Iterator[Sequence[Epoch]]:
-    """Yield the epochs of every seed that reaches this test accuracy, until it does."""
+def _times_to(target: float, result: ArmResults) -> Iterator[float]:
+    """Yield after how many seconds of training every seed that reaches this test accuracy does."""
     for record in result.finished:
-        reached = [number for number, epoch in enumerate(record.epochs, 1) if (epoch.test_accuracy or 0.0) >= target]
-        if reached:
-            yield record.epochs[: reached[0]]
+        after_s = 0.0
+        for epoch in record.epochs:
+            after_s += epoch.epoch_s
+            if (epoch.test_accuracy or 0.0) >= target:
+                yield after_s
+                break
 
 
 def _compared(

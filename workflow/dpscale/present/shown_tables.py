@@ -133,7 +133,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
             "seeds",
             "epochs",
             "test_accuracy",
-            "test_accuracy_spread",
             "compared_with",
             "test_accuracy_difference",
             "test_accuracy_gain",

@@ -15,7 +15,6 @@ from dpscale.tables.column import (
     GPU_SECONDS,
     GPUS,
     HOST,
-    PERCENT,
     REASON,
     RECORD_KIND,
     RECORDS,
@@ -88,9 +87,6 @@ class RecordsRow(Row):
         SECONDS,
     )
     slowed_by: str = column("Kept down by", "The policies that kept clocks down in timed epochs.")
-    stolen_share: float = column(
-        "Cores stolen", "The most that a hypervisor took away in a timed epoch, over the cores given.", PERCENT
-    )
     other_processes: int | None = column("Other processes", "Most processes of others that were seen on the devices.")
     dataset_source: str = DATASET_SOURCE
     synthetic: bool | None = column("Synthetic", "Whether the images are noise.")

@@ -69,7 +69,6 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
         throttle_reasons=joined(_throttle_reasons(readings, epochs)),
         slowed_s=max(slowed.values(), default=nan),
         slowed_by=joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
-        stolen_share=_stolen_share(record, epochs),
         other_processes=max(other_processes, default=None),
         dataset_source=images.source if images else "",
         synthetic=images.synthetic if images else None,
@@ -104,12 +103,6 @@ def _slowed(epochs: Iterable[Watched]) -> dict[tuple[int, str], float]:
             for policy, seconds in (gpu.slowed_s or {}).items():
                 slowed[number, policy] += seconds
     return slowed
-
-
-def _stolen_share(record: Record, epochs: Iterable[Watched]) -> float:
-    """The most that a hypervisor took away in an epoch, over the cores that the cell was given."""
-    stolen = [epoch.host.stolen_cores for epoch in epochs if epoch.host]
-    return max(stolen) / record.hardware.cpu_cores if stolen else nan
 
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
