@@ -13,7 +13,7 @@ from typing import TypeVar
 from dpscale.analyse.answer import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
 from dpscale.analyse.answer.claims import LOSES, NOTHING_WRONG, SLOW_DEVICE, SURER_BY_STEPS
 from dpscale.analyse.answer.verdict import Units
-from dpscale.analyse.causes import FoundCause, Link, ProbeCost, Probes, causes_of, exact, minus
+from dpscale.analyse.causes import FoundCause, ProbeCost, Probes, causes_of, found, minus
 from dpscale.analyse.communication.bandwidth import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import strategy
@@ -24,10 +24,11 @@ from dpscale.tables.row import OfConfiguration
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
 from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN
-from dpscale.vocabulary.chips import chip_named
 
-# The whole step with its batches in memory, by strategy: what a diagnosis calls it. Other strategies have no causes.
-IN_MEMORY = {"dp": "dp", "ddp": "training"}
+# Strategies whose steps have causes here.
+WITH_CAUSES = ("dp", "ddp")
+# An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link.
+SLOW_LINK_SHARE = 0.25
 R = TypeVar("R", bound=OfConfiguration)
 
 
@@ -50,7 +51,7 @@ def _rows_of(place: "StudyPlace") -> Iterator[CausesRow]:
         is_by_steps=place.is_by_steps,
     )
     is_loss = place.is_loss_likely or LOSES.holds(shared)
-    rows = [_row(shared, finding, is_loss) for finding in causes_of(probes)]
+    rows = [_row(shared, finding, is_loss) for finding in causes_of(probes, place.further_causes())]
     if not any(row.is_reason for row in rows):
         rows.insert(0, _without_a_reason(shared, place, is_loss))
     yield from (replace(row, order=order) for order, row in enumerate(rows))
@@ -79,7 +80,7 @@ def _places(tables: Tables) -> Iterator["StudyPlace"]:
     times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
     for row in tables.speedup:
         is_weak = row.scaling == "weak" and row.scope == COMPUTE
-        speaks = row.status == "ok" and row.is_headline and is_weak and row.strategy in IN_MEMORY
+        speaks = row.status == "ok" and row.is_headline and is_weak and row.strategy in WITH_CAUSES
         if speaks and (configuration_of(row), COMPUTE) in times:
             in_memory = StudyPlace(row, tables, times)
             yield in_memory
@@ -104,10 +105,6 @@ class StudyPlace:
     @property
     def scope(self) -> str:
         return END_TO_END if self.loading else COMPUTE
-
-    @property
-    def in_memory(self) -> str:
-        return IN_MEMORY[self.speedup_row.strategy]
 
     @property
     def loaded(self) -> TimesRow | None:
@@ -148,32 +145,23 @@ class StudyPlace:
 
     @cached_property
     def probes(self) -> Probes:
-        """The times by probe of the study's tables."""
-        row, slow_devices = self.speedup_row, SLOW_DEVICE.of(self.of(self.tables.ladder)).holding
-        return Probes(
-            times=self.steps,
-            whole="end_to_end" if self.loading else self.in_memory,
-            in_memory=self.in_memory,
-            devices=row.gpus,
-            batch=row.batch_per_gpu,
-            costs=dict(self.costs()),
-            workers=self.workers,
-            link=self.link,
-            uneven=ProbeCost(slow_devices[0].uneven_s.sure) if slow_devices else None,
-        )
-
-    @cached_property
-    def steps(self) -> dict[str, Figure]:
-        """Seconds of a step by probe. A small batch is no cause of a speedup: one device pays for it too."""
+        """The step of the study's tables, in memory and with loading, by probe. A small batch is no cause of a speedup:
+        one device pays for it too."""
         row = self.speedup_row
-        steps_s: dict[str, Figure | None] = {
-            "training": self.step_s("ddp"),
-            self.in_memory: self.step_s(row.strategy),
+        times = {
+            "in_memory": self.step_s(row.strategy),
             "end_to_end": self.step_s(row.strategy, END_TO_END) if self.loading else None,
             "loader_at_best": self.loader_at_best_s,
-            "allreduce": self.allreduce_s,
         }
-        return {name: figure for name, figure in steps_s.items() if figure is not None}
+        return Probes(
+            times={name: figure for name, figure in times.items() if figure is not None},
+            whole="end_to_end" if self.loading else "in_memory",
+            in_memory="in_memory",
+            devices=row.gpus,
+            batch=row.batch_per_gpu,
+            loading=self.loading_cost,
+            workers=self.workers,
+        )
 
     def step_s(self, name: str, scope: str = COMPUTE) -> Figure | None:
         """Return a step of a strategy on as many devices at the same batch; None where that was not measured."""
@@ -181,26 +169,45 @@ class StudyPlace:
         row = self.times.get((configuration, scope))
         return _step_s(row, self.speedup_row.global_batch) if row else None
 
-    def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
-        """Yield the costs that are known better than from two times: of the same blocks, or run by run."""
-        if self.in_memory == "dp" and "training" in self.steps:
-            dp_step, ddp_step = self.steps["dp"], self.steps["training"]
+    @property
+    def loading_cost(self) -> ProbeCost | None:
+        """What loading adds, run by run."""
+        whole_s = self.step_s(self.speedup_row.strategy, END_TO_END)
+        if self.loading is None or whole_s is None:
+            return None
+        row = self.times[configuration_of(self.speedup_row), COMPUTE]
+        per_epoch = self.speedup_row.global_batch / (row.images_per_s.value * row.epoch_s.value)
+        cost = multiplied(self.loading.loader_s.sure, per_epoch)
+        # Of the step as it is printed: its own spread is part of the differences already.
+        return ProbeCost(cost, multiplied(cost, 1 / whole_s.value))
+
+    def further_causes(self) -> Iterator[FoundCause]:
+        """Yield what a study has and a script has not: DataParallel's step less DDP's, the exchange of gradients by the
+        ladder, and a slow device.
+
+        The exchange counts at most as long as it takes alone: what it adds beyond that is waiting for a rank that comes
+        later.
+        """
+        name, ddp_step = self.speedup_row.strategy, self.step_s("ddp")
+        if name == "dp" and ddp_step:
+            dp_step = self.probes["in_memory"]
             share = None if self.loading else ratio(ddp_step, dp_step).map(lambda value: 1 - value)
-            yield ("dp", "training"), ProbeCost(minus(dp_step, ddp_step), share)
-        if self.loading:
-            row = self.times[configuration_of(self.speedup_row), COMPUTE]
-            per_epoch = self.speedup_row.global_batch / (row.images_per_s.value * row.epoch_s.value)
-            cost = multiplied(self.loading.loader_s.sure, per_epoch)
-            # Of the step as it is printed: its own spread is part of the differences already.
-            share = multiplied(cost, 1 / self.steps["end_to_end"].value)
-            yield ("end_to_end", self.in_memory), ProbeCost(cost, share)
-        if self.in_memory == "training":
-            rungs = {row.rung: row for row in self.of(self.tables.ladder)}
-            ablations = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
-            if {WHOLE, "no_op_hook"} <= set(rungs):
-                yield ("training", "no_op_hook"), ProbeCost(rungs[WHOLE].difference_s.sure)
-            elif ablation := next(ablations, None):  # records without a ladder
-                yield ("training", "no_op_hook"), ProbeCost(ablation.ablation_step_s.sure)
+            yield found("data_parallel", self.probes, ProbeCost(minus(dp_step, ddp_step), share))
+        added_s, allreduce_s, link_share = self.exchange_s, self.allreduce_s, self.link_share
+        if name == "ddp" and added_s and allreduce_s and link_share:
+            cost = ProbeCost(added_s.map(lambda seconds: min(seconds, allreduce_s)))
+            yield found("slow_link" if link_share < SLOW_LINK_SHARE else "heavy_gradients", self.probes, cost)
+        for row in SLOW_DEVICE.of(self.of(self.tables.ladder)).holding[:1]:
+            yield found("slow_device", self.probes, ProbeCost(row.uneven_s.sure))
+
+    @property
+    def exchange_s(self) -> Figure | None:
+        """What DDP's step takes longer than without allreduce, by its ladder; of records without one by ablation."""
+        rungs = {row.rung: row for row in self.of(self.tables.ladder)}
+        if {WHOLE, "no_op_hook"} <= set(rungs):
+            return rungs[WHOLE].difference_s.sure
+        ablations = (row.ablation_step_s for row in self.of(self.tables.communication))
+        return next((figure.sure for figure in ablations if figure.is_known), None)
 
     @property
     def workers(self) -> int | None:
@@ -230,29 +237,22 @@ class StudyPlace:
         return between(self.tables.collectives, self.speedup_row.gpus, self.speedup_row.environment)
 
     @property
-    def allreduce_s(self) -> Figure | None:
+    def allreduce_s(self) -> float | None:
         """Seconds of an allreduce of the whole gradient, which is the same everywhere, with nothing else running."""
         sizes = (row.gradient_bytes for row in self.tables.bandwidth if isfinite(row.gradient_bytes))
         call = "allreduce", next(sizes, None)
-        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == call), None)
+        timed = (row for row in self.timed_alone if (row.operation, row.message_bytes) == call)
+        return next((row.time_s.value for row in timed), None)
 
-    @cached_property
-    def link(self) -> Link | None:
-        """The links between as many devices; None where collectives and copies were not timed."""
+    @property
+    def link_share(self) -> float | None:
+        """The bandwidth of a large allreduce over that of plain copies between the slowest pair, through which an
+        allreduce goes too; None where they were not timed."""
         allreduces = [row for row in self.timed_alone if row.operation == "allreduce"]
         copies = [row.bus_bandwidth_gb_s.value for row in self.timed_alone if row.operation == "peer_copy"]
         if not allreduces or not copies:
             return None
-        bus = max(allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s
-        # Of the slowest pair: an allreduce goes through all of them.
-        return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
-
-    def _nominal_gb_s(self) -> float | None:
-        """Return GB/s by the data sheet, where all links between devices are NVLink and the model is known."""
-        environment = self.speedup_row.environment
-        row = next((row for row in self.tables.environments if row.environment == environment), None)
-        chip = chip_named(row.device_model) if row else None
-        return chip.nvlink_gb_s if row and chip and all("NVLink" in kind for kind in row.links.split("; ")) else None
+        return max(allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s.value / min(copies)
 
 
 def _step_s(row: TimesRow, images: int) -> Figure:
