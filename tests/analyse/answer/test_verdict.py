@@ -63,13 +63,6 @@ def test_two_that_borrowed_are_as_far_apart_as_their_interval_says() -> None:
     assert more_units(not_borrowed, Units.of(not_borrowed), 1.72) == 1, "their own spread alone"
 
 
-def test_servers_are_units_and_not_their_runs() -> None:
-    figure = estimate_of_blocks({**apart({"a": 1.5, "b": 1.9}), **together({"c": 1.7})})
-    units = Units.of(figure)
-    assert (units.kind, len(units.values)) == ("machine", 2)
-    assert (Units.of(runs(1.5, 1.9)).kind, Units.of(machines(1.9)).kind) == ("run", "run")
-
-
 VALUES: dict[str, Any] = {
     "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32],
     "variants": {"own": {"precision": "bfloat16", "runs": 1}, "as-study": {"memory_format": "channels_last"}},
