@@ -140,21 +140,17 @@ def _speedup(point: Point) -> Figure:
 
 
 def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: NetworkFacts | None) -> VariantsRow:
-    """Return the row with rates of the GPU, and MFU against its matrix product, as far as the records hold them."""
-    product, copy = _rate(point, "matrix_flop_per_s"), _rate(point, "copy_bytes_per_s")
-    if network is None or not (product.is_known and copy.is_known):
+    """Return the row with the rate of the GPU's matrix product, and MFU against it, as far as the records hold them."""
+    product = point.over_runs(lambda record: record.chip.matrix_flop_per_s if record.chip else None)
+    if network is None or not product.is_known:
         return row
-    row = replace(row, matrix_flop_per_s=product, copy_bytes_per_s=copy)
+    row = replace(row, matrix_flop_per_s=product)
     if network.flop_per_image is None:
         return row
     gpus, flop = row.gpus, network.flop_per_image.forward_backward
     images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
     by_product = derive_in_blocks(lambda flop_per_s: gpus * flop_per_s / flop, product)
     return replace(row, mfu_measured=_reached(images_per_s, by_product))
-
-
-def _rate(point: Point, name: str) -> Figure:
-    return point.over_runs(lambda record: getattr(record.chip, name) if record.chip else None)
 
 
 def _reached(images_per_s: Figure, limit: Figure) -> Figure:

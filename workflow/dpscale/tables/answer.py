@@ -2,7 +2,6 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    BLOCKS,
     EFFICIENCY,
     EPOCH,
     IMAGES,
@@ -13,7 +12,6 @@ from dpscale.tables.column import (
     PERCENT,
     RESTS_ON,
     SECONDS,
-    SERVERS,
     SPEEDUP,
     column,
 )
@@ -74,8 +72,6 @@ class AnswerRow(Place):
     """
 
     asked_batch_per_gpu: int | None = column("Batch of the answer", "As the study fixes it.", IMAGES)
-    blocks: int | None = BLOCKS
-    servers: int | None = SERVERS
     is_headline: bool | None = IS_HEADLINE
     rests_on: str = RESTS_ON
     other_runs: bool | None = OTHER_RUNS

@@ -100,8 +100,6 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
         **speedup_row.point,
         scope=speedup_row.scope,
         asked_batch_per_gpu=asked.batch_per_gpu,
-        blocks=speedup_row.blocks,
-        servers=speedup_row.servers,
         is_headline=speedup_row.is_headline,
         other_runs=speedup_row.other_runs,
         epoch_s=_epoch_s(tables, speedup_row, speedup_row.strategy, speedup_row.gpus) or speedup_row.epoch_s,
