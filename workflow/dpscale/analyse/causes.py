@@ -5,7 +5,7 @@ else a study has is found in `analyse.causes_of_study`, what else the processes 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from operator import sub, truediv
 
@@ -26,12 +26,12 @@ BUSY_SHARE = 0.6
 
 @dataclass(frozen=True)
 class ProbeCost:
-    """Seconds of a step, the part of the whole step where that is known better than from them, and the times that they
-    are the difference of, by probe."""
+    """Seconds of a step, the part of the whole step where that is known better than from them, and whether they are the
+    difference of two probes."""
 
     seconds: Figure
     share: Figure | None = None
-    times: Mapping[str, Figure] = field(default_factory=dict)
+    is_of_probes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Probes:
         """Return what one probe takes longer than another; None where nobody timed that."""
         if not self.has(longer, shorter):
             return None
-        return ProbeCost(minus(self[longer], self[shorter]), times={name: self[name] for name in (longer, shorter)})
+        return ProbeCost(minus(self[longer], self[shorter]), is_of_probes=True)
 
     def share(self, cost: ProbeCost) -> Figure:
         """Return the part of the whole step that a cost is. Of other runs the ratio may seem to be more than all."""
@@ -190,7 +190,7 @@ def found(
     remedies: Sequence[Remedy] = (),
     notes: Sequence[str] = (),
 ) -> FoundCause:
-    noise_s = probes.noise_s if cost.times else 0.0  # ranks of one block are told apart without it
+    noise_s = probes.noise_s if cost.is_of_probes else 0.0  # ranks of one block are told apart without it
     return FoundCause(CAUSES[name], cost.seconds, probes.share(cost), evidence, remedies, notes, noise_s)
 
 

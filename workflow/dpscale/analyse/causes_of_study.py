@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dpscale.analyse.answer import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
 from dpscale.analyse.answer.claims import LOSES, NOTHING_WRONG, SLOW_DEVICE, SURER_BY_STEPS
@@ -81,39 +81,43 @@ def _places(tables: Tables) -> Iterator["StudyPlace"]:
     for row in tables.speedup:
         is_weak = row.scaling == "weak" and row.scope == COMPUTE
         speaks = row.status == "ok" and row.is_headline and is_weak and row.strategy in WITH_CAUSES
-        if speaks and (configuration_of(row), COMPUTE) in times:
-            in_memory = StudyPlace(row, tables, times)
-            yield in_memory
-            if loading := in_memory.measured_loading:
-                yield replace(in_memory, loading=loading)
+        in_memory, loaded = (times.get((configuration_of(row), scope)) for scope in (COMPUTE, END_TO_END))
+        if speaks and in_memory:
+            yield StudyPlace(row, in_memory, tables, times)
+            with_both = (scopes for scopes in of_configuration(tables.scopes, row) if scopes.loader_s.is_known)
+            if loaded and (scopes := next(with_both, None)):
+                yield StudyPlace(row, in_memory, tables, times, Loading(loaded, scopes))
+
+
+class Loading(NamedTuple):
+    """The epochs of a configuration with loading; and the same beside those without, in the runs that had both."""
+
+    epochs: TimesRow
+    scopes: ScopesRow
 
 
 @dataclass(frozen=True)
 class StudyPlace:
     """A configuration on several devices beside its baseline; where `loading` is given, with data loading in the step.
-    `times` are the rows that speak for their configuration."""
+    `times` are the rows that speak for their configuration, `in_memory` is that of this one."""
 
     speedup_row: SpeedupRow
+    in_memory: TimesRow
     tables: Tables
     times: Mapping[tuple[Configuration, str], TimesRow]
-    loading: ScopesRow | None = None
+    loading: Loading | None = None
 
     def of(self, rows: Iterable[R]) -> list[R]:
         """Return the rows of this configuration."""
         return of_configuration(rows, self.speedup_row)
 
+    def step_s(self, row: TimesRow) -> Figure:
+        """Return the seconds that the images of a step take at the images per second of a row's epochs."""
+        return row.images_per_s.sure.map(lambda rate: self.speedup_row.global_batch / rate)
+
     @property
     def scope(self) -> str:
         return END_TO_END if self.loading else COMPUTE
-
-    @property
-    def loaded(self) -> TimesRow | None:
-        return self.times.get((configuration_of(self.speedup_row), END_TO_END))
-
-    @property
-    def measured_loading(self) -> ScopesRow | None:
-        """The epochs with loading beside those without, where runs had both."""
-        return next((row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded), None)
 
     @property
     def is_by_steps(self) -> bool:
@@ -130,7 +134,7 @@ class StudyPlace:
         """
         by_steps = self.speedup_row.speedup_from_steps.map(lambda speedup: speedup / self.speedup_row.gpus)
         efficiency = (by_steps if self.is_by_steps else self.speedup_row.efficiency).sure
-        return ratio(efficiency, self.loading.loading_ratio.sure) if self.loading else efficiency
+        return ratio(efficiency, self.loading.scopes.loading_ratio.sure) if self.loading else efficiency
 
     @property
     def is_loss_likely(self) -> bool:
@@ -148,38 +152,36 @@ class StudyPlace:
         """The step of the study's tables, in memory and with loading, by probe. A small batch is no cause of a speedup:
         one device pays for it too."""
         row = self.speedup_row
-        times = {
-            "in_memory": self.step_s(row.strategy),
-            "end_to_end": self.step_s(row.strategy, END_TO_END) if self.loading else None,
-            "loader_at_best": self.loader_at_best_s,
-        }
-        return Probes(
-            times={name: figure for name, figure in times.items() if figure is not None},
-            whole="end_to_end" if self.loading else "in_memory",
+        probes = Probes(
+            times={"in_memory": self.step_s(self.in_memory)},
+            whole="in_memory",
             in_memory="in_memory",
             devices=row.gpus,
             batch=row.batch_per_gpu,
-            loading=self.loading_cost,
-            workers=self.workers,
+        )
+        if self.loading is None:
+            return probes
+        epochs, whole_s = self.loading.epochs, self.step_s(self.loading.epochs)
+        per_epoch = row.global_batch / (self.in_memory.images_per_s.value * self.in_memory.epoch_s.value)
+        cost = multiplied(self.loading.scopes.loader_s.sure, per_epoch)
+        return replace(
+            probes,
+            times={**probes.times, "end_to_end": whole_s, "loader_at_best": self.step_s(self.fastest_like(epochs))},
+            whole="end_to_end",
+            # Of the step as it is printed: its own spread is part of the differences already.
+            loading=ProbeCost(cost, multiplied(cost, 1 / whole_s.value)),
+            workers=(epochs.loader_processes or 0) // strategy(row.strategy).processes(row.gpus),
         )
 
-    def step_s(self, name: str, scope: str = COMPUTE) -> Figure | None:
-        """Return a step of a strategy on as many devices at the same batch; None where that was not measured."""
-        configuration = name, self.speedup_row.gpus, self.speedup_row.batch_per_gpu, self.speedup_row.environment
-        row = self.times.get((configuration, scope))
-        return _step_s(row, self.speedup_row.global_batch) if row else None
-
-    @property
-    def loading_cost(self) -> ProbeCost | None:
-        """What loading adds, run by run."""
-        whole_s = self.step_s(self.speedup_row.strategy, END_TO_END)
-        if self.loading is None or whole_s is None:
-            return None
-        row = self.times[configuration_of(self.speedup_row), COMPUTE]
-        per_epoch = self.speedup_row.global_batch / (row.images_per_s.value * row.epoch_s.value)
-        cost = multiplied(self.loading.loader_s.sure, per_epoch)
-        # Of the step as it is printed: its own spread is part of the differences already.
-        return ProbeCost(cost, multiplied(cost, 1 / whole_s.value))
+    def fastest_like(self, epochs: TimesRow) -> TimesRow:
+        """Return the epochs of the most images per second that as many loader processes had."""
+        alike = (
+            row
+            for (_, scope), row in self.times.items()
+            if scope == END_TO_END
+            and (row.environment, row.loader_processes) == (epochs.environment, epochs.loader_processes)
+        )
+        return max(alike, key=lambda row: row.images_per_s.value)
 
     def further_causes(self) -> Iterator[FoundCause]:
         """Yield what a study has and a script has not: DataParallel's step less DDP's, the exchange of gradients by the
@@ -188,9 +190,10 @@ class StudyPlace:
         The exchange counts at most as long as it takes alone: what it adds beyond that is waiting for a rank that comes
         later.
         """
-        name, ddp_step = self.speedup_row.strategy, self.step_s("ddp")
-        if name == "dp" and ddp_step:
-            dp_step = self.probes["in_memory"]
+        name = self.speedup_row.strategy
+        ddp = self.times.get((("ddp", *configuration_of(self.speedup_row)[1:]), COMPUTE))
+        if name == "dp" and ddp:
+            dp_step, ddp_step = self.step_s(self.in_memory), self.step_s(ddp)
             share = None if self.loading else ratio(ddp_step, dp_step).map(lambda value: 1 - value)
             yield found("data_parallel", self.probes, ProbeCost(minus(dp_step, ddp_step), share))
         added_s, allreduce_s, link_share = self.exchange_s, self.allreduce_s, self.link_share
@@ -208,28 +211,6 @@ class StudyPlace:
             return rungs[WHOLE].difference_s.sure
         ablations = (row.ablation_step_s for row in self.of(self.tables.communication))
         return next((figure.sure for figure in ablations if figure.is_known), None)
-
-    @property
-    def workers(self) -> int | None:
-        loads = self.loaded.loader_processes if self.loading and self.loaded else None
-        return None if loads is None else loads // strategy(self.speedup_row.strategy).processes(self.speedup_row.gpus)
-
-    @property
-    def loader_at_best_s(self) -> Figure | None:
-        """Seconds that as many loader processes take for a step's images in their fastest epoch, if that is another
-        one."""
-        loaded = self.loaded
-        if not self.loading or loaded is None or loaded.loader_processes is None:
-            return None
-        alike = (
-            row
-            for (_, scope), row in self.times.items()
-            if scope == END_TO_END
-            and (row.environment, row.loader_processes) == (loaded.environment, loaded.loader_processes)
-        )
-        fastest = max(alike, key=lambda row: row.images_per_s.value)
-        is_faster = fastest.images_per_s.value > loaded.images_per_s.value
-        return _step_s(fastest, self.speedup_row.global_batch) if is_faster else None
 
     @cached_property
     def timed_alone(self) -> list[CollectivesRow]:
@@ -253,8 +234,3 @@ class StudyPlace:
         if not allreduces or not copies:
             return None
         return max(allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s.value / min(copies)
-
-
-def _step_s(row: TimesRow, images: int) -> Figure:
-    """Return the seconds that so many images take at the images per second of an epoch."""
-    return row.images_per_s.sure.map(lambda rate: images / rate)

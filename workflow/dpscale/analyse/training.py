@@ -18,7 +18,7 @@ from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.kinds import TrainingRecord
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
-from dpscale.tables.row import PointFields, grouped, in_groups
+from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.study import MissingRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingRow, TrainingSummaryRow
 
@@ -32,12 +32,6 @@ PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF
 SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 # The accuracy that a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
-
-
-class ArmFields(PointFields):
-    """The fields that say of which arm a row is, and where."""
-
-    arm: str
 
 
 @dataclass(frozen=True)
@@ -62,21 +56,13 @@ class ArmResults:
         return [record for record in self.records if record.status == "ok" and not record.diverged]
 
     @property
-    def seeds(self) -> set[int]:
-        return {record.cell.seed for record in self.finished}
-
-    @property
     def is_complete(self) -> bool:
         """Whether every seed came to its last epoch: a mean over the others alone would be too good."""
         return 0 < len(self.finished) == len(self.records)
 
-    def last(self, figure: str, seeds: Sequence[int] | None = None) -> list[float]:
-        """Return a figure after the last epoch, of every seed, or of some `seeds` in their order. Empty unless the arm
-        is complete."""
-        if not self.is_complete:
-            return []
-        by_seed = {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
-        return [by_seed[seed] for seed in (by_seed if seeds is None else seeds)]
+    def last(self, figure: str) -> dict[int, float]:
+        """Return a figure after the last epoch, by seed."""
+        return {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
 
     def totals(self, name: str) -> list[float]:
         """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
@@ -87,22 +73,16 @@ class ArmResults:
         """Whether both arms have these settings alike."""
         return all(getattr(self.settings, name) == getattr(reference.settings, name) for name in names)
 
-    def pairs_with(self, reference: "ArmResults") -> list[int]:
-        """Return the seeds by which two arms are compared pair by pair; empty where all their seeds are compared.
-
-        They are those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving
-        out most of an arm's seeds would cost more than pairs gain.
-        """
-        shared = sorted(self.seeds & reference.seeds)
-        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(self.seeds), len(reference.seeds))
-        return shared if are_most and self.is_like(reference, SHARED_BY_SEED) else []
-
-    def difference_from(self, reference: "ArmResults", figure: str) -> Figure:
-        """Return the mean of a figure after the last epoch less the other arm's: of pairs where there are any, or
-        Welch's."""
-        if seeds := self.pairs_with(reference):
-            return paired_difference(self.last(figure, seeds), reference.last(figure, seeds))
-        return welch_difference(self.last(figure), reference.last(figure))
+    def accuracy_above(self, reference: "ArmResults") -> Figure:
+        """Return the mean test accuracy after the last epoch less the other arm's: of pairs of the seeds that both
+        have, at equal GPUs and batch, and where these are most of the seeds of each; otherwise Welch's. Leaving out
+        most of an arm's seeds would cost more than pairs gain."""
+        own, others = self.last("test_accuracy"), reference.last("test_accuracy")
+        shared = sorted(own.keys() & others.keys())
+        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(own), len(others))
+        if are_most and self.is_like(reference, SHARED_BY_SEED):
+            return paired_difference([own[seed] for seed in shared], [others[seed] for seed in shared])
+        return welch_difference([*own.values()], [*others.values()])
 
     @property
     def remedies(self) -> str:
@@ -119,7 +99,7 @@ class ArmResults:
         return ", ".join(f"{key} {self.changes[key]}" for key in keys if key in self.changes)
 
     @property
-    def place(self) -> ArmFields:
+    def place(self) -> Mapping[str, Any]:
         """The columns that every row of an arm starts with."""
         return {"arm": self.arm, **point_fields(Configuration.of_arm(self.settings), self.environment)}
 
@@ -234,11 +214,11 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
     seeds = len(result.records)
     diverged = sum(record.diverged for record in result.records)
     too_large = sum(record.status == "oom" for record in result.records)
-    reasons = [
-        *([f"{diverged} of {seeds} seeds diverged"] if diverged else []),
-        *([f"out of memory with {too_large} of {seeds} seeds"] if too_large else []),
-        *missing,
-    ]
+    counted = {
+        f"{diverged} of {seeds} seeds diverged": diverged,
+        f"out of memory with {too_large} of {seeds} seeds": too_large,
+    }
+    reasons = [*(reason for reason, number in counted.items() if number), *missing]
     trained = [record.epochs for record in result.records if record.epochs]
     return replace(
         row,
@@ -254,14 +234,9 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
 
 def _ended(row: TrainingSummaryRow, result: ArmResults, target_accuracy: float) -> TrainingSummaryRow:
     """Return the row of an arm whose seeds all came to their end with what they reached, and when."""
-    row = replace(
-        row,
-        training_loss=mean_with_t_interval(result.last("training_loss")),
-        training_accuracy=mean_with_t_interval(result.last("training_accuracy")),
-        test_loss=mean_with_t_interval(result.last("test_loss")),
-        test_accuracy=mean_with_t_interval(result.last("test_accuracy")),
-        target_accuracy=target_accuracy,
-    )
+    names = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
+    means: dict[str, Any] = {name: mean_with_t_interval([*result.last(name).values()]) for name in names}
+    row = replace(row, **means, target_accuracy=target_accuracy)
     reached_after_s = list(_times_to(target_accuracy, result))
     return replace(row, time_to_target_s=_mean(reached_after_s)) if len(reached_after_s) == row.seeds else row
 
@@ -288,11 +263,9 @@ def _compared(
     environment."""
     arms = [arm for arm in results if arm.environment == result.environment]
     if baseline := _baseline_of(result, baseline_of_study, arms):
-        difference = result.difference_from(baseline, "test_accuracy")
-        row = replace(row, compared_with=baseline.arm, test_accuracy_difference=difference)
+        row = replace(row, compared_with=baseline.arm, test_accuracy_difference=result.accuracy_above(baseline))
     if plain := _without_remedies(result, arms):
-        difference = result.difference_from(plain, "test_accuracy")
-        row = replace(row, without_remedies=plain.arm, test_accuracy_gain=difference)
+        row = replace(row, without_remedies=plain.arm, test_accuracy_gain=result.accuracy_above(plain))
     return row
 
 

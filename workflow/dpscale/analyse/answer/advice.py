@@ -82,15 +82,15 @@ def _variants(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Yield the fastest variant beside the study's own settings: on as many devices, otherwise on one."""
     for place in (series_of(template), Series(BASELINE, 1, template.environment)):
         rows = [row for row in of_series(tables.variants, place) if _is_at(row, template) and row.status == "ok"]
-        base = [row for row in rows if row.variant == BASE]
-        changed = [row for row in rows if row.variant != BASE and row.faster.is_known]
+        base = next((row for row in rows if row.variant == BASE), None)
+        changed = [row for row in rows if row.faster.is_known]  # base has no such figure
         if base and changed:
             best = max(changed, key=lambda row: row.faster.value)
             faster = best_of(best.faster, len(changed), best.faster_units)
             named = replace(
                 template, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus, chosen_from=len(changed)
             )
-            yield _saving(named, base[0].epoch_s, best.epoch_s, faster.map(lambda value: 1 / value))
+            yield _saving(named, base.epoch_s, best.epoch_s, faster.map(lambda value: 1 / value))
             return
 
 

@@ -244,7 +244,6 @@ RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda ro
 BOUNDED = _bandwidth(
     "a bandwidth has a lower bound", lambda row: row.communication_s.has_interval and row.communication_s.high > 0
 )
-BELOW_ZERO = _bandwidth("communication time is below zero", lambda row: row.communication_s.is_below(0))
 BELOW_THE_LINKS = _claims_of(
     BandwidthRow,
     lambda row: row.is_headline and row.bus_bandwidth_gb_s.is_known,

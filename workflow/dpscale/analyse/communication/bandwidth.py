@@ -8,7 +8,7 @@ from functools import partial
 from itertools import compress
 from math import nan
 
-from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
+from dpscale.analyse.answer.claims import BOUNDED, RESOLVABLE
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, estimate_of_runs, multiplied, ratio
@@ -91,8 +91,7 @@ def _why_not_resolvable(row: BandwidthRow) -> str:
     inferred, (low, high) = row.communication_s, row.communication_s.interval
     if not inferred.has_interval:
         return f"the communication time has no interval: {STATES[inferred.kind][0]}"
-    where = "below zero" if BELOW_ZERO.holds(row) else "not above zero for certain"
-    return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"
+    return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is not above zero for certain"
 
 
 # The use of the allreduce of all gradients at once: it is timed, and utilisation is over it.
