@@ -8,7 +8,6 @@ server, an eager one is not, so a ratio inside servers would give the first the 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from operator import truediv
 from statistics import stdev
 
@@ -36,11 +35,6 @@ class Variant:
     name: str
     study: Study
     points: Points
-
-    def epoch_s(self, key: PointKey) -> float:
-        """Return the epoch at a point in seconds; infinite where it was not measured."""
-        point = self.points.get(key)
-        return point.epoch.value if point and point.epoch.is_known else inf
 
 
 def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow]) -> list[Variant]:
@@ -85,8 +79,13 @@ def _place(point: Point) -> tuple[Configuration, str]:
 
 def fastest_of(variants: Sequence[Variant]) -> dict[PointKey, Variant]:
     """Return the variant with the shortest epoch at every measured point, the study's own settings among them."""
-    keys = {key: None for variant in variants for key in variant.points if variant.epoch_s(key) < inf}
-    return {key: min(variants, key=lambda variant: variant.epoch_s(key)) for key in keys}
+    fastest: dict[PointKey, Variant] = {}
+    for variant in variants:
+        for key, point in variant.points.items():
+            before = fastest.get(key)
+            if point.epoch.is_known and (before is None or point.epoch.value < before.points[key].epoch.value):
+                fastest[key] = variant
+    return fastest
 
 
 def _points(name: str, variant_study: Study, timed: ByVariant, missing: Iterable[MissingRow]) -> Points:
@@ -124,28 +123,22 @@ def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> I
 def _measured(row: VariantsRow, variant: Variant, point: Point, network: NetworkFacts | None) -> VariantsRow:
     """Return the row with what a point's own records say, and its speedup over one GPU of the same variant."""
     epochs_s = point.epoch.blocks.values()
+    has_speedup = point.configuration.gpus > 1 and bool(point.weak.blocks)
     row = replace(
         row,
         preparation_s=point.over_runs(lambda record: record.preparation_s),
-        speedup=_speedup(point),
-        other_runs=point.weak.is_of_other_runs if point.configuration.gpus > 1 and point.weak.blocks else None,
+        speedup=point.weak.speedup if has_speedup else UNKNOWN,
+        other_runs=point.weak.is_of_other_runs if has_speedup else None,
         run_deviation=stdev(map(math.log, epochs_s)) if len(epochs_s) > 1 else math.nan,
     )
     return _beside_the_chip(row, variant.study, point, network)
 
 
-def _speedup(point: Point) -> Figure:
-    """Return the speedup over one GPU of the same variant; unknown without such a baseline, and for one GPU itself."""
-    return point.weak.speedup if point.configuration.gpus > 1 and point.weak.blocks else UNKNOWN
-
-
 def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: NetworkFacts | None) -> VariantsRow:
     """Return the row with the rate of the GPU's matrix product, and MFU against it, as far as the records hold them."""
     product = point.over_runs(lambda record: record.chip.matrix_flop_per_s if record.chip else None)
-    if network is None or not product.is_known:
-        return row
     row = replace(row, matrix_flop_per_s=product)
-    if network.flop_per_image is None:
+    if network is None or network.flop_per_image is None or not product.is_known:
         return row
     gpus, flop = row.gpus, network.flop_per_image.forward_backward
     images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
@@ -160,32 +153,24 @@ def _reached(images_per_s: Figure, limit: Figure) -> Figure:
     return ratio(images_per_s, limit)
 
 
-def _on_one_gpu(point: Point) -> PointKey:
-    """Return the place of one GPU with the batch of a point."""
-    return Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
-
-
 def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:
     """Yield the fastest variant on one GPU beside every variant on several, at every batch per GPU that one GPU was
-    measured at too."""
+    measured at too, and how many times as fast the one GPU is."""
     fastest = fastest_of(variants)
     for variant in variants:
         for point in variant.points.values():
-            key = _on_one_gpu(point)
-            if point.configuration.gpus > 1 and point.epoch.is_known and key in fastest:
-                yield _beside_one_gpu(point, variant, fastest[key].points[key], fastest[key])
-
-
-def _beside_one_gpu(point: Point, variant: Variant, one_gpu: Point, one_gpu_variant: Variant) -> OneGpuRow:
-    """Return an epoch of one GPU beside that of a point of several, and how many times as fast the one GPU is."""
-    times, units = times_as_fast(one_gpu, point)
-    return OneGpuRow(
-        **point.place,
-        variant=one_gpu_variant.name,
-        other_variant=variant.name,
-        full_steps_per_epoch=point.full_steps,
-        units=units,
-        epoch_s=one_gpu.epoch,
-        other_epoch_s=point.epoch,
-        ratio=times,
-    )
+            key = Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
+            if point.configuration.gpus == 1 or not point.epoch.is_known or key not in fastest:
+                continue
+            one_gpu = fastest[key].points[key]
+            ratio_of_epochs, units = times_as_fast(one_gpu, point)
+            yield OneGpuRow(
+                **point.place,
+                variant=fastest[key].name,
+                other_variant=variant.name,
+                full_steps_per_epoch=point.full_steps,
+                units=units,
+                epoch_s=one_gpu.epoch,
+                other_epoch_s=point.epoch,
+                ratio=ratio_of_epochs,
+            )

@@ -156,15 +156,14 @@ STRATEGIES = {
     "slower": _compared("one strategy is slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
 }
 
-
-def _is_sure(row: StrategyPairsRow) -> bool:
-    return any(claim.surely(row) for claim in STRATEGIES.values())
-
-
 _by_value = _claims_of(StrategyPairsRow, lambda row: row.is_headline and row.scope == COMPUTE and isfinite(row.ratio))
 PROBABLY_STRATEGIES = {
-    "faster": _by_value("one strategy is probably faster", lambda row: row.ratio > 1 and not _is_sure(row)),
-    "slower": _by_value("one strategy is probably slower", lambda row: row.ratio < 1 and not _is_sure(row)),
+    "faster": _by_value(
+        "one strategy is probably faster", lambda row: row.ratio > 1 and not STRATEGIES["faster"].surely(row)
+    ),
+    "slower": _by_value(
+        "one strategy is probably slower", lambda row: row.ratio < 1 and not STRATEGIES["slower"].surely(row)
+    ),
 }
 ENOUGH = _claims_of(TimesRow, lambda row: row.is_headline and row.scope == COMPUTE, ["of_best"])(
     "a batch is as fast as the best", lambda row: row.of_best.is_above(AS_FAST)
