@@ -58,7 +58,6 @@ class AdviceRow(Place):
     used: str = column("Used", "The strategy, variant or batch that is used.")
     better: str = column("Better", "The one to use in its place.")
     on_gpus: int | None = column("{Devices} of the better one", "How many it runs on.")
-    chosen_from: int | None = column("Chosen from", "So many were compared.")
     used_s: float = column("Time of what is used", "Of an epoch.", SECONDS)
     better_s: float = column("Time of the better one", "Of an epoch.", SECONDS)
     rests_on: str = RESTS_ON

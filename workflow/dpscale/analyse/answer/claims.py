@@ -60,7 +60,6 @@ class Claim(Generic[C]):
 
     `sentence` names the claim. `figures` are the columns that decide: a case where one of them has no 95 % interval is
     not asked. `is_other_unit` says that their intervals are those of another claim in another unit, and counted there.
-    Cases that are equal in `once_per` are asked once.
     """
 
     sentence: str
@@ -69,7 +68,6 @@ class Claim(Generic[C]):
     among: Callable[[C], object] = lambda case: True
     figures: Sequence[str] = ()
     is_other_unit: bool = False
-    once_per: Callable[[C], object] = id
     cases: Callable[[Sequence[Any]], Iterable[C]] = iter
 
     def __post_init__(self) -> None:
@@ -88,10 +86,8 @@ class Claim(Generic[C]):
 
     def of(self, rows: Sequence[Row]) -> Outcome[C]:
         """Return the cases of a table's rows that the claim asks, and those of them for which it holds."""
-        first: dict[object, C] = {}
-        for case in filter(self.asks, self.cases(rows)):
-            first.setdefault(self.once_per(case), case)
-        return Outcome(list(first.values()), [case for case in first.values() if self.holds(case)])
+        asked = list(filter(self.asks, self.cases(rows)))
+        return Outcome(asked, list(filter(self.holds, asked)))
 
 
 CLAIMS: dict[str, Claim[Any]] = {}
@@ -114,10 +110,9 @@ def _claims_of(
     among: Callable[[R], object] = lambda row: True,
     figures: Sequence[str] = (),
     is_other_unit: bool = False,
-    once_per: Callable[[R], object] = id,
 ) -> Callable[[str, Callable[[R], bool]], Claim[R]]:
     """Return what makes claims of these rows, of a sentence and a predicate each."""
-    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit, once_per)
+    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit)
 
 
 # Whether more devices are worth it, by the limit of the study (`analyse.answer.verdict`).
@@ -336,9 +331,14 @@ BELOW_BASELINE = _claims_of(TrainingSummaryRow, figures=["test_accuracy_differen
 
 # How things were measured.
 
-_configuration = _claims_of(TimesRow, lambda row: row.status == "ok", once_per=configuration_of)
-SINGLE_RUN = _configuration("a single run", lambda row: (row.runs or 0) < 2)
-ON_ONE_SERVER = _configuration("one server", lambda row: row.epoch_s.is_one_machine)
+
+def _configurations(rows: Sequence[TimesRow]) -> Iterable[TimesRow]:
+    """Return a row of every configuration that was measured: the first of its scopes."""
+    return {configuration_of(row): row for row in reversed(rows) if row.status == "ok"}.values()
+
+
+SINGLE_RUN = Claim[TimesRow]("a single run", TimesRow, lambda row: (row.runs or 0) < 2, cases=_configurations)
+ON_ONE_SERVER = Claim[TimesRow]("one server", TimesRow, lambda row: row.epoch_s.is_one_machine, cases=_configurations)
 BORROWED = _claims_of(SpeedupRow, lambda row: row.speedup.has_interval)(
     "a speedup of two servers borrows the spread of others", lambda row: bool(row.borrowed_from)
 )
