@@ -86,10 +86,10 @@ def _places(tables: Tables) -> Iterator["StudyPlace"]:
             yield StudyPlace(row, in_memory, tables, times)
             with_both = (scopes for scopes in of_configuration(tables.scopes, row) if scopes.loader_s.is_known)
             if loaded and (scopes := next(with_both, None)):
-                yield StudyPlace(row, in_memory, tables, times, LoadedEpochs(loaded, scopes))
+                yield StudyPlace(row, in_memory, tables, times, EpochsWithLoading(loaded, scopes))
 
 
-class LoadedEpochs(NamedTuple):
+class EpochsWithLoading(NamedTuple):
     """The epochs of a configuration with loading; and the same beside those without, in the runs that had both."""
 
     epochs: TimesRow
@@ -105,7 +105,7 @@ class StudyPlace:
     in_memory: TimesRow
     tables: Tables
     times: Mapping[tuple[Configuration, str], TimesRow]
-    loading: LoadedEpochs | None = None
+    loading: EpochsWithLoading | None = None
 
     def of(self, rows: Iterable[R]) -> list[R]:
         """Return the rows of this configuration."""
