@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from dpscale.present.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.study import AuditTables
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import SpeedupRow
 from recorded import recorded_page, recorded_tables
 from rows import apart, read_tables
 
@@ -149,13 +147,10 @@ def empty() -> Tables:
 def tables(**rows: list[dict[str, Any]]) -> Tables:
     """Empty tables but for the given rows and what follows from them; `environments` has one row unless given."""
     read = read_tables({"environments": [environment_row()], **rows})
-    return complete(replace(read, speedup=list(map(_of_machines, read.speedup))))
-
-
-def _of_machines(row: SpeedupRow) -> SpeedupRow:
-    """Return the row as if its speedup were that of as many machines as it has numbers: a file has no blocks."""
-    numbers = filter(isfinite, (row.speedup.value, row.speedup.low, row.speedup.high))
-    return replace(row, speedup=replace(row.speedup, blocks=apart(dict(enumerate(numbers)))))
+    # A file has no blocks, of which the answer is made.
+    of_one_block = [replace(row.speedup, blocks=apart({1: row.speedup.value})) for row in read.speedup]
+    speedup = [replace(row, speedup=figure) for row, figure in zip(read.speedup, of_one_block, strict=True)]
+    return complete(replace(read, speedup=speedup))
 
 
 @cache

@@ -102,7 +102,6 @@ CASES: list[tuple[tuple[Entries, ...], Entries, str, float | None]] = [
     ((timed(10.0), timed(10.4, "end_to_end")), loading(0.4, 1.04), "nothing", None),
     ((timed(10.1), LOADED, FAST), loading(14.9, 2.475), "loading_disturbs", 14.9),
     ((timed(9.9), LOADED, FAST), loading(15.1, 2.525), "slow_loader", 15.1),
-    ((timed(10.1), LOADED, {**FAST, "loader_processes": 2}), loading(14.9, 2.475), "slow_loader", 14.9),
     ((timed(30.0, strategy="dp"), timed(10.0)), {**BY_DP, **link()}, "data_parallel", 20.0),
     ((timed(30.0, strategy="dp"),), BY_DP, "unknown", None),
     ((timed(10.0),), {**ladder(0.0, 4.0), **link()}, "heavy_gradients", 4.0),
@@ -167,7 +166,7 @@ def test_a_step_without_loading_has_causes_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("steps", "spread", "cause", "is_by_steps"),
-    [(0.94, 0.01, "nothing", True), (0.94, 0.2, "no_certain_loss", False), (0.94, None, "no_certain_loss", False)],
+    [(0.94, 0.01, "nothing", True), (0.94, 0.2, "no_certain_loss", False)],
 )  # fmt: skip
 def test_the_surest_efficiency_counts(steps: float, spread: float | None, cause: str, is_by_steps: bool) -> None:
     """The interval by epochs reaches 100 %."""
