@@ -227,12 +227,12 @@ def fast_beside_eager() -> str:
         times = [eager_s[row.server] / row.epoch_s for row in here if row.variant == "fast" and row.server in eager_s]
         listed = ", ".join(f"{ratio:.1f}" for ratio in times)
         lines.append(f"- one H100, batch {batch}: {listed} times as fast, a number per server")
-    graph = next(
-        row
-        for row in tables.variants
-        if (row.variant, row.strategy, row.gpus, row.batch_per_gpu, row.scope) == ("graph", "ddp", 2, 32, "compute")
-    )
-    captured, eager = estimate(graph.speedup, MULTIPLES), estimate(graph.base_speedup, MULTIPLES)
+    place = ("ddp", 2, 32, "compute")
+    by_variant = {
+        row.variant: row for row in tables.variants if (row.strategy, row.gpus, row.batch_per_gpu, row.scope) == place
+    }
+    graph = by_variant["graph"]
+    captured, eager = estimate(graph.speedup, MULTIPLES), estimate(by_variant["base"].speedup, MULTIPLES)
     lines.append(
         f"- `ddp` on two H100s, batch 32, in a CUDA graph: {estimate(graph.faster, MULTIPLES)} times as fast "
         f"({graph.faster_units} machines); its speedup over one GPU is {captured} where both steps are captured, and "

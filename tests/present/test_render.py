@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile_audit_page, hostile_page
 from page_tables import (
-    BASE,
-    GPU,
-    SLOW,
     absent_row,
     bare_page,
     empty,
     environment_row,
     h200,
     missing_row,
-    of_variants,
     plain_page,
     study,
     tables,
@@ -25,7 +21,6 @@ from page_tables import (
 )
 
 from dpscale.present.page import render
-from dpscale.present.shown_tables import SHOWN
 from dpscale.tables.row import with_names
 from html_reader import assert_sound, read, visible
 
@@ -158,11 +153,3 @@ def test_contents_name_every_section_in_order(page: str) -> None:
         r'<section id="([^"]*)"(?: class="[^"]*")? aria-labelledby="\1-heading">\s*<h2[^>]*>([^<]*)</h2>', page
     )
     assert len(linked) > 5
-
-
-@pytest.mark.parametrize(("pays", "text"), [("yes", "15 [14, 16]"), ("never", "never"), ("undecided", "undecided")])
-def test_from_how_many_epochs_preparation_pays(pays: str, text: str) -> None:
-    row = {**BASE, "pays": pays, "pays_from_epochs": 15, "pays_from_epochs_low": 14, "pays_from_epochs_high": 16}
-    shown = SHOWN["variants"].of_rows(of_variants(row, SLOW).variants, GPU)
-    column = [column.heading for column in shown.columns].index("Preparation pays from, epochs")
-    assert {cells[column] for cells in shown.cells} == {text, "–"}

@@ -64,7 +64,6 @@ def arm(tables: Tables, name: str) -> TrainingSummaryRow:
 def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Tables) -> None:
     row = arm(tables, "large")
     assert row.test_accuracy.value == pytest.approx(0.50)
-    assert row.test_accuracy_spread == pytest.approx(0.02)
     # Student's t for 2 degrees of freedom is 4.303.
     half = row.test_accuracy.high - row.test_accuracy.value
     assert half == pytest.approx(4.3027 * 0.02 / math.sqrt(3), rel=1e-4)
@@ -104,8 +103,8 @@ def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> No
 def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: Tables) -> None:
     small, warm, large = (arm(tables, name) for name in ("small", "warm", "large"))
     # After four epochs the baseline's seeds are at 0.695, 0.705 and 0.715, the remedy's at 0.685, 0.695 and 0.705.
-    assert small.time_to_target_s == small.gpu_s_to_target == pytest.approx(2.0 * 4)
-    assert warm.gpu_s_to_target == pytest.approx(4 * 2.0 * (5 + 4 + 4) / 3)
+    assert small.time_to_target_s == pytest.approx(2.0 * 4)
+    assert warm.time_to_target_s == pytest.approx(2.0 * (5 + 4 + 4) / 3)
     assert math.isnan(large.time_to_target_s)
 
 

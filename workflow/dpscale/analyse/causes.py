@@ -1,11 +1,11 @@
 """Why a step is not faster: causes, what each costs, and what changes save. Pure, of times by probe.
 
-A cost is a difference of two times (docs/method/diagnosis.md). The finders here need nothing but times by probe, of a
-study or of a script. What else the processes of a script saw has its finders in `diagnosis.finders`.
+A cost is a difference of two times (docs/method/diagnosis.md). The finders here need nothing but times by probe. What
+else a study has is found in `analyse.causes_of_study`, what else the processes of a script saw in `diagnosis.finders`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from operator import sub, truediv
 
@@ -16,36 +16,22 @@ from dpscale.formulas.statistics import median_of_blocks
 from dpscale.tables.column import MILLISECONDS, PLAIN, Unit
 from dpscale.vocabulary.causes import CAUSES, Cause
 
-# An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link.
-SLOW_LINK_SHARE = 0.25
 # Where the steps wait for batches for a smaller part of what loading costs, it disturbs them.
 WAITED_SHARE = 0.5
 # Loading without workers costs at most so many times what its calls take: a new batch is not in caches.
 LOADED_SHARE = 1.5
 # Cores that are so busy are the limit where they are fewer than the processes.
 BUSY_SHARE = 0.6
-# A copy that reaches a smaller part of the link's data sheet has a slow link too.
-SLOW_COPY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class ProbeCost:
-    """Seconds of a step, the part of the whole step where that is known better than from them, and the times that they
-    are the difference of, by probe."""
+    """Seconds of a step, the part of the whole step where that is known better than from them, and whether they are the
+    difference of two probes."""
 
     seconds: Figure
     share: Figure | None = None
-    times: Mapping[str, Figure] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Link:
-    """Bandwidths of the link between devices, in GB/s (10^9 bytes): of a large allreduce, of a plain copy, and of its
-    data sheet, None where that is not known."""
-
-    bus: Figure
-    copy: Figure
-    nominal: float | None
+    is_of_probes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +39,7 @@ class Probes:
     """Times by probe, in which causes are found, whoever timed them: seconds of one batch per device, by name.
 
     Of a script those of `vocabulary.causes.PROBES`. Of the plain step alone there are `first`, `fastest` and `slowest`:
-    a device each, of all rounds together. Beside steps stand `allreduce` of the whole gradient and `loader_at_best`.
+    a device each, of all rounds together. Beside the steps of a study stands `loader_at_best`.
     Figures of the same rounds have them as blocks, which makes differences round by round; others are independent. What
     nobody timed or looked at is missing.
     """
@@ -67,14 +53,11 @@ class Probes:
     batch: int
     on_gpu: bool = True
     keeps_global_batch: bool = False
-    costs: Mapping[tuple[str, str], ProbeCost] = field(default_factory=dict)
-    """What one probe takes longer than another, where that is known better than from their times."""
+    loading: ProbeCost | None = None
+    """What loading adds, where that is known better than from two times."""
     workers: int | None = None
     """Loader workers per process."""
-    link: Link | None = None
     alone_by_device: Sequence[Figure] = ()
-    uneven: ProbeCost | None = None
-    """What the slowest of devices at once takes longer than the fastest, where nobody timed each alone."""
     loading_by_rank: Sequence[Figure] = ()
     """What every rank waits for its batches, of a step."""
     noise_s: float = 0.0
@@ -88,11 +71,9 @@ class Probes:
 
     def cost(self, longer: str, shorter: str) -> ProbeCost | None:
         """Return what one probe takes longer than another; None where nobody timed that."""
-        if (longer, shorter) in self.costs:
-            return self.costs[longer, shorter]
         if not self.has(longer, shorter):
             return None
-        return ProbeCost(minus(self[longer], self[shorter]), times={name: self[name] for name in (longer, shorter)})
+        return ProbeCost(minus(self[longer], self[shorter]), is_of_probes=True)
 
     def share(self, cost: ProbeCost) -> Figure:
         """Return the part of the whole step that a cost is. Of other runs the ratio may seem to be more than all."""
@@ -209,22 +190,16 @@ def found(
     remedies: Sequence[Remedy] = (),
     notes: Sequence[str] = (),
 ) -> FoundCause:
-    noise_s = probes.noise_s if cost.times else 0.0  # ranks of one block are told apart without it
+    noise_s = probes.noise_s if cost.is_of_probes else 0.0  # ranks of one block are told apart without it
     return FoundCause(CAUSES[name], cost.seconds, probes.share(cost), evidence, remedies, notes, noise_s)
-
-
-def _data_parallel(probes: Probes) -> Iterator[FoundCause]:
-    """DataParallel's step less DDP's, at the same batch per device."""
-    if cost := probes.cost("dp", "training"):
-        yield found("data_parallel", probes, cost)
 
 
 def _loading(probes: Probes) -> Iterator[FoundCause]:
     """The step with loading less that without. Where workers load beside the step, and the step hardly waits for them,
     loading disturbs it."""
     workers = probes.workers
-    cost = probes.cost(probes.whole, probes.in_memory) if probes.whole != probes.in_memory else None
-    if cost is None:
+    cost = probes.loading or probes.cost(probes.whole, probes.in_memory)
+    if cost is None or probes.whole == probes.in_memory:
         return
     evidence = times(probes, probes.whole, probes.in_memory)
     evidence += [count("loader_workers", workers)] if workers is not None else []
@@ -250,30 +225,10 @@ def _small_batch(probes: Probes) -> Iterator[FoundCause]:
         yield found(name, probes, cost, evidence)
 
 
-def _communication(probes: Probes) -> Iterator[FoundCause]:
-    """The step less that without allreduce: a slow link, where it is far below a plain copy; otherwise the gradients.
-
-    At most as long as it takes alone: what it adds beyond that is waiting for a rank that comes later.
-    """
-    added, link = probes.cost("training", "no_op_hook"), probes.link
-    if added and link and probes.has("allreduce"):
-        allreduce_s = probes["allreduce"].value
-        cost = added.seconds.map(lambda seconds: min(seconds, allreduce_s))
-        yield found("slow_link" if _is_slow(link) else "heavy_gradients", probes, ProbeCost(cost))
-
-
-def _is_slow(link: Link) -> bool:
-    """Whether an allreduce falls far short of a plain copy over the same link, or that of its data sheet."""
-    is_below_data_sheet = link.nominal is not None and link.copy.value < SLOW_COPY_SHARE * link.nominal
-    return link.bus.value < SLOW_LINK_SHARE * link.copy.value or is_below_data_sheet
-
-
 def _slow_device(probes: Probes) -> Iterator[FoundCause]:
     """The slowest device alone less the fastest one alone, each named by all rounds together."""
     steps = probes.alone_by_device
-    if probes.uneven:
-        yield found("slow_device", probes, probes.uneven)
-    elif len(steps) > 1:
+    if len(steps) > 1:
         fast, slow = (choose(range(len(steps)), key=lambda device: steps[device].value) for choose in (min, max))
         cost = minus(steps[slow], steps[fast])
         evidence = [Evidence(f"device {device}", figure) for device, figure in enumerate(steps)]
@@ -281,6 +236,4 @@ def _slow_device(probes: Probes) -> Iterator[FoundCause]:
         yield found("slow_device", probes, ProbeCost(cost), evidence, [Remedy("without_device", cost)], notes)
 
 
-_FINDERS: Sequence[Callable[[Probes], Iterator[FoundCause]]] = (
-    _data_parallel, _loading, _small_batch, _communication, _slow_device,
-)  # fmt: skip
+_FINDERS: Sequence[Callable[[Probes], Iterator[FoundCause]]] = (_loading, _small_batch, _slow_device)

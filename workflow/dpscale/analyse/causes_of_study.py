@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dpscale.analyse.answer import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
 from dpscale.analyse.answer.claims import LOSES, NOTHING_WRONG, SLOW_DEVICE, SURER_BY_STEPS
 from dpscale.analyse.answer.verdict import Units
-from dpscale.analyse.causes import FoundCause, Link, ProbeCost, Probes, causes_of, exact, minus
+from dpscale.analyse.causes import FoundCause, ProbeCost, Probes, causes_of, found, minus
 from dpscale.analyse.communication.bandwidth import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
-from dpscale.strategies.known import BASELINE, strategy
+from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import WHOLE
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.communication import CollectivesRow, LadderRow
@@ -24,10 +24,11 @@ from dpscale.tables.row import OfConfiguration
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
 from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN
-from dpscale.vocabulary.chips import chip_named
 
-# The whole step with its batches in memory, by strategy: what a diagnosis calls it. Other strategies have no causes.
-IN_MEMORY = {"dp": "dp", "ddp": "training"}
+# Strategies whose steps have causes here.
+WITH_CAUSES = ("dp", "ddp")
+# An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link.
+SLOW_LINK_SHARE = 0.25
 R = TypeVar("R", bound=OfConfiguration)
 
 
@@ -43,7 +44,6 @@ def causes_rows(tables: Tables) -> list[CausesRow]:
 def _rows_of(place: "StudyPlace") -> Iterator[CausesRow]:
     speedup_row, probes = place.speedup_row, place.probes
     shared = CausesRow(
-        scaling=speedup_row.scaling,
         **speedup_row.point,
         scope=place.scope,
         whole_s=probes[probes.whole],
@@ -51,7 +51,7 @@ def _rows_of(place: "StudyPlace") -> Iterator[CausesRow]:
         is_by_steps=place.is_by_steps,
     )
     is_loss = place.is_loss_likely or LOSES.holds(shared)
-    rows = [_row(shared, finding, is_loss) for finding in causes_of(probes)]
+    rows = [_row(shared, finding, is_loss) for finding in causes_of(probes, place.further_causes())]
     if not any(row.is_reason for row in rows):
         rows.insert(0, _without_a_reason(shared, place, is_loss))
     yield from (replace(row, order=order) for order, row in enumerate(rows))
@@ -75,49 +75,49 @@ def _without_a_reason(shared: CausesRow, place: "StudyPlace", is_loss: bool) -> 
 
 
 def _places(tables: Tables) -> Iterator["StudyPlace"]:
-    """Yield every configuration beside its baseline: at the batch per device, or at the global batch, of that; then the
-    same with loading, where that was measured."""
+    """Yield every configuration beside one device at its batch; then the same with loading, where that was measured."""
     speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
     times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
     for row in tables.speedup:
-        speaks = row.status == "ok" and row.is_headline and row.scope == COMPUTE and row.strategy in IN_MEMORY
-        if speaks and (configuration_of(row), COMPUTE) in times:
-            in_memory = StudyPlace(row, tables, times)
-            yield in_memory
-            if loading := in_memory.measured_loading:
-                yield replace(in_memory, loading=loading)
+        is_weak = row.scaling == "weak" and row.scope == COMPUTE
+        speaks = row.status == "ok" and row.is_headline and is_weak and row.strategy in WITH_CAUSES
+        in_memory, loaded = (times.get((configuration_of(row), scope)) for scope in (COMPUTE, END_TO_END))
+        if speaks and in_memory:
+            yield StudyPlace(row, in_memory, tables, times)
+            with_both = (scopes for scopes in of_configuration(tables.scopes, row) if scopes.loader_s.is_known)
+            if loaded and (scopes := next(with_both, None)):
+                yield StudyPlace(row, in_memory, tables, times, EpochsWithLoading(loaded, scopes))
+
+
+class EpochsWithLoading(NamedTuple):
+    """The epochs of a configuration with loading; and the same beside those without, in the runs that had both."""
+
+    epochs: TimesRow
+    scopes: ScopesRow
 
 
 @dataclass(frozen=True)
 class StudyPlace:
     """A configuration on several devices beside its baseline; where `loading` is given, with data loading in the step.
-    `times` are the rows that speak for their configuration."""
+    `times` are the rows that speak for their configuration, `in_memory` is that of this one."""
 
     speedup_row: SpeedupRow
+    in_memory: TimesRow
     tables: Tables
     times: Mapping[tuple[Configuration, str], TimesRow]
-    loading: ScopesRow | None = None
+    loading: EpochsWithLoading | None = None
 
     def of(self, rows: Iterable[R]) -> list[R]:
         """Return the rows of this configuration."""
         return of_configuration(rows, self.speedup_row)
 
+    def step_s(self, row: TimesRow) -> Figure:
+        """Return the seconds that the images of a step take at the images per second of a row's epochs."""
+        return row.images_per_s.sure.map(lambda rate: self.speedup_row.global_batch / rate)
+
     @property
     def scope(self) -> str:
         return END_TO_END if self.loading else COMPUTE
-
-    @property
-    def in_memory(self) -> str:
-        return IN_MEMORY[self.speedup_row.strategy]
-
-    @property
-    def loaded(self) -> TimesRow | None:
-        return self.times.get((configuration_of(self.speedup_row), END_TO_END))
-
-    @property
-    def measured_loading(self) -> ScopesRow | None:
-        """The epochs with loading beside those without, where runs had both."""
-        return next((row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded), None)
 
     @property
     def is_by_steps(self) -> bool:
@@ -134,7 +134,7 @@ class StudyPlace:
         """
         by_steps = self.speedup_row.speedup_from_steps.map(lambda speedup: speedup / self.speedup_row.gpus)
         efficiency = (by_steps if self.is_by_steps else self.speedup_row.efficiency).sure
-        return ratio(efficiency, self.loading.loading_ratio.sure) if self.loading else efficiency
+        return ratio(efficiency, self.loading.scopes.loading_ratio.sure) if self.loading else efficiency
 
     @property
     def is_loss_likely(self) -> bool:
@@ -149,89 +149,68 @@ class StudyPlace:
 
     @cached_property
     def probes(self) -> Probes:
-        """The times by probe of the study's tables."""
-        row, slow_devices = self.speedup_row, SLOW_DEVICE.of(self.of(self.tables.ladder)).holding
-        return Probes(
-            times=self.steps,
-            whole="end_to_end" if self.loading else self.in_memory,
-            in_memory=self.in_memory,
+        """The step of the study's tables, in memory and with loading, by probe. A small batch is no cause of a speedup:
+        one device pays for it too."""
+        row = self.speedup_row
+        probes = Probes(
+            times={"in_memory": self.step_s(self.in_memory)},
+            whole="in_memory",
+            in_memory="in_memory",
             devices=row.gpus,
             batch=row.batch_per_gpu,
-            keeps_global_batch=row.scaling == "strong",
-            costs=dict(self.costs()),
-            workers=self.workers,
-            link=self.link,
-            uneven=ProbeCost(slow_devices[0].uneven_s.sure) if slow_devices else None,
+        )
+        if self.loading is None:
+            return probes
+        epochs, whole_s = self.loading.epochs, self.step_s(self.loading.epochs)
+        per_epoch = row.global_batch / (self.in_memory.images_per_s.value * self.in_memory.epoch_s.value)
+        cost = multiplied(self.loading.scopes.loader_s.sure, per_epoch)
+        return replace(
+            probes,
+            times={**probes.times, "end_to_end": whole_s, "loader_at_best": self.step_s(self.fastest_like(epochs))},
+            whole="end_to_end",
+            # Of the step as it is printed: its own spread is part of the differences already.
+            loading=ProbeCost(cost, multiplied(cost, 1 / whole_s.value)),
+            workers=(epochs.loader_processes or 0) // strategy(row.strategy).processes(row.gpus),
         )
 
-    @cached_property
-    def steps(self) -> dict[str, Figure]:
-        """Seconds of a step by probe.
-
-        A small batch is no cause of a speedup: one device pays for it too, at the same batch. Where the global batch is
-        held it does not.
-        """
-        row, one_gpu_step_s = self.speedup_row, self.step_s(BASELINE, 1)
-        is_strong = one_gpu_step_s is not None and row.scaling == "strong"
-        steps_s: dict[str, Figure | None] = {
-            "first": one_gpu_step_s,
-            "alone_reference": self.step_s(BASELINE, 1, row.global_batch) if is_strong else None,
-            "training": self.step_s("ddp", row.gpus),
-            self.in_memory: self.step_s(row.strategy, row.gpus),
-            "end_to_end": self.step_s(row.strategy, row.gpus, scope=END_TO_END) if self.loading else None,
-            "loader_at_best": self.loader_at_best_s,
-            "allreduce": self.allreduce_s,
-        }
-        return {name: figure for name, figure in steps_s.items() if figure is not None}
-
-    def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
-        """Return a step of one batch per device, at its own batch or at another; None where that was not measured."""
-        configuration = name, devices, batch or self.speedup_row.batch_per_gpu, self.speedup_row.environment
-        row = self.times.get((configuration, scope))
-        return _step_s(row, devices * self.speedup_row.batch_per_gpu) if row else None
-
-    def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
-        """Yield the costs that are known better than from two times: of the same blocks, or run by run."""
-        if self.in_memory == "dp" and "training" in self.steps:
-            dp_step, ddp_step = self.steps["dp"], self.steps["training"]
-            share = None if self.loading else ratio(ddp_step, dp_step).map(lambda value: 1 - value)
-            yield ("dp", "training"), ProbeCost(minus(dp_step, ddp_step), share)
-        if self.loading:
-            row = self.times[configuration_of(self.speedup_row), COMPUTE]
-            per_epoch = self.speedup_row.global_batch / (row.images_per_s.value * row.epoch_s.value)
-            cost = multiplied(self.loading.loader_s.sure, per_epoch)
-            # Of the step as it is printed: its own spread is part of the differences already.
-            share = multiplied(cost, 1 / self.steps["end_to_end"].value)
-            yield ("end_to_end", self.in_memory), ProbeCost(cost, share)
-        if self.in_memory == "training":
-            rungs = {row.rung: row for row in self.of(self.tables.ladder)}
-            ablations = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
-            if {WHOLE, "no_op_hook"} <= set(rungs):
-                yield ("training", "no_op_hook"), ProbeCost(rungs[WHOLE].difference_s.sure)
-            elif ablation := next(ablations, None):  # records without a ladder
-                yield ("training", "no_op_hook"), ProbeCost(ablation.ablation_step_s.sure)
-
-    @property
-    def workers(self) -> int | None:
-        loads = self.loaded.loader_processes if self.loading and self.loaded else None
-        return None if loads is None else loads // strategy(self.speedup_row.strategy).processes(self.speedup_row.gpus)
-
-    @property
-    def loader_at_best_s(self) -> Figure | None:
-        """Seconds that as many loader processes take for a step's images in their fastest epoch, if that is another
-        one."""
-        loaded = self.loaded
-        if not self.loading or loaded is None or loaded.loader_processes is None:
-            return None
+    def fastest_like(self, epochs: TimesRow) -> TimesRow:
+        """Return the epochs of the most images per second that as many loader processes had."""
         alike = (
             row
             for (_, scope), row in self.times.items()
             if scope == END_TO_END
-            and (row.environment, row.loader_processes) == (loaded.environment, loaded.loader_processes)
+            and (row.environment, row.loader_processes) == (epochs.environment, epochs.loader_processes)
         )
-        fastest = max(alike, key=lambda row: row.images_per_s.value)
-        is_faster = fastest.images_per_s.value > loaded.images_per_s.value
-        return _step_s(fastest, self.speedup_row.global_batch) if is_faster else None
+        return max(alike, key=lambda row: row.images_per_s.value)
+
+    def further_causes(self) -> Iterator[FoundCause]:
+        """Yield what a study has and a script has not: DataParallel's step less DDP's, the exchange of gradients by the
+        ladder, and a slow device.
+
+        The exchange counts at most as long as it takes alone: what it adds beyond that is waiting for a rank that comes
+        later.
+        """
+        name = self.speedup_row.strategy
+        ddp = self.times.get((("ddp", *configuration_of(self.speedup_row)[1:]), COMPUTE))
+        if name == "dp" and ddp:
+            dp_step, ddp_step = self.step_s(self.in_memory), self.step_s(ddp)
+            share = None if self.loading else ratio(ddp_step, dp_step).map(lambda value: 1 - value)
+            yield found("data_parallel", self.probes, ProbeCost(minus(dp_step, ddp_step), share))
+        added_s, allreduce_s, link_share = self.exchange_s, self.allreduce_s, self.link_share
+        if name == "ddp" and added_s and allreduce_s and link_share:
+            cost = ProbeCost(added_s.map(lambda seconds: min(seconds, allreduce_s)))
+            yield found("slow_link" if link_share < SLOW_LINK_SHARE else "heavy_gradients", self.probes, cost)
+        for row in SLOW_DEVICE.of(self.of(self.tables.ladder)).holding[:1]:
+            yield found("slow_device", self.probes, ProbeCost(row.uneven_s.sure))
+
+    @property
+    def exchange_s(self) -> Figure | None:
+        """What DDP's step takes longer than without allreduce, by its ladder; of records without one by ablation."""
+        rungs = {row.rung: row for row in self.of(self.tables.ladder)}
+        if {WHOLE, "no_op_hook"} <= set(rungs):
+            return rungs[WHOLE].difference_s.sure
+        ablations = (row.ablation_step_s for row in self.of(self.tables.communication))
+        return next((figure.sure for figure in ablations if figure.is_known), None)
 
     @cached_property
     def timed_alone(self) -> list[CollectivesRow]:
@@ -239,31 +218,19 @@ class StudyPlace:
         return between(self.tables.collectives, self.speedup_row.gpus, self.speedup_row.environment)
 
     @property
-    def allreduce_s(self) -> Figure | None:
+    def allreduce_s(self) -> float | None:
         """Seconds of an allreduce of the whole gradient, which is the same everywhere, with nothing else running."""
         sizes = (row.gradient_bytes for row in self.tables.bandwidth if isfinite(row.gradient_bytes))
         call = "allreduce", next(sizes, None)
-        return next((row.time_s.sure for row in self.timed_alone if (row.operation, row.message_bytes) == call), None)
+        timed = (row for row in self.timed_alone if (row.operation, row.message_bytes) == call)
+        return next((row.time_s.value for row in timed), None)
 
-    @cached_property
-    def link(self) -> Link | None:
-        """The links between as many devices; None where collectives and copies were not timed."""
+    @property
+    def link_share(self) -> float | None:
+        """The bandwidth of a large allreduce over that of plain copies between the slowest pair, through which an
+        allreduce goes too; None where they were not timed."""
         allreduces = [row for row in self.timed_alone if row.operation == "allreduce"]
         copies = [row.bus_bandwidth_gb_s.value for row in self.timed_alone if row.operation == "peer_copy"]
         if not allreduces or not copies:
             return None
-        bus = max(allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s
-        # Of the slowest pair: an allreduce goes through all of them.
-        return Link(bus.sure, exact(min(copies)), self._nominal_gb_s())
-
-    def _nominal_gb_s(self) -> float | None:
-        """Return GB/s by the data sheet, where all links between devices are NVLink and the model is known."""
-        environment = self.speedup_row.environment
-        row = next((row for row in self.tables.environments if row.environment == environment), None)
-        chip = chip_named(row.device_model) if row else None
-        return chip.nvlink_gb_s if row and chip and all("NVLink" in kind for kind in row.links.split("; ")) else None
-
-
-def _step_s(row: TimesRow, images: int) -> Figure:
-    """Return the seconds that so many images take at the images per second of an epoch."""
-    return row.images_per_s.sure.map(lambda rate: images / rate)
+        return max(allreduces, key=lambda row: row.message_bytes).bus_bandwidth_gb_s.value / min(copies)

@@ -27,9 +27,6 @@ def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> N
     study.source = str(source or study_file)
     collected = read_records(study, results)
     built = build_tables(study, collected, collect_audits(results, study["published"]))
-    if len(built.environments) > 1:
-        number = len(built.environments)
-        click.echo(f"{number} environments were measured, which are never pooled: environments.csv", err=True)
     for name, kind in TABLES.items():
         write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
     answer = answer_of(built)

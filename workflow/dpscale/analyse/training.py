@@ -7,7 +7,6 @@ from math import isfinite, nan
 from statistics import fmean, median
 from typing import Any
 
-import numpy as np
 from msgspec.structs import asdict
 
 from dpscale.analyse.timing.points import point_fields
@@ -17,7 +16,7 @@ from dpscale.formulas.statistics import mean_with_t_interval, paired_difference,
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
-from dpscale.records.kinds import Epoch, TrainingRecord
+from dpscale.records.kinds import TrainingRecord
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.study import MissingRow
@@ -57,21 +56,13 @@ class ArmResults:
         return [record for record in self.records if record.status == "ok" and not record.diverged]
 
     @property
-    def seeds(self) -> set[int]:
-        return {record.cell.seed for record in self.finished}
-
-    @property
     def is_complete(self) -> bool:
         """Whether every seed came to its last epoch: a mean over the others alone would be too good."""
         return 0 < len(self.finished) == len(self.records)
 
-    def last(self, figure: str, seeds: Sequence[int] | None = None) -> list[float]:
-        """Return a figure after the last epoch, of every seed, or of some `seeds` in their order. Empty unless the arm
-        is complete."""
-        if not self.is_complete:
-            return []
-        by_seed = {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
-        return [by_seed[seed] for seed in (by_seed if seeds is None else seeds)]
+    def last(self, figure: str) -> dict[int, float]:
+        """Return a figure after the last epoch, by seed."""
+        return {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
 
     def totals(self, name: str) -> list[float]:
         """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
@@ -82,22 +73,16 @@ class ArmResults:
         """Whether both arms have these settings alike."""
         return all(getattr(self.settings, name) == getattr(reference.settings, name) for name in names)
 
-    def pairs_with(self, reference: "ArmResults") -> list[int]:
-        """Return the seeds by which two arms are compared pair by pair; empty where all their seeds are compared.
-
-        They are those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving
-        out most of an arm's seeds would cost more than pairs gain.
-        """
-        shared = sorted(self.seeds & reference.seeds)
-        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(self.seeds), len(reference.seeds))
-        return shared if are_most and self.is_like(reference, SHARED_BY_SEED) else []
-
-    def difference_from(self, reference: "ArmResults", figure: str) -> Figure:
-        """Return the mean of a figure after the last epoch less the other arm's: of pairs where there are any, or
-        Welch's."""
-        if seeds := self.pairs_with(reference):
-            return paired_difference(self.last(figure, seeds), reference.last(figure, seeds))
-        return welch_difference(self.last(figure), reference.last(figure))
+    def accuracy_above(self, reference: "ArmResults") -> Figure:
+        """Return the mean test accuracy after the last epoch less the other arm's: of pairs of the seeds that both
+        have, at equal GPUs and batch, and where these are most of the seeds of each; otherwise Welch's. Leaving out
+        most of an arm's seeds would cost more than pairs gain."""
+        own, others = self.last("test_accuracy"), reference.last("test_accuracy")
+        shared = sorted(own.keys() & others.keys())
+        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(own), len(others))
+        if are_most and self.is_like(reference, SHARED_BY_SEED):
+            return paired_difference([own[seed] for seed in shared], [others[seed] for seed in shared])
+        return welch_difference([*own.values()], [*others.values()])
 
     @property
     def remedies(self) -> str:
@@ -228,11 +213,11 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
     seeds = len(result.records)
     diverged = sum(record.diverged for record in result.records)
     too_large = sum(record.status == "oom" for record in result.records)
-    reasons = [
-        *([f"{diverged} of {seeds} seeds diverged"] if diverged else []),
-        *([f"out of memory with {too_large} of {seeds} seeds"] if too_large else []),
-        *missing,
-    ]
+    counted = {
+        f"{diverged} of {seeds} seeds diverged": diverged,
+        f"out of memory with {too_large} of {seeds} seeds": too_large,
+    }
+    reasons = [*(reason for reason, number in counted.items() if number), *missing]
     trained = [record.epochs for record in result.records if record.epochs]
     return replace(
         row,
@@ -241,7 +226,6 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
         seeds=seeds,
         diverged=diverged,
         epoch_s=_mean([median(epoch.epoch_s for epoch in epochs) for epochs in trained]),
-        images_per_s=_mean([median(epoch.images_per_s for epoch in epochs) for epochs in trained]),
         gpu_s=_mean(result.totals("gpu_s")),
         energy_j=_mean(result.totals("energy_j")),
     )
@@ -249,36 +233,26 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
 
 def _ended(row: TrainingSummaryRow, result: ArmResults, target_accuracy: float) -> TrainingSummaryRow:
     """Return the row of an arm whose seeds all came to their end with what they reached, and when."""
-    accuracies = result.last("test_accuracy")
-    row = replace(
-        row,
-        training_loss=mean_with_t_interval(result.last("training_loss")),
-        training_accuracy=mean_with_t_interval(result.last("training_accuracy")),
-        test_loss=mean_with_t_interval(result.last("test_loss")),
-        test_accuracy=mean_with_t_interval(accuracies),
-        test_accuracy_spread=float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else nan,
-        target_accuracy=target_accuracy,
-    )
-    reached = list(_until(target_accuracy, result))
-    if len(reached) < len(accuracies):
-        return row
-    return replace(
-        row,
-        time_to_target_s=_mean([sum(epoch.epoch_s for epoch in epochs) for epochs in reached]),
-        gpu_s_to_target=_mean([sum(epoch.gpu_s for epoch in epochs) for epochs in reached]),
-    )
+    names = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
+    means: dict[str, Any] = {name: mean_with_t_interval([*result.last(name).values()]) for name in names}
+    row = replace(row, **means, target_accuracy=target_accuracy)
+    reached_after_s = list(_times_to(target_accuracy, result))
+    return replace(row, time_to_target_s=_mean(reached_after_s)) if len(reached_after_s) == row.seeds else row
 
 
 def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else nan
+    return fmean(values) if values else nan
 
 
-def _until(target: float, result: ArmResults) -> Iterator[Sequence[Epoch]]:
-    """Yield the epochs of every seed that reaches this test accuracy, until it does."""
+def _times_to(target: float, result: ArmResults) -> Iterator[float]:
+    """Yield after how many seconds of training every seed that reaches this test accuracy does."""
     for record in result.finished:
-        reached = [number for number, epoch in enumerate(record.epochs, 1) if (epoch.test_accuracy or 0.0) >= target]
-        if reached:
-            yield record.epochs[: reached[0]]
+        after_s = 0.0
+        for epoch in record.epochs:
+            after_s += epoch.epoch_s
+            if (epoch.test_accuracy or 0.0) >= target:
+                yield after_s
+                break
 
 
 def _compared(
@@ -288,11 +262,9 @@ def _compared(
     environment."""
     arms = [arm for arm in results if arm.environment == result.environment]
     if baseline := _baseline_of(result, baseline_of_study, arms):
-        difference = result.difference_from(baseline, "test_accuracy")
-        row = replace(row, compared_with=baseline.arm, test_accuracy_difference=difference)
+        row = replace(row, compared_with=baseline.arm, test_accuracy_difference=result.accuracy_above(baseline))
     if plain := _without_remedies(result, arms):
-        difference = result.difference_from(plain, "test_accuracy")
-        row = replace(row, without_remedies=plain.arm, test_accuracy_gain=difference)
+        row = replace(row, without_remedies=plain.arm, test_accuracy_gain=result.accuracy_above(plain))
     return row
 
 

@@ -1,5 +1,4 @@
-"""Speedup, communication by subtraction, bandwidth and MFU. Every formula and its source is in
-docs/method.md.
+"""Speedup, communication by subtraction, bandwidth and MFU. Every formula and its source is in docs/method.md.
 
 All work on single numbers and on intervals of rounded numbers alike. Times are seconds,
 GB is 10^9 bytes.

@@ -167,7 +167,7 @@ def _trends(subject: str, rows: Sequence[T], trend: Trend[T], unit: Unit, terms:
         if turn:
             before, after = trend.way(first, turn), trend.way(turn, last)
             words = f"{before} from {at(first)} to {at(turn)}, and {after} to {at(last)}"
-        elif way == "level":
+        elif way == "is level":
             words = f"is {at(first)} and {at(last)}: the two intervals overlap, so no change is shown"
         elif way == "untold":
             words = f"is {at(first)} and {at(last)}: too few runs to confirm a change"

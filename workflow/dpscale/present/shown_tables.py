@@ -6,7 +6,7 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
+from dpscale.present.text.numbers import ABSENT, at_least, estimate
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
 from dpscale.tables.answer import CausesRow
@@ -17,7 +17,6 @@ from dpscale.tables.tables import Tables
 from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.vocabulary.causes import cause
-from dpscale.vocabulary.states import NEVER, UNDECIDED
 
 
 def _is_estimated(row: CommunicationRow) -> bool:
@@ -29,14 +28,6 @@ def _bandwidth(row: BandwidthRow) -> str:
     """The inferred bandwidth with its interval, or what follows where it is not resolvable: `at least 47.1`."""
     least = at_least(row.bandwidth_gb_s_at_least)
     return estimate(row.bandwidth_gb_s, GB_PER_S) if least == ABSENT else f"at least {least}"
-
-
-def _pays(row: VariantsRow) -> str:
-    """`17 [16, 18]`: whole epochs; `never` where no epoch saves time; undecided where the interval cannot tell."""
-    if row.pays in (NEVER, UNDECIDED):
-        return row.pays
-    epochs = row.pays_from_epochs
-    return f"{whole(epochs.value)} [{whole(epochs.low)}, {whole(epochs.high)}]" if epochs.is_known else ABSENT
 
 
 def _use(row: CollectivesRow) -> str:
@@ -58,7 +49,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "causes",
         "Why {devices} are not faster: the reasons at every configuration",
         cells={"cause": lambda row: cause(row.cause).label},
-        rows=lambda rows: [row for row in rows if row.scaling == "weak" and (row.order == 0 or row.is_reason)],
+        rows=lambda rows: [row for row in rows if row.order == 0 or row.is_reason],
     ),
     TableOfRows(
         ScopesRow,
@@ -119,7 +110,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
             "seeds",
             "epochs",
             "test_accuracy",
-            "test_accuracy_spread",
             "compared_with",
             "test_accuracy_difference",
             "test_accuracy_gain",
@@ -140,7 +130,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "variants",
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
-        {"pays_from_epochs": _pays},
         marked="speedup",
     ),
     TableOfRows(

@@ -7,7 +7,7 @@ UTC in ISO 8601. A field with a default is not in every record: the history abov
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dpscale.formulas import NO_BLOCK, OnServer
 from dpscale.schemas.settings import (
@@ -289,7 +289,7 @@ class MeasuredChip(_Part):
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
     matrix_flop_per_s: float  # A product of two matrices of 8192 x 8192.
-    copy_bytes_per_s: float  # Bytes read plus bytes written by a copy of 1 GiB within its memory.
+    copy_bytes_per_s: float | UnsetType = UNSET  # Of older records; nothing reads it.
 
 
 class TimingPlace(RunPlace, kw_only=True):

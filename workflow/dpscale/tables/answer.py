@@ -2,7 +2,6 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    BLOCKS,
     EFFICIENCY,
     EPOCH,
     IMAGES,
@@ -13,7 +12,6 @@ from dpscale.tables.column import (
     PERCENT,
     RESTS_ON,
     SECONDS,
-    SERVERS,
     SPEEDUP,
     column,
 )
@@ -27,11 +25,7 @@ WORTH = column(
 )
 
 
-class _OfScaling(Row):
-    scaling: str = column("Scaling", "Held fixed: the batch per device (weak) or the global batch.")
-
-
-class CausesRow(Place, _OfScaling):
+class CausesRow(Place):
     """Why more devices are not faster, for every configuration: causes, and what each costs of a step."""
 
     order: int = column("Order", "Of the causes of a configuration, the first one 0.")
@@ -64,7 +58,6 @@ class AdviceRow(Place):
     used: str = column("Used", "The strategy, variant or batch that is used.")
     better: str = column("Better", "The one to use in its place.")
     on_gpus: int | None = column("{Devices} of the better one", "How many it runs on.")
-    chosen_from: int | None = column("Chosen from", "So many were compared.")
     used_s: float = column("Time of what is used", "Of an epoch.", SECONDS)
     better_s: float = column("Time of the better one", "Of an epoch.", SECONDS)
     rests_on: str = RESTS_ON
@@ -78,8 +71,6 @@ class AnswerRow(Place):
     """
 
     asked_batch_per_gpu: int | None = column("Batch of the answer", "As the study fixes it.", IMAGES)
-    blocks: int | None = BLOCKS
-    servers: int | None = SERVERS
     is_headline: bool | None = IS_HEADLINE
     rests_on: str = RESTS_ON
     other_runs: bool | None = OTHER_RUNS
@@ -109,8 +100,6 @@ class AnswerRow(Place):
         "Time to decide", "Measuring one cell after the other: of all these runs, or on each machine.", SECONDS
     )
     command: str = column("Command", "That measures these runs, or that on the next machine.")
-    faster_strategy: str = column("Faster strategy", "One whose speedup is surely above this.")
-    faster_speedup: Figure = column("Its speedup", "At the same batch.", MULTIPLES)
 
 
 class CountsRow(Row):

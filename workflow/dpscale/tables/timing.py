@@ -7,7 +7,6 @@ from dpscale.tables.column import (
     EFFICIENCY,
     ENERGY,
     EPOCH,
-    EPOCHS,
     FASTER,
     FULL_STEPS,
     GPU_SECONDS,
@@ -33,7 +32,6 @@ from dpscale.tables.column import (
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
-    TB_PER_S,
     TFLOP_PER_S,
     THROUGHPUT,
     UNITS,
@@ -186,29 +184,17 @@ class VariantsRow(Place, _Changed):
         definition="Whether the variant's times, of one device and of these, rest on other runs than its speedup."
     )
     speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").shown
-    base_speedup: Figure = column("Speedup of base", "Of `base` on as many GPUs.", MULTIPLES)
-    alone_faster: Figure = column("Faster on 1 {device}", "Than `base` on one GPU.", MULTIPLES)
     preparation_s: Figure = column("Preparation", "To compile and capture, before any clock.", SECONDS).shown
-    saved_s: Figure = column("Saved", "Of an epoch, against `base`.", SECONDS)
-    pays_from_epochs: Figure = column(
-        "Preparation pays from", "Preparation over what an epoch saves against `base`, rounded up.", EPOCHS
-    ).shown
-    pays: str = column(
-        "Pays",
-        "`yes`: an epoch saves time against `base`, by its interval. `never`: it saves none. `undecided`: the "
-        "interval holds zero, or there is none.",
-    )
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH)
     peak_memory_bytes: float = PEAK_MEMORY
     matrix_flop_per_s: Figure = column(
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
     )
-    copy_bytes_per_s: Figure = column("Copy", "Bytes read and written by a large copy in that GPU's memory.", TB_PER_S)
 
 
 class OneGpuRow(Place, _OfVariant):
     """The fastest variant on one GPU beside every variant on more GPUs, at the same batch per GPU: an epoch of
-    either, and whether the one GPU is as fast.
+    either, and how many times as fast the one GPU is.
     """
 
     variant: str = VARIANT.but(label="Variant on 1 {device}", definition="The fastest there at this batch.").shown
@@ -220,8 +206,3 @@ class OneGpuRow(Place, _OfVariant):
     epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").shown
     other_epoch_s: Figure = column("Epoch on more", "Of the other variant on N GPUs.", SECONDS).shown
     ratio: Figure = column("Times as fast on 1 {device}", "Epoch on more over epoch on one.", MULTIPLES).shown
-    as_fast: str = column(
-        "As fast",
-        "`holds`: the interval of the ratio lies at or above 1. `does not`: below. `undecided`: 1 is in it, or "
-        "there is none.",
-    ).shown

@@ -77,17 +77,12 @@ class TrainingSummaryRow(ArmPoint):
     training_accuracy: Figure = TRAINING_ACCURACY.shown
     test_loss: Figure = TEST_LOSS.shown
     test_accuracy: Figure = TEST_ACCURACY.shown
-    test_accuracy_spread: float = column(
-        "Its standard deviation over seeds", "Of the test accuracy.", POINTS, digits=2
-    ).shown
     test_accuracy_difference: Figure = column("Less the baseline's", "Of mean test accuracies.", POINTS).shown
     compared_with: str = COMPARED_WITH.shown
     without_remedies: str = column("Without remedies", "The arm that has none and is the same.")
     test_accuracy_gain: Figure = column("Less that without remedies", "Of mean test accuracies.", POINTS).shown
     target_accuracy: float = column("Target", "A test accuracy.", PERCENT)
     time_to_target_s: float = column("Time to the target", "Of training, mean over seeds.", SECONDS).shown
-    gpu_s_to_target: float = column("{device}-seconds to the target", "The same times the devices.").shown
     epoch_s: float = EPOCH_OF_ARM.shown
-    images_per_s: float = THROUGHPUT
     gpu_s: float = GPU_SECONDS.shown
     energy_j: float = ENERGY.shown

@@ -6,11 +6,6 @@ from collections.abc import Mapping
 # longer.
 NOT_RESOLVABLE = "not resolvable"
 DISTORTED = "distorts"
-# Whether preparing data before the clock pays; whether one device is as fast as several; whether a trade of time
-# against accuracy is beaten by another.
-PAYS, NEVER = "yes", "never"
-HOLDS, DOES_NOT = "holds", "does not"
-BEST, BEATEN = "best", "beaten"
 # In place of a status, for cells that the study does not ask for.
 NOT_PLANNED = "not planned"
 # Whether more devices are worth it. The interval decides the first two. Otherwise all machines (or runs) lie on one

@@ -4,9 +4,10 @@ alone.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from dpscale.analyse.answer import Series, of_series, series_of
-from dpscale.analyse.answer.answer import is_one_enough, with_speedup
+from dpscale.analyse.answer.answer import with_speedup
 from dpscale.analyse.answer.claims import SAVES
 from dpscale.formulas.figure import Figure, ratio
 from dpscale.formulas.statistics import best_of
@@ -16,20 +17,17 @@ from dpscale.tables.answer import AdviceRow, AnswerRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import OneGpuRow, VariantsRow
 
+V = TypeVar("V", VariantsRow, OneGpuRow)
+
 # The problems, by what is done about each.
-FEWER, STRATEGY, BATCH, VARIANT, ONE_GPU = (
-    "one device", "another strategy", "a larger batch", "a variant", "one device in place of more",
-)  # fmt: skip
+STRATEGY, BATCH, VARIANT, ONE_GPU = "another strategy", "a larger batch", "a variant", "one device in place of more"
 # A smaller part is no reason to change anything.
 LEAST_SAVING = 0.05
 
 
 def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
-    """Return the advice that saves enough, and by its interval, if it has one, surely something.
-
-    One device comes first, where it is decided that no more are to be used; then what intervals carry; the largest
-    saving first.
-    """
+    """Return the advice that saves enough, and by its interval, if it has one, surely something: what intervals carry
+    comes first, of that the largest saving."""
     several = with_speedup(answer)
     if not several:
         return []
@@ -41,13 +39,9 @@ def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
         *_variants(template, tables),
         *_one_device(template, tables),
     ]
-    baseline = next((row for row in answer if row.gpus == 1), None)
-    if baseline and is_one_enough(several):
-        fewer = replace(template, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
-        advice.append(_saving(fewer, most.epoch_s, baseline.epoch_s, most.speedup, 1 / most.gpus))
-    worth = [row for row in advice if SAVES.surely(row) or not row.saving.has_interval]
-    worth = [row for row in worth if row.problem == FEWER or row.saving.value >= LEAST_SAVING]
-    return sorted(worth, key=lambda row: (row.problem != FEWER, not row.saving.has_interval, -row.saving.value))
+    sure = [row for row in advice if SAVES.surely(row) or not row.saving.has_interval]
+    worth = [row for row in sure if row.saving.value >= LEAST_SAVING]
+    return sorted(worth, key=lambda row: (not row.saving.has_interval, -row.saving.value))
 
 
 def _saving(row: AdviceRow, used_s: Figure, better_s: Figure, over: Figure, devices: float = 1) -> AdviceRow:
@@ -90,33 +84,29 @@ def _larger_batch(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
 def _variants(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Yield the fastest variant beside the study's own settings: on as many devices, otherwise on one."""
     for place in (series_of(template), Series(BASELINE, 1, template.environment)):
-        rows = [row for row in of_series(tables.variants, place) if _is_at(row, template) and row.status == "ok"]
-        base = [row for row in rows if row.variant == BASE]
-        changed = [row for row in rows if row.variant != BASE and row.faster.is_known]
+        rows = _speaking(tables.variants, place, template)
+        base = next((row for row in rows if row.variant == BASE), None)
+        changed = [row for row in rows if row.faster.is_known]  # base has no such figure
         if base and changed:
             best = max(changed, key=lambda row: row.faster.value)
             faster = best_of(best.faster, len(changed), best.faster_units)
-            named = replace(
-                template, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus, chosen_from=len(changed)
-            )
-            yield _saving(named, base[0].epoch_s, best.epoch_s, faster.map(lambda value: 1 / value))
+            named = replace(template, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus)
+            yield _saving(named, base.epoch_s, best.epoch_s, faster.map(lambda value: 1 / value))
             return
-
-
-def _is_at(row: VariantsRow | OneGpuRow, template: AdviceRow) -> bool:
-    return (row.batch_per_gpu, row.scope) == (template.batch_per_gpu, template.scope) and bool(row.is_headline)
 
 
 def _one_device(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Yield one device with its fastest variant, where it is as fast as all with the study's own settings."""
-    one_device = Series(BASELINE, 1, template.environment)
-    chosen_from = len(
-        [row for row in of_series(tables.variants, one_device) if _is_at(row, template) and row.status == "ok"]
-    )
-    for row in of_series(tables.one_gpu, series_of(template)):
-        if _is_at(row, template) and row.other_variant == BASE and row.ratio.value >= 1:
-            times = best_of(row.ratio, max(1, chosen_from), row.units)
-            named = replace(
-                template, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1, chosen_from=chosen_from
-            )
+    on_one = _speaking(tables.variants, Series(BASELINE, 1, template.environment), template)
+    chosen_from = max(1, len([row for row in on_one if row.epoch_s.is_known]))
+    for row in _speaking(tables.one_gpu, series_of(template), template):
+        if row.other_variant == BASE and row.ratio.value >= 1:
+            times = best_of(row.ratio, chosen_from, row.units)
+            named = replace(template, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1)
             yield _saving(named, row.other_epoch_s, row.epoch_s, times.map(lambda value: 1 / value), 1 / template.gpus)
+
+
+def _speaking(rows: Sequence[V], series: Series, template: AdviceRow) -> list[V]:
+    """Return the rows of a series at the batch and in the scope of the advice, of ten full steps per epoch."""
+    place = template.batch_per_gpu, template.scope
+    return [row for row in of_series(rows, series) if (row.batch_per_gpu, row.scope) == place and row.is_headline]

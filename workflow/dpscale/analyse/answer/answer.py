@@ -9,7 +9,6 @@ from math import isfinite, log
 from typing import Any
 
 from dpscale.analyse.answer import COMPUTE, END_TO_END, configuration_of, of_configuration
-from dpscale.analyse.answer.claims import ABOVE_IDEAL, FASTER_STRATEGY
 from dpscale.analyse.answer.verdict import DECIDED, Asked, Units, more_units, verdict
 from dpscale.formulas.figure import Figure
 from dpscale.strategies.known import BASELINE, STRATEGIES
@@ -42,7 +41,7 @@ def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
             yield AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=asked.batch_per_gpu)
         else:
             chosen.append(speedup_row)
-            yield _with_faster(_row(speedup_row, tables, asked), speedup_row, candidates)
+            yield _row(speedup_row, tables, asked)
     if scope == END_TO_END:
         return
     loaded_rows = [row for row in weak if row.scope == END_TO_END]
@@ -101,8 +100,6 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
         **speedup_row.point,
         scope=speedup_row.scope,
         asked_batch_per_gpu=asked.batch_per_gpu,
-        blocks=speedup_row.blocks,
-        servers=speedup_row.servers,
         is_headline=speedup_row.is_headline,
         other_runs=speedup_row.other_runs,
         epoch_s=_epoch_s(tables, speedup_row, speedup_row.strategy, speedup_row.gpus) or speedup_row.epoch_s,
@@ -113,17 +110,17 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
         limit=asked.worth_from * speedup_row.gpus,
     )
     worth = verdict(row, units)
-    row = replace(row, worth=worth, is_decided=worth in DECIDED)
-    if units.values:
-        row = replace(
-            row,
-            unit=units.kind,
-            units=len(units.values),
-            lowest=min(units.values),
-            highest=max(units.values),
-            units_below=sum(value < row.limit for value in units.values),
-        )
-    return row if row.is_decided or not worth else _with_what_decides(row, units, tables, asked)
+    row = replace(
+        row,
+        worth=worth,
+        is_decided=worth in DECIDED,
+        unit=units.kind,
+        units=len(units.values),
+        lowest=min(units.values),
+        highest=max(units.values),
+        units_below=sum(value < row.limit for value in units.values),
+    )
+    return row if row.is_decided else _with_what_decides(row, units, tables, asked)
 
 
 def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Asked) -> AnswerRow:
@@ -135,16 +132,6 @@ def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Aske
     runs = 1 if units.kind == MACHINE else more
     last_run = max((run.run for run in of_configuration(tables.runs, row) if not run.variant), default=0)
     return replace(row, more_units=more, more_s=asked.run_s * runs, command=asked.command(last_run + runs))
-
-
-def _with_faster(row: AnswerRow, speedup_row: SpeedupRow, candidates: Sequence[SpeedupRow]) -> AnswerRow:
-    """Return the row with the other strategy that is surely faster on as many devices at this batch, if there is
-    one."""
-    for rival in candidates:
-        is_same_place = (rival.gpus, rival.batch_per_gpu) == (row.gpus, row.batch_per_gpu)
-        if is_same_place and FASTER_STRATEGY.surely((rival, speedup_row)):
-            return replace(row, faster_strategy=rival.strategy, faster_speedup=rival.speedup)
-    return row
 
 
 @dataclass(frozen=True)
@@ -181,11 +168,6 @@ class Answer:
     def unknown(self) -> list[AnswerRow]:
         """The numbers of devices that have no speedup."""
         return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
-
-    @property
-    def above_ideal(self) -> list[AnswerRow]:
-        """The numbers of devices that gave more than all that they could, as far as their intervals tell."""
-        return list(filter(ABOVE_IDEAL.surely, self.several))
 
 
 def is_none_faster(gains: Sequence[AnswerRow]) -> bool:
@@ -227,7 +209,7 @@ def _reason(tables: Tables, gains: Sequence[AnswerRow]) -> CausesRow | None:
     most = max(gains, key=lambda row: row.gpus, default=None)
     if most is None:
         return None
-    first = (row for row in tables.causes if (row.scaling, row.order, row.scope) == ("weak", 0, most.scope))
+    first = (row for row in tables.causes if (row.order, row.scope) == (0, most.scope))
     return next(iter(of_configuration(first, most)), None)
 
 

@@ -7,7 +7,7 @@ interval is not asked.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
@@ -16,9 +16,9 @@ from dpscale.formulas.figure import INTERVAL, Figure
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import Row, grouped
-from dpscale.tables.study import MissingRow, RecordsRow
+from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.tables.timing import BlocksRow, OneGpuRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow
 from dpscale.vocabulary.causes import NOTHING
 
@@ -59,7 +59,6 @@ class Claim(Generic[C]):
 
     `sentence` names the claim. `figures` are the columns that decide: a case where one of them has no 95 % interval is
     not asked. `is_other_unit` says that their intervals are those of another claim in another unit, and counted there.
-    Cases that are equal in `once_per` are asked once.
     """
 
     sentence: str
@@ -68,7 +67,6 @@ class Claim(Generic[C]):
     among: Callable[[C], object] = lambda case: True
     figures: Sequence[str] = ()
     is_other_unit: bool = False
-    once_per: Callable[[C], object] = id
     cases: Callable[[Sequence[Any]], Iterable[C]] = iter
 
     def __post_init__(self) -> None:
@@ -87,10 +85,8 @@ class Claim(Generic[C]):
 
     def of(self, rows: Sequence[Row]) -> Outcome[C]:
         """Return the cases of a table's rows that the claim asks, and those of them for which it holds."""
-        first: dict[object, C] = {}
-        for case in filter(self.asks, self.cases(rows)):
-            first.setdefault(self.once_per(case), case)
-        return Outcome(list(first.values()), [case for case in first.values() if self.holds(case)])
+        asked = list(filter(self.asks, self.cases(rows)))
+        return Outcome(asked, list(filter(self.holds, asked)))
 
 
 CLAIMS: dict[str, Claim[Any]] = {}
@@ -113,10 +109,9 @@ def _claims_of(
     among: Callable[[R], object] = lambda row: True,
     figures: Sequence[str] = (),
     is_other_unit: bool = False,
-    once_per: Callable[[R], object] = id,
 ) -> Callable[[str, Callable[[R], bool]], Claim[R]]:
     """Return what makes claims of these rows, of a sentence and a predicate each."""
-    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit, once_per)
+    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit)
 
 
 # Whether more devices are worth it, by the limit of the study (`analyse.answer.verdict`).
@@ -124,12 +119,7 @@ def _claims_of(
 _answer = _claims_of(AnswerRow, lambda row: row.gpus > 1, ["speedup"])
 WORTH_MORE_DEVICES = _answer("more devices are worth it", lambda row: row.speedup.is_above(row.limit))
 NOT_WORTH_MORE_DEVICES = _answer("more devices are not worth it", lambda row: row.speedup.is_below(row.limit))
-ABOVE_IDEAL = _claims_of(AnswerRow, lambda row: row.gpus > 1 and row.efficiency.is_known)(
-    "more devices give more than they can", lambda row: row.efficiency.value > 1 and not row.efficiency.holds(1)
-)
-SAVES = _claims_of(AdviceRow, figures=["saving"], is_other_unit=True)(
-    "a change saves time", lambda row: row.saving.is_above(0)
-)
+SAVES = _claims_of(AdviceRow, figures=["saving"])("a change saves time", lambda row: row.saving.is_above(0))
 
 
 # Whether more devices are faster. "Probably" is asked with an interval or without.
@@ -150,21 +140,6 @@ PROBABLY_FASTER = _weak(
 )
 
 
-def _rivals(rows: Sequence[SpeedupRow]) -> Iterator[tuple[SpeedupRow, SpeedupRow]]:
-    """Yield every two strategies on the same devices at the same batch, in both orders."""
-    places = grouped(filter(_is_weak, rows), lambda row: (row.gpus, row.batch_per_gpu, row.scope, row.environment))
-    for rivals in places.values():
-        yield from permutations(rivals, 2)
-
-
-FASTER_STRATEGY = Claim[tuple[SpeedupRow, SpeedupRow]](
-    "a strategy has a larger speedup than another",
-    SpeedupRow,
-    lambda rivals: rivals[0].speedup.exceeds(rivals[1].speedup),
-    figures=["speedup"],
-    cases=_rivals,
-)
-
 # Where the later strategy of the table is faster, and where it is slower; then by the value alone, where the intervals
 # do not carry it, or there is none.
 _compared = _claims_of(
@@ -175,15 +150,14 @@ STRATEGIES = {
     "slower": _compared("one strategy is slower", lambda row: row.epoch_s.exceeds(row.other_epoch_s)),
 }
 
-
-def _is_sure(row: StrategyPairsRow) -> bool:
-    return any(claim.surely(row) for claim in STRATEGIES.values())
-
-
 _by_value = _claims_of(StrategyPairsRow, lambda row: row.is_headline and row.scope == COMPUTE and isfinite(row.ratio))
 PROBABLY_STRATEGIES = {
-    "faster": _by_value("one strategy is probably faster", lambda row: row.ratio > 1 and not _is_sure(row)),
-    "slower": _by_value("one strategy is probably slower", lambda row: row.ratio < 1 and not _is_sure(row)),
+    "faster": _by_value(
+        "one strategy is probably faster", lambda row: row.ratio > 1 and not STRATEGIES["faster"].surely(row)
+    ),
+    "slower": _by_value(
+        "one strategy is probably slower", lambda row: row.ratio < 1 and not STRATEGIES["slower"].surely(row)
+    ),
 }
 
 
@@ -260,7 +234,6 @@ RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda ro
 BOUNDED = _bandwidth(
     "a bandwidth has a lower bound", lambda row: row.communication_s.has_interval and row.communication_s.high > 0
 )
-BELOW_ZERO = _bandwidth("communication time is below zero", lambda row: row.communication_s.is_below(0))
 BELOW_THE_LINKS = _claims_of(
     BandwidthRow,
     lambda row: row.is_headline and row.bus_bandwidth_gb_s.is_known,
@@ -283,18 +256,24 @@ MAY_BE_NO_LONGER = _beside_messages(
 )
 
 
-# How a figure goes with the batch.
+# How a figure goes with the batch: by the figures of a smaller and of a larger one.
+
+_WAYS: Mapping[str, Callable[[Figure, Figure], bool]] = {
+    "rises": lambda smaller, larger: larger.exceeds(smaller),
+    "falls": lambda smaller, larger: smaller.exceeds(larger),
+    "is level": lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger)),
+}
 
 
 @dataclass(frozen=True)
 class Trend(Generic[P]):
-    """How a figure goes from a smaller to a larger batch of a series: a claim for every way."""
+    """How a figure goes from a smaller to a larger batch of a series: a claim for every way of `_WAYS`."""
 
     figure: str
     ways: Mapping[str, Claim[tuple[P, P]]]
 
     def way(self, smaller: P, larger: P) -> str:
-        """Return `rises`, `falls` or `level`; `untold` without intervals to compare."""
+        """Return `rises`, `falls` or `is level`; `untold` without intervals to compare."""
         return next((way for way, claim in self.ways.items() if claim.surely((smaller, larger))), "untold")
 
     def turn(self, series: Sequence[P]) -> P | None:
@@ -314,41 +293,22 @@ def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) ->
         for series in grouped(by_batch, lambda row: (series_of(row), row.scope)).values():
             yield from combinations(series, 2)
 
-    def claim(way: str, holds: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
-        def holds_for(pair: tuple[P, P]) -> bool:
-            return holds(getattr(pair[0], figure), getattr(pair[1], figure))
+    def claim(way: str, goes: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
+        return Claim(
+            f"{name} {way} with the batch",
+            kind,
+            lambda pair: goes(getattr(pair[0], figure), getattr(pair[1], figure)),
+            figures=[figure],
+            is_other_unit=True,
+            cases=pairs,
+        )
 
-        return Claim(f"{name} {way} with the batch", kind, holds_for, figures=[figure], is_other_unit=True, cases=pairs)
-
-    return Trend(
-        figure,
-        {
-            "rises": claim("rises", lambda smaller, larger: larger.exceeds(smaller)),
-            "falls": claim("falls", lambda smaller, larger: smaller.exceeds(larger)),
-            "level": claim(
-                "is level", lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger))
-            ),
-        },
-    )
+    return Trend(figure, {way: claim(way, goes) for way, goes in _WAYS.items()})
 
 
 SPEEDUP_TREND = _trend("speedup", "speedup", SpeedupRow, _is_weak)
 COMMUNICATION_TREND = _trend("communication time", "communication_s", CommunicationRow, _has_communication)
 BANDWIDTH_TREND = _trend("bandwidth", "bandwidth_gb_s", BandwidthRow, lambda row: bool(row.is_headline))
-
-
-# Other settings: whether they pay, and whether one device is enough with them.
-
-_preparation = _claims_of(VariantsRow, lambda row: row.is_headline and row.preparation_s.is_known, ["saved_s"])
-PREPARATION_PAYS = _preparation("a preparation pays", lambda row: row.saved_s.is_above(0))
-PREPARATION_NEVER_PAYS = _preparation(
-    "a preparation never pays", lambda row: row.saved_s.has_interval and row.saved_s.high <= 0
-)
-_one_device = _claims_of(OneGpuRow, lambda row: row.is_headline, ["ratio"])
-ONE_DEVICE_AS_FAST = _one_device(
-    "one device is as fast as more", lambda row: row.ratio.has_interval and row.ratio.low >= 1
-)
-ONE_DEVICE_SLOWER = _one_device("one device is slower than more", lambda row: row.ratio.is_below(1))
 
 
 # Trainings.
@@ -364,10 +324,14 @@ BELOW_BASELINE = _claims_of(TrainingSummaryRow, figures=["test_accuracy_differen
 
 # How things were measured.
 
-FAILED = _claims_of(MissingRow)("a cell failed", lambda row: row.status == "failed")
-_configuration = _claims_of(TimesRow, lambda row: row.status == "ok", once_per=configuration_of)
-SINGLE_RUN = _configuration("a single run", lambda row: (row.runs or 0) < 2)
-ON_ONE_SERVER = _configuration("one server", lambda row: row.epoch_s.is_one_machine)
+
+def _configurations(rows: Sequence[TimesRow]) -> Iterable[TimesRow]:
+    """Return a row of every configuration that was measured: the first of its scopes."""
+    return {configuration_of(row): row for row in reversed(rows) if row.status == "ok"}.values()
+
+
+SINGLE_RUN = Claim[TimesRow]("a single run", TimesRow, lambda row: (row.runs or 0) < 2, cases=_configurations)
+ON_ONE_SERVER = Claim[TimesRow]("one server", TimesRow, lambda row: row.epoch_s.is_one_machine, cases=_configurations)
 BORROWED = _claims_of(SpeedupRow, lambda row: row.speedup.has_interval)(
     "a speedup of two servers borrows the spread of others", lambda row: bool(row.borrowed_from)
 )

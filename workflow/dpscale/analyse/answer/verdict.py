@@ -79,14 +79,9 @@ class Units:
 
     @classmethod
     def of(cls, figure: Figure) -> "Units":
-        """Return the units of a figure: without values where it does not know its blocks, and is not that of two or of
-        one run."""
+        """Return the units of a figure that knows its blocks."""
         servers = {block.server for block in figure.blocks}
-        if figure.blocks:
-            return cls(MACHINE if len(servers) > 1 else RUN, tuple(units_of(figure.blocks)))
-        if figure.is_of_two:
-            return cls(MACHINE if figure.kind == "two machines" else RUN, figure.interval)
-        return cls(RUN, (figure.value,) if figure.kind == "one run" else ())
+        return cls(MACHINE if len(servers) > 1 else RUN, tuple(units_of(figure.blocks)))
 
     def are_above(self, limit: float) -> bool:
         """Whether there are several units, and all are above the limit."""
@@ -99,9 +94,7 @@ class Units:
 
 def verdict(row: AnswerRow, units: Units) -> str:
     """Return the state that says on which side of the limit the interval lies; otherwise on which side all machines, or
-    runs, lie. "" where there is no speedup."""
-    if not row.speedup.is_known:
-        return ""
+    runs, lie."""
     if WORTH_MORE_DEVICES.surely(row):
         return WORTH_IT
     if NOT_WORTH_MORE_DEVICES.surely(row):
@@ -110,7 +103,7 @@ def verdict(row: AnswerRow, units: Units) -> str:
         return states.PROBABLY
     if units.are_below(row.limit):
         return states.PROBABLY_NOT
-    return states.UNDECIDED if row.speedup.has_interval or len(units.values) > 1 else states.NOT_CONFIRMED
+    return states.UNDECIDED if len(units.values) > 1 else states.NOT_CONFIRMED
 
 
 def more_units(speedup: Figure, units: Units, limit: float) -> int | None:

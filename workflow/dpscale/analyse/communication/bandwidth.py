@@ -9,7 +9,7 @@ from math import nan
 
 import numpy as np
 
-from dpscale.analyse.answer.claims import BELOW_ZERO, BOUNDED, RESOLVABLE
+from dpscale.analyse.answer.claims import BOUNDED, RESOLVABLE
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import OnServer, scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, estimate_of_runs, multiplied, ratio
@@ -64,7 +64,7 @@ def _bus_bandwidth(row: BandwidthRow, collectives: Iterable[CollectivesRow], gra
 def _why_not_resolvable(row: BandwidthRow) -> str:
     if not row.communication_s.has_interval:
         return f"the communication time has no interval: {STATES[row.communication_s.kind][0]}"
-    return f"the communication time is {'below zero' if BELOW_ZERO.holds(row) else 'not above zero for certain'}"
+    return "the communication time is not above zero for certain"
 
 
 # The use of the allreduce of all gradients at once: it is timed, and utilisation is over it.

@@ -8,7 +8,7 @@ from dpscale.analyse.answer import COMPUTE, advice
 from dpscale.analyse.answer.answer import TO_DO, Answer
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.worth import Deciding, deciding, speedups, verdicts, who
-from dpscale.present.text.numbers import ends_of, estimate, measured, percent, plain, printed, value_of
+from dpscale.present.text.numbers import estimate, measured, percent, plain, printed, value_of
 from dpscale.present.text.words import Terms, capitalised, mark, plural, states_of
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
@@ -122,13 +122,6 @@ def _notes(answer: Answer, terms: Terms) -> Iterator[str]:
     if replaced := [row for row in rows if row.batch_per_gpu != row.asked_batch_per_gpu]:
         asked = f"Batch {replaced[0].asked_batch_per_gpu:,}, which this answer is about,"
         yield f"{asked} was not measured on {who(replaced, terms)}: the nearest one stands for it."
-    for row in rows:
-        if row.faster_strategy:
-            faster = f"{value_of(row.faster_speedup, MULTIPLES)} times [{ends_of(row.faster_speedup, MULTIPLES)}]"
-            yield f"{row.faster_strategy} is faster on {terms.count(row.gpus)}: {faster}."
-    for row in answer.above_ideal:
-        gave = f"{terms.count(row.gpus)} gave more than {row.gpus:,} times the speed"
-        yield f"{gave}, which is seldom true: look at the time of 1 {terms.device}."
     if terms.device == "worker":
         yield "Workers share the cores of one machine: another one may differ, and this is no measure of GPUs."
     elif of_one_machine := [row for row in rows if row.unit != MACHINE and (row.units or 0) > 1]:
@@ -220,8 +213,6 @@ def _advice(row: AdviceRow, terms: Terms) -> Advice:
     fewer_device_s = f"{times}, {_share(row.saving_gpu_s)} fewer {terms.device}-seconds"
     settings = f"the settings of the variant {row.better}"
     match row.problem:
-        case advice.FEWER:
-            return Advice(f"Use 1 {terms.device}, not {row.gpus:,}", fewer_device_s, "times")
         case advice.STRATEGY:
             strategies = f"{row.better}, not {row.used}"
             return Advice(f"Use {strategies}, on {row.gpus:,} {terms.devices}", less_time, "speedup")

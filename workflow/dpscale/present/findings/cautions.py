@@ -6,7 +6,6 @@ from dpscale.analyse.answer.claims import (
     BORROWED,
     DISTURBED,
     DRIFTED,
-    FAILED,
     INTERVALS_USED,
     MISSED_OF_100,
     ON_ONE_SERVER,
@@ -86,7 +85,7 @@ def _missing(missing: Sequence[MissingRow], rejected: Sequence[RejectedRow]) -> 
     """Say that the page is partial, and how much of it is missing."""
     if not missing:
         return ""
-    counts = {"failed": FAILED.of(missing).number, "rejected": len(rejected)}
+    counts = {"failed": len([row for row in missing if row.status == "failed"]), "rejected": len(rejected)}
     reasons = ", ".join(f"{number:,} {reason}" for reason, number in counts.items() if number)
     return (
         f"This page is partial: {plural(len(missing), 'cell')} without a record that can be used"
