@@ -9,7 +9,7 @@ from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
-from dpscale.present.findings.findings import beside_the_public_best, findings, witnesses
+from dpscale.present.findings.findings import findings
 from dpscale.present.findings.set_up import set_up
 from dpscale.present.handin_assignment import sheets
 from dpscale.present.handin_sentences import AssignmentRows
@@ -61,8 +61,6 @@ def render(
         findings=findings(tables, terms),
         missing_cells=missing_cells(tables.missing, terms),
         absences=absences(rows.times, tables.absences, terms),
-        witnesses=witnesses(tables.communication, tables.answer, terms),
-        public_best=beside_the_public_best(tables.variants, terms),
         views=views(tables, terms),
         audit_page=audit_page,
         recorded_page=recorded_page,

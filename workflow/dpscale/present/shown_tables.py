@@ -6,7 +6,7 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpscale.present.findings.findings import by_batch
+from dpscale.analyse.answer import COMPUTE
 from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
 from dpscale.present.text.table import ShownTable, TableOfRows, written
 from dpscale.present.text.words import Terms, listed, text
@@ -58,7 +58,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "batches",
         "Memory and throughput of every batch, without loading",
         ("where", "strategy", "gpus", "batch_per_gpu", "images_per_s", "of_best", "peak_memory_bytes"),
-        rows=lambda rows: [row for series in by_batch(rows) for row in series],
+        rows=lambda rows: [row for row in rows if row.scope == COMPUTE and row.status == "ok"],
         further=True,
     ),
     TableOfRows(

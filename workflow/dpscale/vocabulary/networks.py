@@ -1,4 +1,4 @@
-"""Networks that published figures are about: parameters, work for an image, and the fastest published training."""
+"""Networks that published figures are about: parameters, and work for an image."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,16 +16,6 @@ class Network:
     flop_per_image: float | None = None
 
 
-@dataclass(frozen=True)
-class PublicBest:
-    """The fastest published training on one GPU: images/s, and the share of the GPU's peak that this is."""
-
-    network: str
-    gpu: str
-    images_per_s: float
-    mfu: float
-
-
 @cache
 def networks() -> list[Network]:
     """Return all networks of the table."""
@@ -35,9 +25,3 @@ def networks() -> list[Network]:
 def network_of(parameters: int | None) -> Network | None:
     """Return the network with so many trainable parameters. None where the table has none."""
     return next((network for network in networks() if network.parameters == parameters), None)
-
-
-@cache
-def public_best() -> PublicBest:
-    """Return the fastest published training of this experiment's network, to stand beside what was measured."""
-    return PublicBest(**own_yaml(__file__, "public_best.yaml"))

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 from dpscale.analyse.answer import COMPUTE, configuration_of, series_of
 from dpscale.formulas.figure import INTERVAL, Figure
-from dpscale.formulas.scaling import AS_FAST
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import Row, grouped
@@ -140,14 +139,9 @@ def _is_weak(row: SpeedupRow) -> bool:
     return bool(row.is_headline) and row.scaling == "weak" and row.speedup.is_known
 
 
-_weak = _claims_of(SpeedupRow, _is_weak)
 SLOWER = _claims_of(SpeedupRow, _is_weak, ["speedup"])("more devices are slower", lambda row: row.speedup.is_below(1))
-PROBABLY_SLOWER = _weak(
+PROBABLY_SLOWER = _claims_of(SpeedupRow, _is_weak)(
     "more devices are probably slower", lambda row: row.speedup.value < 1 and not row.speedup.is_below(1)
-)
-SURELY_FASTER = _weak("more devices are surely faster", lambda row: row.speedup.is_above(1))
-PROBABLY_FASTER = _weak(
-    "more devices are probably faster", lambda row: row.speedup.value > 1 and not row.speedup.is_above(1)
 )
 
 
@@ -186,9 +180,6 @@ PROBABLY_STRATEGIES = {
     "faster": _by_value("one strategy is probably faster", lambda row: row.ratio > 1 and not _is_sure(row)),
     "slower": _by_value("one strategy is probably slower", lambda row: row.ratio < 1 and not _is_sure(row)),
 }
-ENOUGH = _claims_of(TimesRow, lambda row: row.is_headline and row.scope == COMPUTE, ["of_best"])(
-    "a batch is as fast as the best", lambda row: row.of_best.is_above(AS_FAST)
-)
 
 
 # Why more devices are not faster. Of the step of a script there is no row: `diagnosis` asks its figures.
@@ -284,9 +275,6 @@ LONGER_THAN_MESSAGES = _beside_messages(
 )
 MAY_BE_NO_LONGER = _beside_messages(
     "a step may be no longer than on one device", lambda row: row.communication_step_s.holds(0)
-)
-PROFILER_LEFT_OUT = _claims_of(CommunicationRow, lambda row: bool(row.profiler))(
-    "the profiler is left out", lambda row: row.profiler != "ok"
 )
 
 
