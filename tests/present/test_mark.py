@@ -35,12 +35,13 @@ def test_the_page_marks_speedups_and_says_once_below_the_table_what_that_means()
 
 def test_the_first_screen_marks_what_is_no_quotient_of_its_times() -> None:
     screen = first_screen(answer_of(marked(128)), GPU)
-    speedup, price = (screen.headings.index(heading) for heading in ("Speedup, ×", "GPU-seconds, ×"))
-    for row in screen.rows:
-        assert (MARK in row[speedup]) == (MARK in row[price]) == (row[0] != "1")
+    headings = [column.heading for column in screen.table.columns]
+    speedup, gpu_seconds = (headings.index(heading) for heading in ("Speedup, ×", "GPU-seconds, ×"))
+    for row in screen.table.cells:
+        assert (MARK in row[speedup]) == (MARK in row[gpu_seconds]) == (row[0] != "1")
     assert [note.startswith(WORD) for note in screen.notes].count(True) == 1
     without = first_screen(answer_of(marked(512)), GPU)
-    assert MARK not in str([*without.rows, *without.notes])
+    assert MARK not in str([*without.table.cells, *without.notes])
 
 
 def test_a_formula_names_the_runs_that_its_numbers_are_of() -> None:

@@ -32,18 +32,17 @@ def render(
     tables: Tables,
     audit_page: str = "",
     charts: Mapping[str, Chart] | None = None,
-    per_gpu_hour: float | None = None,
     recorded_page: str = "",
 ) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
-    file name of the page of other people's figures, if there is one; `charts` are drawn unless given; an hour of a
-    device costs `per_gpu_hour`, if that is known; `recorded_page` is the file name of a study on GPUs that a study on a
-    CPU leads to. Pure, but for reading its own template.
+    file name of the page of other people's figures, if there is one; `charts` are drawn unless given;
+    `recorded_page` is the file name of a study on GPUs that a study on a CPU leads to. Pure, but for reading its own
+    template.
     """
     terms = Terms.of(study, tables)
-    answer = answer_of(tables, per_gpu_hour)
+    answer = answer_of(tables)
     described = set_up(study, tables.records, tables.environments, tables.times, tables.runs, tables.bandwidth, terms)
     rows = AssignmentRows.of(tables)
     return fill(
