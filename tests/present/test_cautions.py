@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from page_tables import block_row, environment_row, missing_row, record_row, speedup_row, study, tables, times_row
+from page_tables import block_row, environment_row, missing_row, record_row, study, tables, times_row
 from syrupy.assertion import SnapshotAssertion
 
 from dpscale.present.findings.cautions import first_cautions, other_cautions
@@ -35,22 +35,13 @@ def said(data: Tables, **settings: Any) -> list[str]:
 
 CASES = {
     "synthetic": records(synthetic=True),
-    "missing": sound(
-        missing=[missing_row(**{**AT, "gpus": 4}), missing_row("failed", **{**AT, "gpus": 8})],
-        rejected=[{"path": "a.json", "reason": "is damaged"}],
-    ),
+    "missing": sound(missing=[missing_row(**AT)]),
     "slow device": sound(ladder=[{**SLOW, **known("uneven_s", 0.01), **known("step_s", 0.02)}]),
     "environments": sound(environments=[environment_row("A"), environment_row("B")]),
     "older versions": sound(environments=[{**environment_row(), "older_measurements": "timing 1"}]),
     "cores": sound(environments=[{**environment_row(), "cpu_cores": "16; 64; 8"}]),
     "single run": sound(times=[{**TIMES, "runs": 1}]),
     "one server": sound(times=[{**TIMES, "rests_on": "one machine: epoch_s"}]),
-    "borrowed": sound(
-        speedup=[
-            {**speedup_row(1.8, 2.0, **{**AT, "batch": batch}), "borrowed_from": others}
-            for batch, others in ((32, 21), (128, 23), (512, 0))
-        ]
-    ),
     "drift": sound(blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),
     "other processes": records(other_processes=2),
     "slowed": records(slowed_s=1.25, slowed_by="power"),
@@ -61,7 +52,6 @@ SOUND = {
     "one number of cores": sound(environments=[{**environment_row(), "cpu_cores": "64"}]),
     "an even server": sound(ladder=[{**SLOW, **known("uneven_s", 0.003), **known("step_s", 0.02)}]),
     "no drift": sound(blocks=[block_row("run 1", -0.019, **AT)]),
-    "of several servers": sound(speedup=[{**speedup_row(1.8, 2.0, **AT), "borrowed_from": 0}]),
 }
 
 

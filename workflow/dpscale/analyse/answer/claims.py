@@ -16,7 +16,7 @@ from dpscale.formulas.figure import INTERVAL, Figure
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import Row, grouped
-from dpscale.tables.study import MissingRow, RecordsRow
+from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.tables.timing import BlocksRow, OneGpuRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
@@ -359,13 +359,9 @@ BELOW_BASELINE = _claims_of(TrainingSummaryRow, figures=["test_accuracy_differen
 
 # How things were measured.
 
-FAILED = _claims_of(MissingRow)("a cell failed", lambda row: row.status == "failed")
 _configuration = _claims_of(TimesRow, lambda row: row.status == "ok", once_per=configuration_of)
 SINGLE_RUN = _configuration("a single run", lambda row: (row.runs or 0) < 2)
 ON_ONE_SERVER = _configuration("one server", lambda row: row.epoch_s.is_one_machine)
-BORROWED = _claims_of(SpeedupRow, lambda row: row.speedup.has_interval)(
-    "a speedup of two servers borrows the spread of others", lambda row: bool(row.borrowed_from)
-)
 DRIFTED = _claims_of(BlocksRow, lambda row: row.has_drifted is not None)(
     "a baseline drifted", lambda row: bool(row.has_drifted)
 )
