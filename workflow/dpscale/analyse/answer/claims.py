@@ -247,7 +247,6 @@ PROBABLY_COMMUNICATION = _claims_of(CommunicationRow, _has_communication)(
     "communication probably takes time",
     lambda row: row.communication_s.value > 0 and not row.communication_s.is_above(0),
 )
-MAY_BE_NOTHING = _communication("communication may take no time", lambda row: row.communication_s.holds(0))
 
 _bandwidth = _claims_of(BandwidthRow, lambda row: row.is_headline, ["communication_s"], is_other_unit=True)
 RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda row: row.communication_s.is_above(0))
@@ -266,17 +265,6 @@ BELOW_THE_LINKS = _claims_of(
     lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
 )
 
-_beside_messages = _claims_of(
-    CommunicationRow, lambda row: row.is_headline and row.isolated_step_s.is_known, ["communication_step_s"]
-)
-LONGER_THAN_MESSAGES = _beside_messages(
-    "a step is longer by more than its messages",
-    lambda row: row.communication_step_s.is_above(row.isolated_step_s.value),
-)
-MAY_BE_NO_LONGER = _beside_messages(
-    "a step may be no longer than on one device", lambda row: row.communication_step_s.holds(0)
-)
-
 
 # How a figure goes with the batch.
 
@@ -291,14 +279,6 @@ class Trend(Generic[P]):
     def way(self, smaller: P, larger: P) -> str:
         """Return `rises`, `falls` or `level`; `untold` without intervals to compare."""
         return next((way for way, claim in self.ways.items() if claim.surely((smaller, larger))), "untold")
-
-    def turn(self, series: Sequence[P]) -> P | None:
-        """Return the first row of a series that is surely above both of its ends, or surely below both; None where
-        there is none."""
-        for row in series[1:-1]:
-            if {self.way(series[0], row), self.way(row, series[-1])} == {"rises", "falls"}:
-                return row
-        return None
 
 
 def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) -> Trend[P]:
