@@ -186,7 +186,7 @@ class ComparedStudy:
         most = max((row.gpus or 0 for row in self.tables.records), default=0)
         environment = self.tables.environments[0]
         device, versions = text(environment.device_model), f"torch {environment.torch}, CUDA {text(environment.cuda)}"
-        sentences = [f"{most} x {device}, {versions}, {dates(self.tables.records)}."]
+        sentences = [f"{most} x {device}, {versions}, measured {dates(self.tables.records)}."]
         topics = {
             "Settings": (self._settings(), first._settings()),
             "Environment": (self._environment(), first._environment()),

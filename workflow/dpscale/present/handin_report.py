@@ -103,7 +103,7 @@ def _facts(
         "Images": f"{study['dataset']['images']:,}",
         "Precision": study["precision"],
         "Batch": f"per {terms.device}",
-        "Measured": measured_on.removeprefix("measured "),
+        "Measured": measured_on,
     }
     return {name: value for name, value in facts.items() if value}
 

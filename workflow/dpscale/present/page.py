@@ -10,7 +10,7 @@ from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import findings
-from dpscale.present.findings.set_up import set_up
+from dpscale.present.findings.set_up import devices, environment_facts, network, study_facts
 from dpscale.present.handin_assignment import sheets
 from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.shown_tables import views
@@ -43,14 +43,16 @@ def render(
     """
     terms = Terms.of(study, tables)
     answer = answer_of(tables)
-    described = set_up(study, tables.records, tables.environments, tables.times, tables.runs, tables.bandwidth, terms)
     rows = AssignmentRows.of(tables)
     return fill(
         "page.html.j2",
         study=study,
         terms=terms,
         states=STATES.values(),
-        set_up=described,
+        network=network(study),
+        devices=devices(study, tables.records, tables.environments, terms),
+        study_facts=study_facts(study, tables.records, tables.bandwidth, terms),
+        environment_facts=environment_facts(tables.environments, terms),
         answer=first_screen(answer, terms),
         worth=measured(study["answer"]["worth_from"], PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
