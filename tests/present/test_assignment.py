@@ -53,10 +53,6 @@ def test_two_machines_stand_with_their_values_and_what_they_are() -> None:
     data = replace(h200(), speedup=[replace(row, speedup=two) for row in h200().speedup])
     table = sheets(AssignmentRows.of(data), GPU)[0]
     assert rows_of(table, "ddp")["32"][2] == "1.45 (1.31 to 1.60)"
-    assert "In brackets" in table.caption and "In parentheses" in table.caption, "so that rows are not too wide"
-    once = [{**times_row(2.0, strategy="ddp", gpus=2, batch=32), "rests_on": "two runs: epoch_s"}]
-    without_interval = by_id(times=once)["table-1"].caption
-    assert "In brackets" not in without_interval and "2 machines" not in without_interval
 
 
 def test_environments_have_tables_of_their_own() -> None:
