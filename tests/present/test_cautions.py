@@ -66,10 +66,6 @@ def test_sound_data_call_for_none(case: str) -> None:
     assert said(SOUND[case]) == []
 
 
-def test_synthetic_study_is_labelled_before_anything_is_measured() -> None:
-    assert "synthetic" in said(sound(), dataset={"source": "synthetic"})[0]
-
-
 def test_every_older_version_says_what_it_means() -> None:
     readable = {f"{kind} {version}" for kind, versions in VERSIONS.items() for version in versions.still_readable}
     assert readable == set(OLDER)

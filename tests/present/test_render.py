@@ -147,10 +147,6 @@ def test_sections_without_data_say_so_in_place_of_a_table() -> None:
     assert "No published study was audited." in page
 
 
-def test_a_study_of_one_scope_is_not_said_to_lack_the_other() -> None:
-    assert "both scopes" not in render(study(scopes=["compute"]), empty())
-
-
 def test_contents_name_every_section_in_order(page: str) -> None:
     (contents,) = re.findall(r"<nav.*?</nav>", page, re.S)
     linked = re.findall(r'<a href="#([^"]*)">([^<]*)</a>', contents)
