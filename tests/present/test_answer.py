@@ -101,7 +101,7 @@ def test_what_the_command_measures_beside_these_runs_is_said() -> None:
     data = answered_tables(gains={2: [1.9]}, gpus=[1, 2])
     for kind, is_said in (("communication", True), ("timing", False)):
         missing = replace(data, missing=[MissingRow(kind=kind, run=1, status="missing")])
-        assert ("beside missing cells" in screen_of(missing).on_terminal) == is_said
+        assert ("missing cells of other kinds" in screen_of(missing).on_terminal) == is_said
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,9 @@ _TABLES: Sequence[TableOfRows[Any]] = (
     TableOfRows(
         TimesRow,
         "batches",
-        "Memory and throughput of every batch, without loading",
-        ("where", "strategy", "gpus", "batch_per_gpu", "images_per_s", "of_best", "peak_memory_bytes"),
-        rows=lambda rows: [row for row in rows if row.scope == COMPUTE and row.status == "ok"],
+        "Memory and throughput of every batch on 1 {device}, without loading",
+        ("where", "batch_per_gpu", "images_per_s", "of_best", "peak_memory_bytes"),
+        rows=lambda rows: [row for row in rows if (row.gpus, row.scope, row.status) == (1, COMPUTE, "ok")],
         further=True,
     ),
     TableOfRows(
