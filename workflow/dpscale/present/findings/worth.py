@@ -98,7 +98,7 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             yield Deciding(f"{aim} would take more than {MOST_UNITS} {unit}s: {near}")
             continue
         each, where = (" each", ". On the next one") if unit == MACHINE else ("", "")
-        beside = ", and missing cells of other kinds beside" if answer.also_missing else ""
+        beside = ", plus missing cells of other kinds" if answer.also_missing else ""
         time = f" (about {duration(rows[0].more_s)}{each}{beside})" if isfinite(rows[0].more_s) else ""
         number = span(row.more_units for row in rows)
         yield Deciding(f"{aim}, add {unit}s: at least {number}{time}{where}", command)
