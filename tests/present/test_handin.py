@@ -78,7 +78,7 @@ def test_every_word_in_the_tables_has_its_note() -> None:
 def test_texts_are_escaped() -> None:
     evil = "100 % of $x_1$ & {y} # ~ ^ \\input\n−1.5 – × 10⁹ <b>|"
     assert latex(evil) == (
-        r"100~\% of \$x\_1\$ \& \{y\} \# \textasciitilde{} \textasciicircum{} \textbackslash{}input "
+        r"100 \% of \$x\_1\$ \& \{y\} \# \textasciitilde{} \textasciicircum{} \textbackslash{}input "
         r"$-$1.5 -- $\times$ 10$^9$ \textless{}b\textgreater{}\textbar{}"
     )
     html = f"<table><tr><td>{MarkdownIt().renderInline(markdown(evil))}</td></tr></table>"

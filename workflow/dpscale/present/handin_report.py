@@ -26,7 +26,6 @@ from dpscale.tables.timing import TimesRow
 from dpscale.vocabulary.states import AT_LEAST, MARK
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|MB|GB/s|\\%)(?!\w))")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -196,12 +195,11 @@ def markdown(text: object) -> str:
 
 
 def latex(text: object) -> str:
-    """Return text as LaTeX writes it, with a unit kept beside its number.
+    """Return text as LaTeX writes it.
 
     Characters that LaTeX has no letter for without a package become a question mark.
     """
-    letters = (_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
-    return _BEFORE_UNIT.sub("~", "".join(letters))
+    return "".join(_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
 
 
 def _one_line(text: object) -> str:
