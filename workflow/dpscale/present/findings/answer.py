@@ -49,8 +49,11 @@ class FirstScreen:
 
     @property
     def on_terminal(self) -> str:
-        """The answer as a terminal shows it."""
-        lines = [self.sentence, *self.notes, *(todo.text for todo in self.deciding), "", *self.table.lines, ""]
+        """The answer as a terminal shows it. A command has a line of its own, to be copied."""
+        lines = [self.sentence, *self.notes]
+        for todo in self.deciding:
+            lines += [f"{todo.words}:", f"  {todo.command}"] if todo.command else [todo.text]
+        lines += ["", *self.table.lines, ""]
         lines += [f"Why not more: {self.reason}"] if self.reason else []
         lines += [f"To do: {advice.text}." for advice in self.to_do]
         return "\n".join(lines).rstrip()

@@ -97,8 +97,8 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             near = f"the value is too near the limit for how much {unit}s differ"
             yield Deciding(f"{aim} would take more than {MOST_UNITS} {unit}s: {near}")
             continue
-        each, where = (" each", ". On the next one") if unit == MACHINE else ("", "")
+        per_machine, where = (" each", ". On the next one") if unit == MACHINE else ("", "")
         beside = ", plus missing cells of other kinds" if answer.also_missing else ""
-        time = f" (about {duration(rows[0].more_s)}{each}{beside})" if isfinite(rows[0].more_s) else ""
+        time = f" (about {duration(rows[0].more_s)}{per_machine}{beside})" if isfinite(rows[0].more_s) else ""
         number = span(row.more_units for row in rows)
         yield Deciding(f"{aim}, add {unit}s: at least {number}{time}{where}", command)
