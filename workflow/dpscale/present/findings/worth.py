@@ -9,7 +9,7 @@ from dpscale.analyse.answer import COMPUTE
 from dpscale.analyse.answer.answer import Answer
 from dpscale.formulas.statistics import MOST_UNITS
 from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
-from dpscale.present.text.words import Terms, joined, plural, span
+from dpscale.present.text.words import Terms, joined, plural
 from dpscale.records.progress import duration
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.column import MULTIPLES
@@ -91,14 +91,14 @@ def _side(row: AnswerRow) -> str:
 def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
     """Yield the measurements that would decide what is not decided, one for all that ask for the same command."""
     undecided = [row for row in (*answer.several, *answer.loaded) if row.is_decided is False]
-    for (scope, unit, command), rows in grouped(undecided, lambda row: (row.scope, row.unit, row.command)).items():
-        aim = f"To decide about {who(rows, terms)}{'' if scope == COMPUTE else ' with data loading'}"
+    for (unit, command), rows in grouped(undecided, lambda row: (row.unit, row.command)).items():
+        named = [f"{terms.count(row.gpus)}{'' if row.scope == COMPUTE else ' with data loading'}" for row in rows]
         if not command:
             near = f"the value is too near the limit for how much {unit}s differ"
-            yield Deciding(f"{aim} would take more than {MOST_UNITS} {unit}s: {near}")
+            yield Deciding(f"To decide about {joined(named)} would take more than {MOST_UNITS} {unit}s: {near}")
             continue
         per_machine, where = (" each", ". On the next one") if unit == MACHINE else ("", "")
         beside = ", plus missing cells of other kinds" if answer.also_missing else ""
         time = f" (about {duration(rows[0].more_s)}{per_machine}{beside})" if isfinite(rows[0].more_s) else ""
-        number = span(row.more_units for row in rows)
-        yield Deciding(f"{aim}, add {unit}s: at least {number}{time}{where}", command)
+        wanted = joined([f"{row.more_units} for {name}" for row, name in zip(rows, named, strict=True)])
+        yield Deciding(f"To decide, add {unit}s{time}. At least {wanted}{where}", command)
