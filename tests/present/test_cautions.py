@@ -49,7 +49,6 @@ CASES = {
 SOUND = {
     "nothing": sound(),
     "quiet": records(),
-    "one number of cores": sound(environments=[{**environment_row(), "cpu_cores": "64"}]),
     "an even server": sound(ladder=[{**SLOW, **known("uneven_s", 0.003), **known("step_s", 0.02)}]),
     "no drift": sound(blocks=[block_row("run 1", -0.019, **AT)]),
 }

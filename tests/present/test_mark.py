@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from page_tables import GPU, h200, study
+from page_tables import GPU, h200
 
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.present.findings.answer import first_screen
-from dpscale.present.handin_report import report
 from dpscale.present.shown_tables import views
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import MARK
@@ -42,9 +41,3 @@ def test_the_first_screen_marks_what_is_no_quotient_of_its_times() -> None:
     assert [note.startswith(WORD) for note in screen.notes].count(True) == 1
     without = first_screen(answer_of(marked(512)), GPU)
     assert MARK not in str([*without.table.cells, *without.notes])
-
-
-def test_a_formula_names_the_runs_that_its_numbers_are_of() -> None:
-    for batches in ((), (512,)):
-        for grid in report(study(), marked(*batches), GPU).grids[:2]:
-            assert ("in the runs that timed both" in " ".join(grid.paragraphs["Formula"])) == bool(batches)
