@@ -18,19 +18,14 @@ from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.table import ShownTable
 
 
-def by_id(**data: Any) -> dict[str, ShownTable]:
-    return {sheet.name: sheet for sheet in sheets(AssignmentRows.of(tables(**data) if data else h200()), GPU)}
-
-
 def rows_of(sheet: ShownTable, group: str) -> dict[str, list[str]]:
     """Return the rows of a group by what stands in their first cell."""
     return {row[0]: list(row[1:]) for row in sheet.groups[group]}
 
 
 def test_all_strategies_stand_in_one_table_and_time_and_speedup_side_by_side() -> None:
-    sheets_by_name = by_id()
-    assert [list(sheet.groups) for sheet in sheets_by_name.values()] == [["dp", "ddp"]] * 3
-    table_1 = sheets_by_name["table-1"]
+    table_1, table_2, table_3 = sheets(AssignmentRows.of(h200()), GPU)
+    assert [list(sheet.groups) for sheet in (table_1, table_2, table_3)] == [["dp", "ddp"]] * 3
     headings = [column.heading for column in table_1.columns]
     assert headings[2:5] == ["1 GPU: time, s", "2 GPUs: time, s", "2 GPUs: speedup, ×"]
     rows = rows_of(table_1, "ddp")
@@ -45,18 +40,6 @@ def test_a_bandwidth_that_cannot_be_told_has_its_bound() -> None:
     data = replace(h200(), bandwidth=[replace(row, **bounded) for row in h200().bandwidth])
     table_3 = sheets(AssignmentRows.of(data), GPU)[2]
     assert rows_of(table_3, "ddp")["128"][:2] == ["≥ 5.57", "not resolvable"]
-
-
-def test_two_machines_stand_with_their_values_and_what_they_are() -> None:
-    """Not in brackets: that would say a 95 % interval."""
-    two = Figure(1.45, 1.31, 1.6, "two machines")
-    data = replace(h200(), speedup=[replace(row, speedup=two) for row in h200().speedup])
-    table = sheets(AssignmentRows.of(data), GPU)[0]
-    assert rows_of(table, "ddp")["32"][2] == "1.45 (1.31 to 1.60)"
-    assert "In brackets" in table.caption and "In parentheses" in table.caption, "so that rows are not too wide"
-    once = [{**times_row(2.0, strategy="ddp", gpus=2, batch=32), "rests_on": "two runs: epoch_s"}]
-    without_interval = by_id(times=once)["table-1"].caption
-    assert "In brackets" not in without_interval and "2 machines" not in without_interval
 
 
 def test_environments_have_tables_of_their_own() -> None:

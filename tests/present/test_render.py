@@ -65,12 +65,6 @@ def test_page_needs_no_other_file_and_has_no_script(page: str) -> None:
     assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
 
 
-def test_header_says_what_where_when_and_by_which_code(page: str) -> None:
-    text = visible(page)
-    assert "ResNet-18 for 32×32 images on up to 4 GPUs (NVIDIA H200): study recorded ." in text
-    assert "Measured 2026-11-20 to 2026-11-21, commits 0b1b11237517, 86c76dd1b30d, " in text
-
-
 def test_every_state_is_a_word_with_its_reason() -> None:
     where: dict[str, Any] = {"strategy": "ddp", "gpus": 2}
     words = {"oom": "OOM", "capped": "larger than the dataset"}
@@ -127,7 +121,7 @@ def test_sections_without_data_say_so_in_place_of_a_table() -> None:
     page = bare_page()
     for empty_page in (render(study(), empty()), page):
         assert_sound(empty_page)
-        assert "Nothing has been measured" in empty_page
+        assert "It is not known what more GPUs give" in empty_page
     empty_sections = {
         "speedup": "No configuration was measured in both scopes.",
         "times": "Nothing was measured on several GPUs",
@@ -140,10 +134,6 @@ def test_sections_without_data_say_so_in_place_of_a_table() -> None:
         (section,) = re.findall(rf'<section id="{name}".*?</section>', page, re.S)
         assert line in section and "<table" not in section
     assert "No published study was audited." in page
-
-
-def test_a_study_of_one_scope_is_not_said_to_lack_the_other() -> None:
-    assert "both scopes" not in render(study(scopes=["compute"]), empty())
 
 
 def test_contents_name_every_section_in_order(page: str) -> None:

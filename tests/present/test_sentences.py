@@ -11,9 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.plan.study import Study
-from dpscale.present.findings.answer import first_screen, text
+from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
-from dpscale.present.findings.findings import findings, witnesses
+from dpscale.present.findings.findings import findings
 from dpscale.present.handin_report import report
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
@@ -23,13 +23,12 @@ from recorded import RECORDED, recorded_tables
 def sentences(study: Study, tables: Tables) -> Iterator[str]:
     """Yield every sentence behind the place where it stands."""
     terms = Terms.of(study.values, tables)
-    yield text(first_screen(answer_of(tables), terms))
+    yield first_screen(answer_of(tables), terms).on_terminal
     yield f"by chance: {by_chance(tables.counts)}"
     yield from (f"first caution: {caution}" for caution in first_cautions(tables, terms))
     yield from (f"caution: {caution}" for caution in other_cautions(tables, terms))
     for section, sentences_there in findings(tables, terms).items():
         yield from (f"{section}: {finding}" for finding in sentences_there)
-    yield f"witnesses: {witnesses(tables.communication, tables.answer, terms)}"
     for grid in report(study.values, tables, terms).grids:
         for kind, paragraph in grid.paragraphs.items():
             yield from (f"{grid.title}, {kind}: {sentence}" for sentence in paragraph)

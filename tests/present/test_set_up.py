@@ -6,7 +6,6 @@ from typing import Any
 
 from page_tables import (
     GPU,
-    SEVERAL,
     empty,
     environment_row,
     key,
@@ -14,13 +13,13 @@ from page_tables import (
     tables,
 )
 
-from dpscale.present.findings.set_up import environment_facts, set_up
+from dpscale.present.findings.set_up import environment_facts, study_facts
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
 
 def values(settings: Mapping[str, Any], data: Tables, terms: Terms = GPU) -> Mapping[str, str]:
-    return set_up(settings, data.records, data.environments, data.times, data.runs, data.bandwidth, terms).study
+    return study_facts(settings, data.records, data.bandwidth, terms)
 
 
 def test_what_is_known_of_an_environment() -> None:
@@ -34,9 +33,7 @@ def test_what_is_known_of_an_environment() -> None:
             "Variables": "NCCL_NVLS_ENABLE=0",
             "Hosts": "gpu-node-07",
         }
-    }
-    bare = tables(environments=[{**environment_row(), "links": None}]).environments
-    assert list(environment_facts(bare, SEVERAL)["Environment A"]) == ["Environment", "GPU", "CPU", "Software", "Hosts"]
+    }, "without the letter of the only one"
 
 
 def test_the_set_up_is_that_of_the_study() -> None:
@@ -45,17 +42,9 @@ def test_the_set_up_is_that_of_the_study() -> None:
     assert facts["Network"] == "ResNet-18 for 32×32 images, K = 11,173,962 parameters"
     assert facts["Precision"] == "bfloat16, contiguous"
     assert facts["Optimiser"].startswith("SGD, learning rate 0.1, momentum 0.9, weight decay 0.0005")
-    assert facts["Clock"].startswith("3 runs per configuration, each of 1 epoch to warm up")
+    assert facts["Planned"] == "3 runs per configuration, each of 1 epoch to warm up and 2 timed"
     assert "Workload" not in facts
     assert "parameters" not in values(study(), empty())["Network"]
-
-
-def test_the_clock_says_how_many_epochs_the_runs_have() -> None:
-    """Not how many the study asks for: older records of slow cells have one. Variants do not count."""
-    one, three = ({**key("ddp", 4, 512), "run": 1, "n": number} for number in (1, 3))
-    of_variant = {**key("ddp", 4, 512), "run": 1, "n": 7, "variant": "graph"}
-    for runs, clock in (([], "3 timed"), ([one, three, of_variant], "1 to 3 timed"), ([one], "1 timed")):
-        assert values(study(epochs={"timed": 3}), tables(runs=runs))["Clock"].endswith(f"warm up and {clock}")
 
 
 def test_the_set_up_of_a_file_names_it_and_says_samples() -> None:

@@ -38,10 +38,10 @@ class LoadedStudy:
     def answer(self) -> str:
         """The answer of the study: what each number of devices gives, why not more, and what to do."""
         from dpscale.analyse.answer.answer import answer_of
-        from dpscale.present.findings.answer import first_screen, text
+        from dpscale.present.findings.answer import first_screen
         from dpscale.present.text.words import Terms
 
-        return text(first_screen(answer_of(self.tables), Terms.of(self.study.values, self.tables)))
+        return first_screen(answer_of(self.tables), Terms.of(self.study.values, self.tables)).on_terminal
 
     def figure(self, name: str) -> "Chart":
         """Return a chart of the page, which a notebook shows. Raises DpscaleError where none has this name."""

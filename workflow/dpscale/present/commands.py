@@ -9,18 +9,13 @@ from dpscale.options import FILE, FOLDER, read_study, read_tables, study_option
 from dpscale.plan.study import Study
 from dpscale.terminal import say
 
-price_option = click.option("--price-per-gpu-hour", type=click.FloatRange(min=0), help="For the price of an epoch.")
-
 
 @click.command()
 @study_option
-@price_option
 @click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
 @click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the charts of the page to, as SVG files.")
-def report(
-    study_file: Path, price_per_gpu_hour: float | None, tables_folder: Path, out: Path, charts_folder: Path | None
-) -> None:
+def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path | None) -> None:
     """Render the page of a study from its tables: one HTML file that needs no other file.
 
     Where the study names figures that others published, their page stands beside it, as <page>-audit.html.
@@ -38,7 +33,7 @@ def report(
     charts = charts_of(study.values, tables, terms)
     recorded = "recorded.html" if out.with_name("recorded.html").exists() else ""  # which `make report` made before
     audits = audit_page.name if audit_page else ""
-    write_text(out, render(study.values, tables, audits, charts, price_per_gpu_hour, recorded))
+    write_text(out, render(study.values, tables, audits, charts, recorded))
     if audit_page:
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:
@@ -48,17 +43,16 @@ def report(
 
 @click.command()
 @study_option
-@price_option
-def summary(study_file: Path, price_per_gpu_hour: float | None) -> None:
+def summary(study_file: Path) -> None:
     """Print the answer of a study that was run in this folder, and where its page is."""
     from dpscale.analyse.answer.answer import answer_of
-    from dpscale.present.findings.answer import first_screen, text
+    from dpscale.present.findings.answer import first_screen
     from dpscale.present.text.words import Terms
 
     study = read_study(study_file)
     tables = read_tables(study.results / "tables")
     terms = Terms.of(study.values, tables)
-    say(text(first_screen(answer_of(tables, price_per_gpu_hour), terms)))
+    say(first_screen(answer_of(tables), terms).on_terminal)
     say(f"The page: {study.page.resolve()}")
 
 

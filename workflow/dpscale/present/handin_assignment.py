@@ -13,7 +13,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.handin_sentences import AssignmentRows, Paragraphs, of_bandwidth, of_communication, of_speedup
 from dpscale.present.text.numbers import Printed, at_least, recomputable
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.present.text.words import Terms, capitalised, joined, ok, on_nodes, rank, scope, state
+from dpscale.present.text.words import Terms, capitalised, ok, rank, scope, state
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
@@ -76,10 +76,6 @@ class AssignmentTable:
         return sorted(places, key=lambda place: (rank(place.strategy), place.gpus, place.batch))
 
     @property
-    def cells(self) -> list[Printed]:
-        return [cell for place in self.places for cell in self.row(place)]
-
-    @property
     def has_results(self) -> bool:
         """Whether anything was measured on several devices; that it tells no bandwidth is a result too."""
         cells = [cell for place in self.places if place.gpus > 1 for cell in self.row(place)]
@@ -114,29 +110,20 @@ class AssignmentTable:
             for strategy in dict.fromkeys(place.strategy for place in self.places if place.gpus > 1)
             for batch in batches
         ]
-        nodes = {gpus: on_nodes(row.nodes for row in times if row.gpus == gpus) for gpus in numbers}
-        headings = [f"{terms.count(gpus)}{nodes[gpus]}: {quantity.heading}" for gpus, quantity in columns]
-        table = self._table([f"Batch per {terms.device}", *headings], rows, terms)
-        kinds_of_two = dict.fromkeys(cell.figure.kind for cell in self.cells if cell.figure.is_of_two)
-        if not kinds_of_two:
-            return table
-        return replace(
-            table, caption=f"{table.caption} In parentheses the values of {joined([*map(state, kinds_of_two)])}."
-        )
+        headings = [f"{terms.count(gpus)}: {quantity.heading}" for gpus, quantity in columns]
+        return self._table([f"Batch per {terms.device}", *headings], rows, terms)
 
     def _table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], terms: Terms) -> ShownTable:
-        notes = terms.notes_of([word.rstrip(")") for cell in row for word in cell.split(", ")] for row in rows)
-        has_intervals = any(cell.figure.has_interval for cell in self.cells)
         return ShownTable(
             name=self.name,
             title=self.title,
-            caption=f"{self.caption}.{' In brackets 95 % intervals.' if has_intervals else ''}",
+            caption=f"{self.caption}. In brackets 95 % intervals, in parentheses two values.",
             columns=[
                 ShownColumn(heading, is_number=heading not in ("Strategy", "State"))
                 for heading in ("Strategy", *headings)
             ],
             cells=rows,
-            notes=notes,
+            notes=terms.notes_of([word for cell in row for word in cell.split(", ")] for row in rows),
             paragraphs=self.paragraphs,
         )
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpscale.analyse.answer import COMPUTE
 from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.present.findings.set_up import dates, network
 from dpscale.present.handin_assignment import AssignmentTable, Quantity, grids, state_words
@@ -15,7 +14,7 @@ from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS, measured
 from dpscale.present.text.table import ShownTable
-from dpscale.present.text.words import Terms, capitalised, joined, listed, ok, plural
+from dpscale.present.text.words import Terms, capitalised, joined, listed, ok
 from dpscale.records.files import write_text
 from dpscale.schemas.settings import JsonValues
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
@@ -27,7 +26,6 @@ from dpscale.tables.timing import TimesRow
 from dpscale.vocabulary.states import AT_LEAST, MARK
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|MB|GB/s|\\%)(?!\w))")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -103,7 +101,7 @@ def _facts(
         "Images": f"{study['dataset']['images']:,}",
         "Precision": study["precision"],
         "Batch": f"per {terms.device}",
-        "Measured": measured_on.removeprefix("measured "),
+        "Measured": measured_on,
     }
     return {name: value for name, value in facts.items() if value}
 
@@ -117,9 +115,8 @@ def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable]
     measured_rows = ok(times)
     for strategy in parallel_strategies():
         if strategy not in {row.strategy for row in measured_rows} and not STRATEGIES[strategy].is_sharded:
-            on_gpus = STRATEGIES[strategy].needs_cuda and terms.device != "GPU"
-            asked = "it needs CUDA GPUs" if on_gpus else "the study does not ask for it"
-            reason = next((row.reason for row in times if row.strategy == strategy), asked)
+            reasons = (row.reason for row in times if row.strategy == strategy)
+            reason = next(reasons, "the study does not ask for it")
             yield f"There is no result with {strategy}: {reason}."
     for number in GPUS:
         if number not in {row.gpus for row in measured_rows}:
@@ -142,9 +139,6 @@ def _to_say(
     if unexplained := [grid.title.partition(":")[0] for grid in printed_grids if not grid.paragraphs.get("Cause")]:
         yield f"What you think is the cause of the numbers in {listed(unexplained)}: these data name none."
     yield "Why another machine may give other numbers: its links, cores and versions beside those above."
-    kinds = [row.speedup.kind for row in rows.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]
-    if once := kinds.count("one run"):
-        yield f"Why you trust what was measured once: {plural(once, 'speedup')}. Or measure again."
     if study["training"]["arms"]:
         yield "What large batches do to accuracy: the page of the study has it."
 
@@ -201,12 +195,11 @@ def markdown(text: object) -> str:
 
 
 def latex(text: object) -> str:
-    """Return text as LaTeX writes it, with a unit kept beside its number.
+    """Return text as LaTeX writes it.
 
     Characters that LaTeX has no letter for without a package become a question mark.
     """
-    letters = (_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
-    return _BEFORE_UNIT.sub("~", "".join(letters))
+    return "".join(_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
 
 
 def _one_line(text: object) -> str:

@@ -1,27 +1,22 @@
 """What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
-from dpscale.analyse.answer import COMPUTE, END_TO_END, of_configuration
+from dpscale.analyse.answer import COMPUTE, of_configuration
 from dpscale.analyse.answer.claims import (
     BANDWIDTH_TREND,
     BELOW_THE_LINKS,
     COMMUNICATION_TREND,
-    LONGER_THAN_MESSAGES,
-    MAY_BE_NO_LONGER,
-    MAY_BE_NOTHING,
     SPEEDUP_TREND,
     Trend,
 )
-from dpscale.analyse.timing.points import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import estimate, measured, recomputable, whole
-from dpscale.present.text.words import Terms, headline, in_order, joined, largest, ok, rank, state
+from dpscale.present.text.words import Terms, headline, in_order, largest, ok, rank
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
-from dpscale.tables.row import OfConfiguration
+from dpscale.tables.row import OfConfiguration, grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
 
@@ -58,9 +53,7 @@ class AssignmentRows(NamedTuple):
 
 def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
     """Return the sentences beside Table 1."""
-    weak = ok(row for row in rows.speedup if row.scaling == "weak")
-    in_scope = [row for row in weak if row.scope == scope]
-    speaking = headline(in_scope)
+    speaking = headline(ok(row for row in rows.speedup if row.scaling == "weak" and row.scope == scope))
     if not speaking:
         return {}
     row = _example(speaking)
@@ -74,7 +67,7 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
         ],
         "Trend": [*_trends("The speedup", speaking, SPEEDUP_TREND, MULTIPLES, terms)],
         "Cause": [*_paid_per_step(rows, _series(speaking, row), terms)] if scope == COMPUTE else [],
-        "Note": [*_loading(weak, row, terms), *_few_steps(in_scope, row, terms)],
+        "Note": [f"Loading is {'not ' if scope == COMPUTE else ''}in these times."],
     }
 
 
@@ -86,7 +79,6 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
     row = _example(speaking)
     weak = (timed for timed in rows.speedup if (timed.scaling, timed.scope) == ("weak", COMPUTE))
     timed = of_configuration(weak, row)[0]
-    zero = len(list(filter(MAY_BE_NOTHING.surely, speaking)))
     return {
         "Formula": [
             f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
@@ -98,19 +90,17 @@ def of_communication(rows: AssignmentRows, terms: Terms) -> Paragraphs:
         "Trend": [*_trends("The communication time", speaking, COMMUNICATION_TREND, SECONDS, terms)],
         "Cause": [*_where_the_time_goes(_series(speaking, row)[0], rows.ladder, terms)],
         "Note": [
-            "This is inferred by subtraction, so it holds every overhead of the host too.",
-            *([f"In {zero} of {len(speaking)} rows the interval holds zero: there may be none."] if zero else []),
+            "This is inferred by subtraction, so it holds every overhead of the host too. Where an interval holds "
+            "zero, there may be none.",
         ],
     }
 
 
 def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
     """Return the sentences beside Table 3."""
-    shown = headline(bandwidth)
-    speaking = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    notes: Paragraphs = {"Note": [*_without_bandwidth(shown)]}
+    speaking = [row for row in ok(headline(bandwidth)) if row.bandwidth_gb_s.is_known]
     if not speaking:
-        return notes
+        return {}
     row = _example(speaking)
     return {
         "Formula": [
@@ -122,7 +112,6 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
         ],
         "Trend": [*_trends("The bandwidth", speaking, BANDWIDTH_TREND, GB_PER_S, terms)],
         "Cause": [*_below_the_links(row, terms)],
-        **notes,
     }
 
 
@@ -148,32 +137,21 @@ def _in_which_runs(row: SpeedupRow) -> str:
 
 
 def _trends(subject: str, rows: Sequence[T], trend: Trend[T], unit: Unit, terms: Terms) -> Iterator[str]:
-    """Say for every strategy how a figure goes from the smallest to the largest batch on the most devices, with the
-    batch between where it surely turns.
+    """Say for every strategy how a figure goes from the smallest to the largest batch on the most devices.
 
     `The speedup with ddp on 4 GPUs rises from 1.90 at batch 32 to 3.80 at batch 512.`
     """
-
-    def at(row: T) -> str:
-        return f"{_value(getattr(row, trend.figure), unit)} at batch {whole(row.batch_per_gpu)}"
-
     most = max(row.gpus for row in rows)
-    for last in {row.strategy: row for row in rows if row.gpus == most}.values():
-        series = _series(rows, last)
+    for series in grouped((row for row in rows if row.gpus == most), lambda row: row.strategy).values():
         first, last = series[0], series[-1]
-        if first is last:
-            continue
-        way, turn = trend.way(first, last), trend.turn(series)
-        if turn:
-            before, after = trend.way(first, turn), trend.way(turn, last)
-            words = f"{before} from {at(first)} to {at(turn)}, and {after} to {at(last)}"
-        elif way == "is level":
-            words = f"is {at(first)} and {at(last)}: the two intervals overlap, so no change is shown"
-        elif way == "untold":
-            words = f"is {at(first)} and {at(last)}: too few runs to confirm a change"
-        else:
-            words = f"{way} from {at(first)} to {at(last)}"
-        yield f"{subject} with {terms.group(last)} {words}."
+        before, after = (
+            f"{_value(getattr(row, trend.figure), unit)} at batch {whole(row.batch_per_gpu)}" for row in (first, last)
+        )
+        way = trend.way(first, last)
+        if way in ("rises", "falls"):
+            yield f"{subject} with {terms.group(first)} {way} from {before} to {after}."
+        elif first is not last:
+            yield f"{subject} with {terms.group(first)} is {before} and {after}: no change is sure."
 
 
 def _paid_per_step(rows: AssignmentRows, speedups: Sequence[SpeedupRow], terms: Terms) -> Iterator[str]:
@@ -187,32 +165,8 @@ def _paid_per_step(rows: AssignmentRows, speedups: Sequence[SpeedupRow], terms: 
         yield (
             f"An epoch has {most} steps at batch {whole(first.batch_per_gpu)} and {fewest} at "
             f"{whole(last.batch_per_gpu)}, and with {terms.group(first)} every step takes longer than on 1 "
-            f"{terms.device}."
-        )
-        yield (
-            f"What is longer takes {measured(first.communication_share, PERCENT)} of the epoch at the smaller batch, "
-            f"{measured(last.communication_share, PERCENT)} at the larger."
-        )
-
-
-def _loading(weak: Iterable[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
-    """Say how the DataLoader changes the example's speedup."""
-    if row.scope != COMPUTE:
-        yield "The DataLoader is in these times."
-        return
-    yield "Loading is not in these times."
-    for loaded in of_configuration((loaded for loaded in weak if loaded.scope == END_TO_END), row):
-        speedup = recomputable(loaded.speedup, MULTIPLES).text
-        yield f"With the DataLoader in the clock, the speedup of {terms.point(row)} is {speedup}."
-
-
-def _few_steps(speedups: Iterable[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
-    """Name the rows of the table that nobody should build upon."""
-    batches = sorted({few.batch_per_gpu for few in speedups if few.gpus == row.gpus and not few.is_headline})
-    if batches:
-        yield (
-            f"On {terms.count(row.gpus)}, an epoch has fewer than {HEADLINE_STEPS} full steps at batch "
-            f"{' and '.join(f'{batch:,}' for batch in batches)}: such speedups say little."
+            f"{terms.device}. What is longer takes {measured(first.communication_share, PERCENT)} of the epoch at the "
+            f"smaller batch, {measured(last.communication_share, PERCENT)} at the larger."
         )
 
 
@@ -224,38 +178,17 @@ def _where_the_time_goes(row: CommunicationRow, ladder: Iterable[LadderRow], ter
         most = largest(rungs, lambda rung: rung.difference_s.value)
         per_step = f"{_value(most.difference_s, MILLISECONDS)} per step"
         yield f"{point}, the largest part of what makes a step {than_one} is {most.adds}, {per_step}."
-    if rungs or not (row.isolated_step_s.is_known and row.communication_step_s.is_known):
-        return
-    longer = estimate(row.communication_step_s, MILLISECONDS, with_unit=True)
-    messages = measured(row.isolated_step_s.value, MILLISECONDS)
-    if MAY_BE_NO_LONGER.surely(row):
-        difference = f"the difference is {longer}. Its messages alone take {messages}"
-        yield f"{point}, it is not sure that a step takes {than_one}: {difference}."
-        return
-    yield f"{point}, a step takes {longer} {than_one}, and its messages alone take {messages}."
-    if LONGER_THAN_MESSAGES.surely(row):
-        waiting = f"{terms.devices} that wait, or transfers that take longer beside compute"
-        yield f"The rest is overhead of the host, {waiting}."
-
-
-def _without_bandwidth(rows: Sequence[BandwidthRow]) -> Iterator[str]:
-    """Say in how many rows no bandwidth stands, by the word that stands in its place; the table says what that
-    means."""
-    lacking = [row for row in rows if not row.bandwidth_gb_s.is_known]
-    if lacking:
-        most_first = Counter(row.status for row in lacking).most_common()
-        words = [f"{number} {state(status)}" for status, number in most_first]
-        yield f"In {len(lacking)} of {len(rows)} rows no bandwidth follows: {joined(words)}."
+    elif row.isolated_step_s.is_known and row.communication_step_s.is_known:
+        longer = estimate(row.communication_step_s, MILLISECONDS, with_unit=True)
+        messages = measured(row.isolated_step_s.value, MILLISECONDS)
+        yield f"{point}, a step takes {longer} {than_one}, and its messages alone take {messages}."
 
 
 def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:
-    """Say how much the links carry, beside the bandwidth by the communication time."""
-    if not row.bus_bandwidth_gb_s.is_known:
-        return
-    yield (
-        f"With nothing else running, an allreduce of the same size on {terms.count(row.gpus)} reaches a bus bandwidth "
-        f"of {measured(row.bus_bandwidth_gb_s.value, GB_PER_S, 4)}; the utilisation is "
-        f"{_value(row.utilisation, PERCENT)}."
-    )
+    """Say that the links carry more than the quotient, where they surely do."""
     if BELOW_THE_LINKS.surely(row):
-        yield "The communication time holds more than transfers, so the quotient is lower than what the links carry."
+        yield (
+            f"With nothing else running, an allreduce of the same size on {terms.count(row.gpus)} reaches a bus "
+            f"bandwidth of {measured(row.bus_bandwidth_gb_s.value, GB_PER_S, 4)}: the communication time holds more "
+            "than transfers."
+        )

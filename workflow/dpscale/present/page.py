@@ -9,8 +9,8 @@ from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.picture import Chart
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
-from dpscale.present.findings.findings import findings, witnesses
-from dpscale.present.findings.set_up import set_up
+from dpscale.present.findings.findings import findings
+from dpscale.present.findings.set_up import devices, environment_facts, network, study_facts
 from dpscale.present.handin_assignment import sheets
 from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.shown_tables import views
@@ -32,26 +32,27 @@ def render(
     tables: Tables,
     audit_page: str = "",
     charts: Mapping[str, Chart] | None = None,
-    per_gpu_hour: float | None = None,
     recorded_page: str = "",
 ) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
-    file name of the page of other people's figures, if there is one; `charts` are drawn unless given; an hour of a
-    device costs `per_gpu_hour`, if that is known; `recorded_page` is the file name of a study on GPUs that a study on a
-    CPU leads to. Pure, but for reading its own template.
+    file name of the page of other people's figures, if there is one; `charts` are drawn unless given;
+    `recorded_page` is the file name of a study on GPUs that a study on a CPU leads to. Pure, but for reading its own
+    template.
     """
     terms = Terms.of(study, tables)
-    answer = answer_of(tables, per_gpu_hour)
-    described = set_up(study, tables.records, tables.environments, tables.times, tables.runs, tables.bandwidth, terms)
+    answer = answer_of(tables)
     rows = AssignmentRows.of(tables)
     return fill(
         "page.html.j2",
         study=study,
         terms=terms,
         states=STATES.values(),
-        set_up=described,
+        network=network(study),
+        devices=devices(study, tables.records, tables.environments, terms),
+        study_facts=study_facts(study, tables.records, tables.bandwidth, terms),
+        environment_facts=environment_facts(tables.environments, terms),
         answer=first_screen(answer, terms),
         worth=measured(study["answer"]["worth_from"], PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
@@ -61,7 +62,6 @@ def render(
         findings=findings(tables, terms),
         missing_cells=missing_cells(tables.missing, terms),
         absences=absences(rows.times, tables.absences, terms),
-        witnesses=witnesses(tables.communication, tables.answer, terms),
         views=views(tables, terms),
         audit_page=audit_page,
         recorded_page=recorded_page,

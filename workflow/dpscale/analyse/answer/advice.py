@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dpscale.analyse.answer import Series, of_series, series_of
-from dpscale.analyse.answer.answer import with_speedup
+from dpscale.analyse.answer.answer import is_one_enough, with_speedup
 from dpscale.analyse.answer.claims import SAVES
 from dpscale.formulas.figure import Figure, ratio
 from dpscale.formulas.statistics import best_of
@@ -20,14 +20,19 @@ from dpscale.tables.timing import OneGpuRow, VariantsRow
 V = TypeVar("V", VariantsRow, OneGpuRow)
 
 # The problems, by what is done about each.
-STRATEGY, BATCH, VARIANT, ONE_GPU = "another strategy", "a larger batch", "a variant", "one device in place of more"
+FEWER, STRATEGY, BATCH, VARIANT, ONE_GPU = (
+    "one device", "another strategy", "a larger batch", "a variant", "one device in place of more",
+)  # fmt: skip
 # A smaller part is no reason to change anything.
 LEAST_SAVING = 0.05
 
 
 def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
-    """Return the advice that saves enough, and by its interval, if it has one, surely something: what intervals carry
-    comes first, of that the largest saving."""
+    """Return the advice that saves enough, and by its interval, if it has one, surely something.
+
+    One device comes first, where it is decided that no more are to be used; then what intervals carry; the largest
+    saving first.
+    """
     several = with_speedup(answer)
     if not several:
         return []
@@ -39,9 +44,13 @@ def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
         *_variants(template, tables),
         *_one_device(template, tables),
     ]
+    baseline = next((row for row in answer if row.gpus == 1), None)
+    if baseline and is_one_enough(several):
+        fewer = replace(template, problem=FEWER, used=str(most.gpus), better=f"1 in place of {most.gpus}", on_gpus=1)
+        advice.append(_saving(fewer, most.epoch_s, baseline.epoch_s, most.speedup, 1 / most.gpus))
     sure = [row for row in advice if SAVES.surely(row) or not row.saving.has_interval]
-    worth = [row for row in sure if row.saving.value >= LEAST_SAVING]
-    return sorted(worth, key=lambda row: (not row.saving.has_interval, -row.saving.value))
+    worth = [row for row in sure if row.problem == FEWER or row.saving.value >= LEAST_SAVING]
+    return sorted(worth, key=lambda row: (row.problem != FEWER, not row.saving.has_interval, -row.saving.value))
 
 
 def _saving(row: AdviceRow, used_s: Figure, better_s: Figure, over: Figure, devices: float = 1) -> AdviceRow:

@@ -146,8 +146,6 @@ class Answer:
     """The most important advice first."""
     rejected: int
     """Records that could not be used."""
-    prices: Sequence[float] = ()
-    """Prices of an epoch of every row, where an hour of a device has a price."""
     loaded: Sequence[AnswerRow] = ()
     """The same numbers of devices with data loading, where that was measured."""
     reason_with_loading: CausesRow | None = None
@@ -186,17 +184,15 @@ def with_speedup(rows: Iterable[AnswerRow]) -> list[AnswerRow]:
     return [row for row in rows if row.gpus > 1 and row.speedup.is_known and row.scope == rows[0].scope]
 
 
-def answer_of(tables: Tables, per_gpu_hour: float | None = None) -> Answer:
-    """Return the answer that these tables hold, where an hour of a device costs so much."""
+def answer_of(tables: Tables) -> Answer:
+    """Return the answer that these tables hold."""
     rows = [row for row in tables.answer if row.scope == tables.answer[0].scope]
     loaded = [row for row in tables.answer if row.scope != tables.answer[0].scope]
-    prices = [] if per_gpu_hour is None else [row.epoch_s.value * row.gpus / 3600 * per_gpu_hour for row in rows]
     return Answer(
         rows=rows,
         reason=_reason(tables, with_speedup(rows)),
         to_do=tables.advice[:TO_DO],
         rejected=len(tables.rejected),
-        prices=prices,
         loaded=loaded,
         reason_with_loading=_reason(tables, [row for row in loaded if row.speedup.is_known]),
         also_missing=sum(row.kind != "timing" or bool(row.variant) for row in tables.missing),

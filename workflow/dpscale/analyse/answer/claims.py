@@ -129,14 +129,9 @@ def _is_weak(row: SpeedupRow) -> bool:
     return bool(row.is_headline) and row.scaling == "weak" and row.speedup.is_known
 
 
-_weak = _claims_of(SpeedupRow, _is_weak)
 SLOWER = _claims_of(SpeedupRow, _is_weak, ["speedup"])("more devices are slower", lambda row: row.speedup.is_below(1))
-PROBABLY_SLOWER = _weak(
+PROBABLY_SLOWER = _claims_of(SpeedupRow, _is_weak)(
     "more devices are probably slower", lambda row: row.speedup.value < 1 and not row.speedup.is_below(1)
-)
-SURELY_FASTER = _weak("more devices are surely faster", lambda row: row.speedup.is_above(1))
-PROBABLY_FASTER = _weak(
-    "more devices are probably faster", lambda row: row.speedup.value > 1 and not row.speedup.is_above(1)
 )
 
 
@@ -226,7 +221,6 @@ PROBABLY_COMMUNICATION = _claims_of(CommunicationRow, _has_communication)(
     "communication probably takes time",
     lambda row: row.communication_s.value > 0 and not row.communication_s.is_above(0),
 )
-MAY_BE_NOTHING = _communication("communication may take no time", lambda row: row.communication_s.holds(0))
 
 _bandwidth = _claims_of(BandwidthRow, lambda row: row.is_headline, ["communication_s"], is_other_unit=True)
 RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda row: row.communication_s.is_above(0))
@@ -242,17 +236,6 @@ BELOW_THE_LINKS = _claims_of(
 )(
     "bandwidth is below that of the links",
     lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
-)
-
-_beside_messages = _claims_of(
-    CommunicationRow, lambda row: row.is_headline and row.isolated_step_s.is_known, ["communication_step_s"]
-)
-LONGER_THAN_MESSAGES = _beside_messages(
-    "a step is longer by more than its messages",
-    lambda row: row.communication_step_s.is_above(row.isolated_step_s.value),
-)
-MAY_BE_NO_LONGER = _beside_messages(
-    "a step may be no longer than on one device", lambda row: row.communication_step_s.holds(0)
 )
 
 
@@ -275,14 +258,6 @@ class Trend(Generic[P]):
     def way(self, smaller: P, larger: P) -> str:
         """Return `rises`, `falls` or `is level`; `untold` without intervals to compare."""
         return next((way for way, claim in self.ways.items() if claim.surely((smaller, larger))), "untold")
-
-    def turn(self, series: Sequence[P]) -> P | None:
-        """Return the first row of a series that is surely above both of its ends, or surely below both; None where
-        there is none."""
-        for row in series[1:-1]:
-            if {self.way(series[0], row), self.way(row, series[-1])} == {"rises", "falls"}:
-                return row
-        return None
 
 
 def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) -> Trend[P]:
@@ -332,9 +307,6 @@ def _configurations(rows: Sequence[TimesRow]) -> Iterable[TimesRow]:
 
 SINGLE_RUN = Claim[TimesRow]("a single run", TimesRow, lambda row: (row.runs or 0) < 2, cases=_configurations)
 ON_ONE_SERVER = Claim[TimesRow]("one server", TimesRow, lambda row: row.epoch_s.is_one_machine, cases=_configurations)
-BORROWED = _claims_of(SpeedupRow, lambda row: row.speedup.has_interval)(
-    "a speedup of two servers borrows the spread of others", lambda row: bool(row.borrowed_from)
-)
 DRIFTED = _claims_of(BlocksRow, lambda row: row.has_drifted is not None)(
     "a baseline drifted", lambda row: bool(row.has_drifted)
 )

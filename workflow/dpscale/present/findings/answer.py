@@ -8,15 +8,15 @@ from dpscale.analyse.answer import COMPUTE, advice
 from dpscale.analyse.answer.answer import TO_DO, Answer
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.worth import Deciding, deciding, speedups, verdicts, who
-from dpscale.present.text.numbers import estimate, measured, percent, plain, printed, value_of
-from dpscale.present.text.words import Terms, capitalised, mark, plural, states_of
+from dpscale.present.text.numbers import estimate, measured, percent, printed, value_of
+from dpscale.present.text.table import ShownColumn, ShownTable
+from dpscale.present.text.words import Terms, capitalised, mark, states_of, text
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, cause
 from dpscale.vocabulary.states import MACHINE, NOT_WORTH_IT, WORTH_IT
 
-# Numbers of devices that one sentence names, and digits of a number at most.
-_NAMED, _DIGITS = 4, 3
+_DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,21 @@ class FirstScreen:
     sentence: str
     notes: Sequence[str]
     deciding: Sequence[Deciding]
-    caption: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    table: ShownTable
     reason: str
     section: str
     to_do: Sequence[Advice]
+
+    @property
+    def on_terminal(self) -> str:
+        """The answer as a terminal shows it. A command has a line of its own, to be copied."""
+        lines = [self.sentence, *self.notes]
+        for todo in self.deciding:
+            lines += [f"{todo.words}:", f"  {todo.command}"] if todo.command else [todo.text]
+        lines += ["", *self.table.lines, ""]
+        lines += [f"Why not more: {self.reason}"] if self.reason else []
+        lines += [f"To do: {advice.text}." for advice in self.to_do]
+        return "\n".join(lines).rstrip()
 
 
 def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
@@ -59,15 +68,12 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
     if certain:
         to_do.append(Advice(certain.change.rstrip("."), "", certain.section))
     states = {row.worth for row in answer.several}
-    headings, cells = _table(answer, terms)
     return FirstScreen(
         kind="worth" if WORTH_IT in states else "not-worth" if states == {NOT_WORTH_IT} else "unknown",
         sentence=" ".join(_sentences(answer, terms)),
         notes=list(_notes(answer, terms)),
         deciding=list(deciding(answer, terms)),
-        caption=_caption(answer.rows, terms),
-        headings=headings,
-        rows=cells,
+        table=_table(answer.rows, terms),
         reason=_reasons(answer, terms),
         section=certain.section if certain else section_of_unknown,
         to_do=to_do[:TO_DO],
@@ -79,36 +85,15 @@ def in_words(answer: Answer, terms: Terms) -> list[str]:
     return [*_sentences(answer, terms), *(todo.text for todo in deciding(answer, terms))]
 
 
-def text(screen: FirstScreen) -> str:
-    """Return the answer as a terminal shows it."""
-    lines = [screen.sentence, *screen.notes]
-    for todo in screen.deciding:
-        lines += [f"{todo.words}:", f"  {todo.command}"] if todo.command else [todo.text]
-    lines += ["", *aligned([screen.headings, *screen.rows]), ""]
-    lines += [f"Why not more: {screen.reason}"] if screen.reason else []
-    lines += [f"To do: {advice.text}." for advice in screen.to_do]
-    return "\n".join(lines).rstrip()
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line of text per row, with every column as wide as its widest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-
-
 def _sentences(answer: Answer, terms: Terms) -> Iterator[str]:
     """Yield what every number of devices gives, and whether that is worth it."""
-    if not answer.rows:
-        yield f"Nothing has been measured, so it is not known what more {terms.devices} give."
-        return
     if not answer.several:
         yield f"It is not known what more {terms.devices} give: none was measured beside 1 {terms.device}."
         return
     loading = "" if answer.several[0].scope == COMPUTE else ", data loading counted"
     for rows in answer.series:
         batch = f"batch {rows[0].batch_per_gpu:,} per {terms.device}{loading}"
-        for start in range(0, len(rows), _NAMED):
-            yield f"With {rows[0].strategy} at {batch}, {speedups(rows[start:][:_NAMED], terms)}."
+        yield f"With {rows[0].strategy} at {batch}, {speedups(rows, terms)}."
     yield from verdicts(answer.several, terms)
     if answer.unknown:
         yield f"There is no measured speedup of {who(answer.unknown, terms)}."
@@ -129,8 +114,6 @@ def _notes(answer: Answer, terms: Terms) -> Iterator[str]:
     if of_few_steps := [row for row in rows if not row.is_headline]:
         yield f"An epoch on {who(of_few_steps, terms)} has fewer than ten full steps, so these times say little."
     yield from terms.notes_of([map(mark, rows)])
-    if answer.rejected:
-        yield f"{plural(answer.rejected, 'record')} could not be used: Provenance says why."
 
 
 def _with_loading(rows: Sequence[AnswerRow], loaded: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
@@ -141,16 +124,8 @@ def _with_loading(rows: Sequence[AnswerRow], loaded: Sequence[AnswerRow], terms:
         yield from verdicts(loaded, terms)
 
 
-def _caption(rows: Sequence[AnswerRow], terms: Terms) -> str:
-    figures = [figure for row in rows for figure in (row.epoch_s, row.speedup)]
-    brackets = " In brackets 95 % intervals." if any(figure.has_interval for figure in figures) else ""
-    parentheses = " In parentheses the two values." if any(figure.is_of_two for figure in figures) else ""
-    return f"What every number of {terms.devices} gives.{brackets}{parentheses}"
-
-
-def _table(answer: Answer, terms: Terms) -> tuple[list[str], list[list[str]]]:
-    """Return headings, and a row per number of devices, with the price of an epoch if that is known. How sure
-    efficiency and GPU-seconds are follows from the speedup."""
+def _table(rows: Sequence[AnswerRow], terms: Terms) -> ShownTable:
+    """Return a row per number of devices. How sure efficiency and GPU-seconds are follows from the speedup."""
     headings = [terms.heading, "Epoch, s", "Speedup, ×", "Efficiency, %", f"{terms.device}-seconds, ×", "Worth it"]
     cells = [
         [
@@ -159,47 +134,42 @@ def _table(answer: Answer, terms: Terms) -> tuple[list[str], list[list[str]]]:
             printed(row.speedup, MULTIPLES, states=states_of(row)).brief,
             value_of(row.efficiency, PERCENT, digits=_DIGITS),
             f"{value_of(row.gpu_s_over_one, MULTIPLES)}{mark(row)}",
-            row.worth or "–",
+            text(row.worth),
         ]
-        for row in answer.rows
+        for row in rows
     ]
-    if answer.prices:
-        headings.append("Price per epoch")
-        cells = [[*row, plain(price, 3)] for row, price in zip(cells, answer.prices, strict=True)]
-    return headings, cells
+    caption = f"What every number of {terms.devices} gives. In brackets 95 % intervals, in parentheses two values"
+    columns: list[ShownColumn[AnswerRow]] = [ShownColumn(name, is_number=name != "Worth it") for name in headings]
+    return ShownTable("answer", caption, columns, cells)
 
 
 def _reasons(answer: Answer, terms: Terms) -> str:
     """Say why the most devices give no more; and why with loading, where that is another known reason."""
     first, loaded = answer.reason, answer.reason_with_loading
     reasons = [reason(first, terms)] if first else []
-    if loaded and loaded.is_reason and not (first and first.is_reason and first.cause == loaded.cause):
+    if loaded and loaded.is_reason and not (first and first.cause == loaded.cause):
         reasons.append(f"With data loading: {reason(loaded, terms)}")
     return " ".join(reasons)
 
 
 def reason(row: CausesRow, terms: Terms) -> str:
     """Say why so many devices give no more, with its cost of a step."""
-    why, is_loaded = cause(row.cause).on(terms.device), row.scope != COMPUTE
-    where = f"on {terms.count(row.gpus)}"
+    why, where = cause(row.cause).on(terms.device), f"on {terms.count(row.gpus)}"
     by_steps = " by the time of steps" if row.is_by_steps else ""
-    loading = "with data loading, " if is_loaded else ""
-    efficiency = f"{loading}the efficiency {where}{by_steps} is {_with_unit(row.efficiency, PERCENT)}"
-    with_loading = " with data loading" if is_loaded else ""
-    step = f"{capitalised(where)}, a step{with_loading} takes {_with_unit(row.whole_s, MILLISECONDS)}"
+    efficiency = f"the efficiency {where}{by_steps} is {_with_unit(row.efficiency, PERCENT)}"
+    step = f"{capitalised(where)}, a step takes {_with_unit(row.whole_s, MILLISECONDS)}"
     if why == NOTHING:
         return f"Less than {percent(NOTHING.least_share, 2)} is lost: {efficiency}."
     if why == NO_CERTAIN_LOSS:
         return f"{why.sentence} {capitalised(efficiency)}."
     if why != UNKNOWN:
         return f"{capitalised(why.label)}. {why.sentence} {step}; this costs {_with_unit(row.cost_s, MILLISECONDS)}."
-    in_memory = f", with {terms.samples} in memory," if is_loaded else ""
-    remainder = "We could not find out what takes the rest."
+    in_memory = "" if row.scope == COMPUTE else f", with {terms.samples} in memory,"
+    alone = f"1 {terms.device} alone{in_memory} takes {percent(row.efficiency.value, 2)} of that{by_steps}"
     if row.part:
-        time = _with_unit(row.part_s, MILLISECONDS)
-        remainder = f"The largest part of the rest, by intervention, is {row.part}: {time}."
-    share = f"{percent(row.efficiency.value, 2)} of that{by_steps}"
-    return f"{step}. 1 {terms.device} alone{in_memory} takes {share}. {remainder}"
+        part = f"{row.part}: {_with_unit(row.part_s, MILLISECONDS)}"
+        return f"{step}. {alone}. The largest part of the rest, by intervention, is {part}."
+    return f"{step}. {alone}. We could not find out what takes the rest."
 
 
 def _with_unit(figure: Figure, unit: Unit) -> str:
@@ -208,25 +178,24 @@ def _with_unit(figure: Figure, unit: Unit) -> str:
 
 def _advice(row: AdviceRow, terms: Terms) -> Advice:
     """Return what to change, with the times that it is about and the part of them that it saves."""
-    times = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}"
-    less_time = f"{times}, {_share(row.saving)} less time"
-    fewer_device_s = f"{times}, {_share(row.saving_gpu_s)} fewer {terms.device}-seconds"
+    less = f"{_share(row.saving)} less time"
+    if row.problem in (advice.FEWER, advice.ONE_GPU):
+        less = f"{_share(row.saving_gpu_s)} fewer {terms.device}-seconds"
+    saving = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}, {less}"
+    one, more = f"1 {terms.device}", terms.count(row.gpus)
     settings = f"the settings of the variant {row.better}"
     match row.problem:
+        case advice.FEWER:
+            return Advice(f"Use {one}, not {more}", saving, "times")
         case advice.STRATEGY:
-            strategies = f"{row.better}, not {row.used}"
-            return Advice(f"Use {strategies}, on {row.gpus:,} {terms.devices}", less_time, "speedup")
+            return Advice(f"Use {row.better}, not {row.used}, on {more}", saving, "speedup")
         case advice.BATCH:
             batches = f"batch {int(row.better):,} per {terms.device}, not {int(row.used):,}"
-            return Advice(f"Use {batches}, if accuracy allows it", less_time, "times")
-        case advice.VARIANT if row.on_gpus == row.gpus:
-            return Advice(f"Use {settings}", less_time, "variants")
-        case advice.VARIANT:  # measured on fewer devices alone
-            on_fewer = f"on {terms.count(row.on_gpus)} {less_time}"
-            return Advice(f"Try {settings} on {row.gpus:,} {terms.devices}", on_fewer, "variants")
+            return Advice(f"Use {batches}, if accuracy allows it", saving, "times")
+        case advice.VARIANT:
+            return Advice(f"Try {settings}, measured on {terms.count(row.on_gpus)}", saving, "variants")
         case advice.ONE_GPU:
-            more = f"{row.gpus:,} with {row.used}"
-            return Advice(f"Use 1 {terms.device} with {settings}, not {more}", fewer_device_s, "variants")
+            return Advice(f"Use {one} with {settings}, not {more} with {row.used}", saving, "variants")
     raise ValueError(f"no words for {row.problem}")
 
 

@@ -1,9 +1,9 @@
 """What a reader must know before trusting the numbers: sentences computed from the data, "" where they are not true."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from dpscale.analyse.answer.claims import (
-    BORROWED,
     DISTURBED,
     DRIFTED,
     INTERVALS_USED,
@@ -16,14 +16,15 @@ from dpscale.analyse.answer.claims import (
 )
 from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.text.numbers import measured, percent
-from dpscale.present.text.words import Terms, capitalised, joined, largest, listed, out_of, plural, scope, span
+from dpscale.present.text.words import Terms, capitalised, largest, out_of, plural
 from dpscale.records import OLDER
 from dpscale.tables.answer import CountsRow
-from dpscale.tables.column import MILLISECONDS, SECONDS
+from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.communication import LadderRow
-from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
+from dpscale.tables.row import Row
+from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import BlocksRow, SpeedupRow, TimesRow
+from dpscale.tables.timing import BlocksRow, TimesRow
 
 
 def first_cautions(tables: Tables, terms: Terms) -> list[str]:
@@ -31,10 +32,9 @@ def first_cautions(tables: Tables, terms: Terms) -> list[str]:
     cautions = (
         _slow_device(tables.ladder, terms),
         _synthetic(terms),
-        _missing(tables.missing, tables.rejected),
+        _missing(tables.missing),
         _several_environments(tables.environments, terms),
         _single_run(tables.times),
-        _on_one_server(tables.times),
     )
     return list(filter(None, cautions))
 
@@ -43,8 +43,8 @@ def other_cautions(tables: Tables, terms: Terms) -> list[str]:
     """Return the cautions to be read after the numbers."""
     cautions = (
         _older_versions(tables.environments, terms),
+        _on_one_server(tables.times),
         _different_cores(tables.environments, terms),
-        _borrowed(tables.speedup),
         _drifted(tables.blocks, terms),
         _slowed(tables.records),
         _other_processes(tables.records, terms),
@@ -63,15 +63,21 @@ def by_chance(counts: Iterable[CountsRow]) -> str:
     )
 
 
+def _in_how_many(claim: Claim[Any], rows: Sequence[Row], noun: str) -> str:
+    """`2 of 8 configurations`; "" where the claim holds for none."""
+    outcome = claim.of(rows)
+    return out_of(outcome.number, outcome.of, noun) if outcome.holding else ""
+
+
 def _slow_device(rows: Sequence[LadderRow], terms: Terms) -> str:
-    slow = SLOW_DEVICE.of(rows)
-    if not slow.holding:
+    number = _in_how_many(SLOW_DEVICE, rows, "configuration")
+    if not number:
         return ""
-    worst = largest(slow.holding, lambda row: row.uneven_s.value)
+    worst = largest(SLOW_DEVICE.of(rows).holding, lambda row: row.uneven_s.value)
     return (
-        f"One {terms.device} is slow in {out_of(slow.number, slow.of, 'configuration')}: {worst.slowest} needs "
-        f"{measured(worst.uneven_s.value, MILLISECONDS)} more for a step than the fastest ({terms.point(worst)}). The "
-        "others wait for it: that is no communication. Leave it out and measure these cells again."
+        f"One {terms.device} is slow in {number}: {worst.slowest} needs {measured(worst.uneven_s.value, MILLISECONDS)} "
+        f"more for a step than the fastest ({terms.point(worst)}). The others wait for it: that is no communication. "
+        "Leave it out and measure these cells again."
     )
 
 
@@ -81,43 +87,29 @@ def _synthetic(terms: Terms) -> str:
     return "The images are synthetic: noise of the same shape, which holds nothing to learn. Test accuracy is chance."
 
 
-def _missing(missing: Sequence[MissingRow], rejected: Sequence[RejectedRow]) -> str:
+def _missing(missing: Sequence[MissingRow]) -> str:
     """Say that the page is partial, and how much of it is missing."""
     if not missing:
         return ""
-    counts = {"failed": len([row for row in missing if row.status == "failed"]), "rejected": len(rejected)}
-    reasons = ", ".join(f"{number:,} {reason}" for reason, number in counts.items() if number)
-    return (
-        f"This page is partial: {plural(len(missing), 'cell')} without a record that can be used"
-        f"{f' ({reasons})' if reasons else ''}. Which, and what their logs say, is under Not run."
-    )
+    cells = f"{plural(len(missing), 'cell')} without a record that can be used"
+    return f"This page is partial: {cells}. Which, and what their logs say, is under Not run."
 
 
 def _several_environments(environments: Sequence[EnvironmentsRow], terms: Terms) -> str:
     if not terms.several_environments:
         return ""
-    return (
-        f"The records come from {len(environments)} environments "
-        f"({listed([row.environment for row in environments])}). Their numbers are never pooled: Set-up says how they "
-        "differ."
-    )
+    letters = ", ".join(row.environment for row in environments)
+    return f"The records come from environments {letters}, which are never pooled: Set-up says how they differ."
 
 
 def _single_run(times: Sequence[TimesRow]) -> str:
-    were_measured = _were_measured(SINGLE_RUN, times)
-    return f"{were_measured} in one run. Their numbers have no interval and are not confirmed." if were_measured else ""
+    number = _in_how_many(SINGLE_RUN, times, "configuration")
+    return number and f"Measured in one run, so without an interval and not confirmed: {number}."
 
 
 def _on_one_server(times: Sequence[TimesRow]) -> str:
-    were_measured = _were_measured(ON_ONE_SERVER, times)
-    return f"{were_measured} on one server. Their numbers say nothing of another server." if were_measured else ""
-
-
-def _were_measured(claim: Claim[TimesRow], times: Sequence[TimesRow]) -> str:
-    """`2 of 8 configurations were measured`; "" where the claim holds for none."""
-    outcome = claim.of(times)
-    were = "was" if outcome.number == 1 else "were"
-    return f"{out_of(outcome.number, outcome.of, 'configuration')} {were} measured" if outcome.holding else ""
+    number = _in_how_many(ON_ONE_SERVER, times, "configuration")
+    return number and f"Measured on one server, which says nothing of another: {number}."
 
 
 def _older_versions(environments: Iterable[EnvironmentsRow], terms: Terms) -> str:
@@ -134,55 +126,31 @@ def _older_versions(environments: Iterable[EnvironmentsRow], terms: Terms) -> st
 def _different_cores(environments: Iterable[EnvironmentsRow], terms: Terms) -> str:
     """Say that jobs with other numbers of cores are pooled: where the host decides, that is a difference of
     machines."""
-    sentences = []
-    for row in environments:
-        cores = sorted(row.cpu_cores.split("; "), key=lambda number: (len(number), number))
-        if len(cores) > 1:
-            sentences.append(
-                f"Jobs with {joined(cores)} cores are pooled{terms.environment(row)}. Where steps wait for the host, "
-                f"times may differ for that, those of 1 {terms.device} too."
-            )
+    sentences = [
+        f"Jobs with {row.cpu_cores.replace('; ', ', ')} cores are pooled{terms.environment(row)}: where steps wait for "
+        f"the host, times may differ for that, those of 1 {terms.device} too."
+        for row in environments
+        if "; " in row.cpu_cores
+    ]
     return " ".join(sentences)
 
 
-def _borrowed(speedup: Sequence[SpeedupRow]) -> str:
-    borrowed = BORROWED.of(speedup)
-    if not borrowed.holding:
-        return ""
-    units = "two runs" if all(row.speedup.is_one_machine for row in borrowed.holding) else "two servers"
-    return (
-        f"The intervals of {out_of(borrowed.number, borrowed.of, 'speedup')} rest on {units}, and the spread of "
-        f"{span(row.borrowed_from for row in borrowed.holding)} other configurations."
-    )
-
-
 def _drifted(blocks: Sequence[BlocksRow], terms: Terms) -> str:
-    drifted = DRIFTED.of(blocks)
-    if not drifted.holding:
+    number = _in_how_many(DRIFTED, blocks, "run")
+    if not number:
         return ""
-    most = largest(drifted.holding, lambda row: abs(row.drift))
+    most = max(abs(row.drift) for row in DRIFTED.of(blocks).holding)
     return (
-        f"In {out_of(drifted.number, drifted.of, 'run')}, 1 {terms.device} alone changed its speed by more than "
-        f"{percent(DRIFT_TOLERANCE, digits=1)} while the run went on, at most by {percent(most.drift)} ({most.block} "
-        f"of {terms.point(most)}, {scope(most.scope)}). No run is left out."
+        f"In {number}, 1 {terms.device} alone changed its speed by more than {percent(DRIFT_TOLERANCE, digits=1)} "
+        f"while the run went on, at most by {percent(most)}. No run is left out."
     )
 
 
 def _slowed(records: Sequence[RecordsRow]) -> str:
-    slowed = SLOWED.of(records)
-    if not slowed.holding:
-        return ""
-    longest = largest(slowed.holding, lambda row: row.slowed_s)
-    return (
-        f"{out_of(slowed.number, slowed.of, 'run')} hit a limit of the clocks "
-        f"({listed(sorted({row.slowed_by for row in slowed.holding}))}) inside timed epochs, for at most "
-        f"{measured(longest.slowed_s, SECONDS)}."
-    )
+    number = _in_how_many(SLOWED, records, "run")
+    return number and f"A limit of the clocks was hit inside timed epochs in {number}."
 
 
 def _other_processes(records: Sequence[RecordsRow], terms: Terms) -> str:
-    disturbed = DISTURBED.of(records)
-    if not disturbed.holding:
-        return ""
-    runs = out_of(disturbed.number, disturbed.of, "run")
-    return f"Other processes were seen on the {terms.devices} in {runs}."
+    number = _in_how_many(DISTURBED, records, "run")
+    return number and f"Other processes were seen on the {terms.devices} in {number}."

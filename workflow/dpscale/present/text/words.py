@@ -206,13 +206,6 @@ def out_of(number: int, total: int, noun: str) -> str:
     return f"{number:,} of {plural(total, noun)}"
 
 
-def span(counts: Iterable[int | None]) -> str:
-    """`3`, or `1 to 4` where they differ. An unknown number does not count. Raises ValueError where there is none."""
-    numbers = [count for count in counts if count is not None]
-    least, most = min(numbers), max(numbers)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
-
-
 def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     """`a, b, c`, and how many more where there are more than `limit`."""
     more = f" and {left_out(items, limit):,} more" if len(items) > limit else ""
