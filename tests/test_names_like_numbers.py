@@ -86,11 +86,8 @@ def test_the_page_speaks_of_them(folder: Path) -> None:
     for said in (
         "2048 at global batch 2,048 ends at ",
         " from 128 (",
-        "true ends at 70.2 %; the baseline 128 at ",
-        "nan ends best, at ",
         "Remedies help in 2 of 2 arms: 1e5, nan.",
-        "with true, the fastest",
-        "007: ",
+        "<td>007",
     ):
         assert said in page, said
     assert "128.0" not in page and "Data-parallel scaling: nan" not in page

@@ -1,6 +1,5 @@
-"""Whether everybody can read the page: axe, the keyboard alone, and every chart as a table."""
+"""Whether everybody can read the page: axe, and the keyboard alone."""
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,15 +41,6 @@ SCROLLING = """() => [...document.querySelectorAll('body *')]
     && ['auto', 'scroll'].includes(getComputedStyle(element).overflowX) && element.tabIndex !== 0)
   .map(element => element.outerHTML.slice(0, 80))
 """
-# Of every figure: its name, its description, and the text of all cells of tables in the same section.
-FIGURES = """() => [...document.querySelectorAll('figure svg[role=img]')].map(svg => {
-  const section = svg.closest('.first') ? document.querySelector('#speedup') : svg.closest('section');
-  const cells = [...section.querySelectorAll('td, th')].map(cell => cell.textContent);
-  return [svg.getAttribute('aria-labelledby'), svg.querySelector('desc').textContent, cells];
-})
-"""
-DESCRIBED = re.compile(r"(−?[\d,.]+(?:e−?\d+)?)(?: [^ ]+)? at [\d,]+")
-NUMBER = re.compile(r"^−?[\d,]+(?:\.\d+)?")
 
 
 @pytest.fixture(scope="module", params=["recorded_file", "published_file", "compared_file", "compared_studies_file"])
@@ -116,26 +106,3 @@ def test_the_first_stop_leads_past_the_contents(page: Page) -> None:
 
 def test_what_scrolls_takes_the_focus(page: Page) -> None:
     assert page.evaluate(SCROLLING) == []
-
-
-def test_every_chart_is_a_table_too(page: Page) -> None:
-    """The ends of every line, as the chart's description has them, are in cells of the same section, to the digits
-    shown. Curves are means over seeds: the table has every seed, here the arms must be in it."""
-    figures = page.evaluate(FIGURES)
-    assert len(figures) > 7
-    for name, description, cells in figures:
-        if name.startswith("test-accuracy"):
-            arms = {line.split(":")[0].strip() for line in re.findall(r"(?:^|\. )([^:.]+):", description)}
-            assert arms <= set(cells), name
-            continue
-        shown = [number_of(number[0]) for cell in cells if (number := NUMBER.match(cell))]
-        for value in DESCRIBED.findall(description):
-            wanted, digit = number_of(value)
-            assert any(abs(wanted - number) <= (digit + unit) / 2 * 1.001 for number, unit in shown), f"{name}: {value}"
-
-
-def number_of(text: str) -> tuple[float, float]:
-    """A number as the page writes it, and the value of its last digit shown."""
-    plain = text.replace(",", "").replace("−", "-").rstrip(".")
-    decimals = len(plain.partition("e")[0].partition(".")[2])
-    return float(plain), 10.0**-decimals

@@ -38,7 +38,7 @@ AROUND = "()[]{}|;:,.%×*=&$"
 # Counts of what the page itself lists or leaves out: nothing that was measured.
 OF_THE_PAGE = re.compile(
     r"and [\d,]+ more|Rests on [\d,]+ rows?|[\d,]+ of [\d,]+ (?:points|bars) are drawn|[\d,]+ more rows are in"
-    r"|\([\d,]+ cells?\)|The first of [\d,]+ batches and [\d,]+ numbers"
+    r"|measures [\d,]+ missing cells|\([\d,]+ cells?\)|The first of [\d,]+ batches and [\d,]+ numbers"
 )
 
 

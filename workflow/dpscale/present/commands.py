@@ -42,7 +42,7 @@ def report(
     if audit_page:
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:
-        write_charts(charts.values(), terms.data_note, charts_folder)
+        write_charts(charts.values(), charts_folder)
     click.echo(f"page: {out}")
 
 
