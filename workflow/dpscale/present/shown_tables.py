@@ -6,31 +6,20 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpscale.present.findings.findings import by_batch
-from dpscale.present.text.numbers import ABSENT, at_least, estimate, whole
-from dpscale.present.text.table import ShownTable, TableOfRows, written
-from dpscale.present.text.words import Terms, listed, text
+from dpscale.present.text.numbers import ABSENT, at_least, estimate
+from dpscale.present.text.table import ShownTable, TableOfRows
+from dpscale.present.text.words import Terms, listed, state, text
 from dpscale.tables.answer import CausesRow
-from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S, PERCENT
+from dpscale.tables.column import EPOCHS, ESTIMATES_OF_STEP, GB_PER_S
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
-from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
+from dpscale.tables.study import AbsencesRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
+from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.states import NEVER, UNDECIDED
 
-
-def mfu(row: TimesRow | VariantsRow) -> str:
-    """Return MFU; `unknown` where the GPU's peak is not in the table, which is not the same as work not counted."""
-    return "unknown" if row.peak_source == "unknown" else estimate(row.mfu, PERCENT)
-
-
-def _is_estimated(row: CommunicationRow) -> bool:
-    estimates = (
-        row.ablation_step_s, row.profiler_step_s, row.logger_exposed_step_s, row.isolated_step_s, row.training_step_s,
-    )  # fmt: skip
-    return any(figure.is_known for figure in estimates)
+_MEASURED_ESTIMATES = ("training_step_s", *ESTIMATES_OF_STEP[1:])
 
 
 def _bandwidth(row: BandwidthRow) -> str:
@@ -40,11 +29,8 @@ def _bandwidth(row: BandwidthRow) -> str:
 
 
 def _pays(row: VariantsRow) -> str:
-    """`17 [16, 18]`: whole epochs; `never` where no epoch saves time; undecided where the interval cannot tell."""
-    if row.pays in (NEVER, UNDECIDED):
-        return row.pays
-    epochs = row.pays_from_epochs
-    return f"{whole(epochs.value)} [{whole(epochs.low)}, {whole(epochs.high)}]" if epochs.is_known else ABSENT
+    """`17 [16, 18]` epochs; `never` where no epoch saves time; undecided where the interval cannot tell."""
+    return row.pays if row.pays in (NEVER, UNDECIDED) else estimate(row.pays_from_epochs, EPOCHS)
 
 
 def _use(row: CollectivesRow) -> str:
@@ -52,14 +38,13 @@ def _use(row: CollectivesRow) -> str:
 
 
 _TABLES: Sequence[TableOfRows[Any]] = (
-    TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
+    TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state")),
     TableOfRows(
-        TimesRow,
-        "batches",
-        "Memory and throughput of every batch, without loading",
-        ("where", "strategy", "gpus", "batch_per_gpu", "images_per_s", "of_best", "peak_memory_bytes"),
-        rows=lambda rows: [row for series in by_batch(rows) for row in series],
-        further=True,
+        AbsencesRow,
+        "absences",
+        "Configurations without a number, and why",
+        ("status", "reason", "configurations"),
+        {"status": lambda row: state(row.status)},
     ),
     TableOfRows(
         SpeedupRow,
@@ -91,12 +76,10 @@ _TABLES: Sequence[TableOfRows[Any]] = (
     TableOfRows(
         CommunicationRow,
         "estimates",
-        "Communication of one step, in ms, as it was estimated",
+        "Communication of one step, as it was estimated",
         ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "profiled_step_s", "profiler"),
-        {name: written(CommunicationRow.column(name), digits=4) for name in ("training_step_s", "profiled_step_s")},
-        lambda rows: list(filter(_is_estimated, rows)),
-        units=False,
-        further=True,
+        rows=lambda rows: [row for row in rows if any(getattr(row, name).is_known for name in _MEASURED_ESTIMATES)],
+        has_lead_alone=True,
     ),
     TableOfRows(
         BandwidthRow,
@@ -109,7 +92,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         CollectivesRow,
         "collectives",
         "Collectives with nothing else running: by size, of the messages of a training step, and copies",
-        ("operation", "gpus", "where", "message_bytes", "use", "runs", "servers"),
+        ("operation", "point", "message_bytes", "use", "runs", "servers"),
         {"operation": lambda row: row.operation.replace("_", " "), "use": _use},
     ),
     TableOfRows(
@@ -117,14 +100,12 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "ladder",
         "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler, as "
         "multiples of the step of one {device} in the same job, times t(1,b) of the timing jobs",
-        cells={"adds": lambda row: row.adds or "one alone"},
     ),
     TableOfRows(
         StepsRow,
         "steps",
-        "Where a step goes, for every {device}, in ms: of several profiled blocks the one with the median step",
+        "Where a step goes, for every {device}: of several profiled blocks the one with the median step",
         rows=lambda rows: [row for row in rows if row.profiler == "ok"],
-        units=False,
     ),
     TableOfRows(
         TrainingSummaryRow,
@@ -135,7 +116,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
             "point",
             "remedies",
             "lacks",
-            "outcome",
+            "state",
             "faster_by",
             "tuned_trials",
             "tuned_on",
@@ -156,56 +137,24 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "training",
         "Every arm after every epoch: mean over seeds, brackets hold all seeds",
         ("arm", "point"),
-        source="training",
     ),
     TableOfRows(
         VariantsRow,
         "variants",
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
-        {"mfu": mfu, "pays_from_epochs": _pays},
+        {"pays_from_epochs": _pays},
         marked="speedup",
     ),
-    TableOfRows(
-        VariantsRow,
-        "variant_limits",
-        "Every variant beside the limit of its {device}, without communication",
-        (
-            "variant",
-            "point",
-            "images_per_s",
-            "matrix_flop_per_s",
-            "copy_bytes_per_s",
-            "limit_images_per_s",
-            "limit_share",
-        ),
-        rows=lambda rows: [row for row in rows if row.limit_images_per_s.is_known],
-        further=True,
-    ),
-    TableOfRows(
-        OneGpuRow,
-        "one_gpu",
-        "The fastest variant on 1 {device} beside every variant on more, at the same batch per {device}",
-        ("variant", "point", "other_variant"),
-    ),
-    TableOfRows(
-        EnvironmentsRow,
-        "environments",
-        "Environments: a letter is a combination of hardware, software and images",
-        ("environment", "device_model", "cpu_model", "links"),
-        {"dataset_sha256": lambda row: text(row.dataset_sha256)[:12]},
-    ),
-    # How many records there are of a kind, by what measured them; each of them is in the table on disk.
     TableOfRows(
         OriginsRow,
         "records",
         "Records used, by what measured them",
-        ("kind", "where"),
+        ("kind", "environment"),
         {
             "git_commit": lambda row: f"{text(row.git_commit)[:12]}{' (dirty)' if row.git_dirty else ''}",
             "jobs": lambda row: text(listed(row.jobs.split("; "), 3)),
         },
-        source="records",
     ),
     TableOfRows(RejectedRow, "rejected", "Records found and not used", ()),
 )
