@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import bench.turns  # noqa: F401 (it loads torch, which starts a process: not in a test)
 import pytest
 
 import made
