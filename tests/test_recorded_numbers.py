@@ -27,6 +27,7 @@ def test_a_number_that_was_changed_by_hand_is_put_right(root: Path, name: str, n
     assert recorded_numbers.with_made(changed) == text
 
 
+@pytest.mark.slow
 def test_the_picture_of_readme_says_what_the_records_do(root: Path, tmp_path: Path) -> None:
     """Made anew by `make format`."""
     words = re.compile(r"<text.*?</text>", re.DOTALL)

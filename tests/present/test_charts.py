@@ -23,7 +23,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.charts import charts
 from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.ladder import ladders
-from dpscale.present.charts.lines import Line, Marker, Panel, chart_of_lines
+from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines
 from dpscale.present.charts.picture import PICTURES_DRAWN, Chart
 from dpscale.tables.column import SPEEDUP
 from pictures import beyond_the_plot, headings, points, texts
@@ -117,7 +117,7 @@ def test_a_bar_that_tells_nothing_gives_way_to_the_runs(
 
 @pytest.mark.parametrize("figure", [Figure.of(20, 10, 1e9), Figure.of(20, -5, 30), Figure(20)])
 def test_any_interval_is_drawn_and_moves_no_marker(figure: Figure) -> None:
-    line = Line("line", "var(--ddp)", [Marker(1, Figure(10.0)), Marker(2, figure)])
+    line = DrawnLine("line", "var(--ddp)", [Marker(1, Figure(10.0)), Marker(2, figure)])
     panel = Panel(heading="heading", subtitle="Here", x_title="x", y=SPEEDUP, lines=[line], guide=float)
     (picture,) = chart_of_lines("lines", [panel]).pictures
     assert_near(points(picture.svg, "var(--ddp)", log=True), [(1, 10.0), (2, 20.0)])

@@ -10,7 +10,7 @@ from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.ladder import ladders
-from dpscale.present.charts.lines import Line, Marker, Panel, chart_of_lines, colour_of_style, markers
+from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, colour_of_style, markers
 from dpscale.present.charts.picture import QUIET, Chart
 from dpscale.present.text.words import Terms, colour, headline, in_order, ok, on_nodes
 from dpscale.schemas.settings import JsonValues
@@ -72,7 +72,7 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Runs
         shade = colour(most.strategy) if batch == most.batch_per_gpu else QUIET
         of_rows = [Marker(row.gpus, row.speedup, [run.speedup for run in runs.get(_place(row), ())]) for row in rows]
         all_markers = markers([Marker(1, Figure(1.0)), *of_rows], SPEEDUP.unit)
-        lines.append(Line(f"batch {batch:,}", shade, all_markers))
+        lines.append(DrawnLine(f"batch {batch:,}", shade, all_markers))
     panel = Panel(
         heading=f"Speedup of {most.strategy} on 1 to {terms.count(most.gpus)}",
         subtitle=f"In {terms.scope(most)}; a line for each {terms.batch}; dashed: ideal. {terms.data_note}",
@@ -104,7 +104,7 @@ def efficiency(gains: Sequence[SpeedupRow], runs: Runs, worth_from: float, terms
     return chart_of_lines("efficiency", panels)
 
 
-def _lines_of_efficiency(rows: Sequence[SpeedupRow], runs: Runs) -> list[Line]:
+def _lines_of_efficiency(rows: Sequence[SpeedupRow], runs: Runs) -> list[DrawnLine]:
     lines = []
     for (strategy, scope), line in grouped(rows, attrgetter("strategy", "scope")).items():
         label = strategy if scope == COMPUTE else f"{strategy}, loading"
@@ -112,7 +112,7 @@ def _lines_of_efficiency(rows: Sequence[SpeedupRow], runs: Runs) -> list[Line]:
             Marker(row.batch_per_gpu, row.efficiency, [run.efficiency for run in runs.get(_place(row), ())])
             for row in line
         ]
-        lines.append(Line(label, colour(strategy), markers(of_rows, EFFICIENCY.unit)))
+        lines.append(DrawnLine(label, colour(strategy), markers(of_rows, EFFICIENCY.unit)))
     return lines
 
 
@@ -127,7 +127,7 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
             x_title=f"Message, {KIB.shown}",
             y=BUS_BANDWIDTH,
             lines=[
-                Line(
+                DrawnLine(
                     line[0].operation.replace("_", "-"),
                     colour_of_style(style),
                     markers(Marker(KIB.of(row.message_bytes), row.bus_bandwidth_gb_s) for row in line),
@@ -164,7 +164,7 @@ def accuracy(curves: Sequence[TrainingCurvesRow], baseline: str | None, target: 
     return chart_of_lines("test-accuracy", panels)
 
 
-def _lines_of_arms(curves: Sequence[TrainingCurvesRow], baseline: str | None) -> list[Line]:
+def _lines_of_arms(curves: Sequence[TrainingCurvesRow], baseline: str | None) -> list[DrawnLine]:
     """Return a line for every arm, up to where the first of its seeds diverged: the mean of the rest would look too
     good."""
     lines = []
@@ -174,5 +174,5 @@ def _lines_of_arms(curves: Sequence[TrainingCurvesRow], baseline: str | None) ->
         means = markers((Marker(row.epoch, row.test_accuracy) for row in finite), PERCENT)
         if means:
             label = arm if diverged is None else f"{arm}, diverged"
-            lines.append(Line(label, QUIET if arm == baseline else colour_of_style(style), means))
+            lines.append(DrawnLine(label, QUIET if arm == baseline else colour_of_style(style), means))
     return lines

@@ -56,7 +56,7 @@ def markers(stored: Iterable[Marker], unit: Unit = PLAIN) -> list[Marker]:
 
 
 @dataclass(frozen=True)
-class Line:
+class DrawnLine:
     """A line of at least one marker."""
 
     label: str
@@ -77,7 +77,7 @@ class Panel:
     subtitle: str
     x_title: str
     y: Column
-    lines: Sequence[Line]
+    lines: Sequence[DrawnLine]
     guide: Callable[[float], float] | None = None
     linear_x: bool = False
     linear_y: bool = False
@@ -146,7 +146,7 @@ def _layers(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> list[alt.
     ]
 
 
-def _entry(line: Line, marker: Marker) -> dict[str, object]:
+def _entry(line: DrawnLine, marker: Marker) -> dict[str, object]:
     low, high = marker.figure.interval if marker.has_bar else (None, None)
     return {"line": line.label, "x": marker.x, "y": marker.y, "low": low, "high": high}
 
