@@ -24,7 +24,7 @@ from dpscale.present.charts import charts
 from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.ladder import ladders
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines
-from dpscale.present.charts.picture import PICTURES_DRAWN, Chart
+from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP
 from pictures import beyond_the_plot, headings, points, texts
 
@@ -79,11 +79,6 @@ def test_a_panel_is_of_a_number_of_gpus_and_nodes_in_an_environment() -> None:
     rows = [speedup_row(3.8, 2.0, **place(environment=letter)) for letter in "AB"]
     data = tables(speedup=rows, environments=[environment_row("A"), environment_row("B")])
     assert headings(charts_of(study(), data, SEVERAL)["efficiency"])[0] == "Efficiency on 4 GPUs in environment B"
-
-
-def test_not_more_are_drawn_than_a_page_can_hold() -> None:
-    chart = efficiency(*(speedup_row(2.0, 2.0, **place(gpus=gpus)) for gpus in range(2, 30)))
-    assert len(chart.pictures) == PICTURES_DRAWN
 
 
 def test_the_axis_has_room_for_runs_that_are_drawn() -> None:
