@@ -10,7 +10,6 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from process_guard import ProcessGuard
 from project import Clone, Project
 
 # Tests start hundreds of processes. Where Python keeps no bytecode, each of them compiles the package again.
@@ -22,7 +21,6 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["COLUMNS"] = "120"
 
 ROOT = Path(__file__).resolve().parents[1]
-GUARD = ProcessGuard()
 
 # Machines are shared: how long one example takes says nothing. The examples are the same in every run, so that a commit
 # which passes once passes everywhere; `pytest --hypothesis-profile new-examples` looks for others.
@@ -88,12 +86,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _place(item: pytest.Item) -> int:
     path = item.path.relative_to(ROOT / "tests").as_posix()
     return next((place for place, start in enumerate(LONGEST_FIRST) if path.startswith(start)), len(LONGEST_FIRST))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    with GUARD.watching(item):
-        return (yield)
 
 
 @pytest.fixture(scope="session")

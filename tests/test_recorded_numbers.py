@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import bench.turns  # noqa: F401 (it loads torch, which starts a process: not in a test)
 import pytest
 
 import made
@@ -28,8 +27,9 @@ def test_a_number_that_was_changed_by_hand_is_put_right(root: Path, name: str, n
     assert recorded_numbers.with_made(changed) == text
 
 
+@pytest.mark.slow
 def test_the_picture_of_readme_says_what_the_records_do(root: Path, tmp_path: Path) -> None:
-    """Its title has the efficiency and its interval. Made anew by `make format`."""
+    """Made anew by `make format`."""
     words = re.compile(r"<text.*?</text>", re.DOTALL)
     drawn = (root / "docs/efficiency.svg").read_text()
     assert words.findall(drawn) == words.findall(made.readme_chart(tmp_path)) != []

@@ -27,6 +27,7 @@ def page_of_studies(records: list[AuditRecord]) -> str:
     return render_studies(study, Tables(**AuditTables.of(records)._asdict()), "h200.html")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "text"),
     [

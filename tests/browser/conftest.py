@@ -50,7 +50,7 @@ def published_file(recorded_file: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study against one with a name that fits nowhere, fewer batches, and long facts about where it ran."""
+    """Three studies, one with a name that fits nowhere, fewer batches, and long facts about where it ran."""
 
     def change(cell: AnyCell, record: dict[str, Any]) -> None:
         slower(1.5, "ddp")(cell, record)
@@ -59,15 +59,5 @@ def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     compared = side("a_study_with_a_very_long_name_" * 3, change, study(batch_per_gpu=[32, 128]))
     file = tmp_path_factory.mktemp("compared") / "compared.html"
-    file.write_text(render_comparison(ComparedStudies([side("before"), compared])))
-    return file
-
-
-@pytest.fixture(scope="session")
-def compared_studies_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three studies, one with a name that fits nowhere."""
-    names = ("first", "second", "a_study_with_a_very_long_name_" * 3)
-    sides = [side(name, slower(1 + place / 4, "ddp")) for place, name in enumerate(names)]
-    file = tmp_path_factory.mktemp("compared") / "studies.html"
-    file.write_text(render_comparison(ComparedStudies(sides), 0.05))
+    file.write_text(render_comparison(ComparedStudies([side("before"), side("between"), compared]), 0.05))
     return file

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from dpscale.present.charts.picture import HEIGHT, WIDTH, Chart
+from dpscale.present.charts.picture import HEIGHT, Chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 _PLACE = re.compile(r"translate\(([-\d.e]+),\s*([-\d.e]+)\)")
@@ -19,18 +19,8 @@ def texts(svg: str) -> list[str]:
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def description(svg: str) -> str:
-    return next(ElementTree.fromstring(svg).iter(f"{SVG}desc")).text or ""
-
-
 def headings(chart: Chart) -> list[str]:
-    """With plain spaces before units."""
-    return [picture.heading.replace("\u00a0", " ") for picture in chart.pictures]
-
-
-def places(chart: Chart) -> list[str]:
-    """What its pictures are of."""
-    return [picture.subtitle.split(". ")[0] for picture in chart.pictures]
+    return [picture.heading for picture in chart.pictures]
 
 
 def points(svg: str, colour: str, log: bool) -> list[tuple[float, float]]:
@@ -40,7 +30,7 @@ def points(svg: str, colour: str, log: bool) -> list[tuple[float, float]]:
     values_of_x = _read([x for x, _, _ in x_labels], x_labels, log=True)
     values_of_y = _read([y - _TO_MIDDLE for _, y, _ in y_labels], y_labels, log)
     markers = [
-        (x, y) for group in _groups(svg, "mark-symbol") for x, y, element in group if element.get("fill") == colour
+        (x, y) for group in _groups(svg, "role-mark") for x, y, element in group if element.get("fill") == colour
     ]
     return [
         (float(np.exp(np.polyval(values_of_x, x))), float((np.exp if log else np.abs)(np.polyval(values_of_y, y))))
@@ -49,16 +39,10 @@ def points(svg: str, colour: str, log: bool) -> list[tuple[float, float]]:
 
 
 def beyond_the_plot(svg: str) -> list[float]:
-    """Return the heights, in pixels, of markers, labels and ends of intervals above or below the plot of lines."""
+    """Return the heights, in pixels, of markers and ends of intervals above or below the plot of lines."""
     placed = [(y, element) for group in _groups(svg, "role-mark") for _, y, element in group]
     heights = [height for y, element in placed for height in (y, y + float(element.get("y2", 0)))]
     return [height for height in heights if not 0 <= height <= HEIGHT]
-
-
-def gaps_of_labels(svg: str) -> list[float]:
-    """Return how far apart the labels right of the plot are, in pixels, from top to bottom."""
-    ys = sorted(y for group in _groups(svg, "mark-text") for x, y, _ in group if x > WIDTH)
-    return [float(gap) for gap in np.diff(ys)]
 
 
 Placed = tuple[float, float, ElementTree.Element]

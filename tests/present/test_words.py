@@ -7,7 +7,7 @@ import pytest
 from page_tables import GPU
 
 from dpscale.formulas.figure import Figure, Kind
-from dpscale.present.text.numbers import at_least, binary, ends_of, estimate, measured, plain, value_of
+from dpscale.present.text.numbers import at_least, ends_of, estimate, measured, plain, value_of
 from dpscale.tables.column import MFU, MILLISECONDS, MULTIPLES, SECONDS, THROUGHPUT
 
 
@@ -72,7 +72,6 @@ def test_values_of_two_are_not_written_as_an_interval(kind: Kind, named: str) ->
 def test_numbers_with_their_units() -> None:
     assert estimate(Figure.of(0.0015, 0.0014, 0.0016), MILLISECONDS, with_unit=True) == "1.50 ms [1.40, 1.60]"
     assert (measured(0.3949, MULTIPLES), measured(None, MULTIPLES)) == ("0.39×", "–")
-    assert [binary(number) for number in (512, 4096, 2**22, 2**30)] == ["512 bytes", "4 KiB", "4 MiB", "1 GiB"]
 
 
 def test_a_study_of_a_file_has_samples() -> None:

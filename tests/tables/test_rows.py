@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from dpscale.formulas.figure import Figure, estimate_of_blocks
+from dpscale.tables.row import read_rows, written
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import SpeedupRow
+from dpscale.tables.training import TrainingSummaryRow
 from recorded import recorded_tables
 from rows import apart, together
 
@@ -49,3 +51,11 @@ def test_no_table_of_a_study_makes_an_interval_of_two_values(root: Path, study: 
 def test_a_figure_keeps_its_kind(figure: Figure) -> None:
     back = _read_back(SpeedupRow(speedup=figure)).speedup
     assert (back.kind, back.has_interval, back.is_known) == (figure.kind, figure.has_interval, figure.is_known)
+
+
+@pytest.mark.parametrize("arm", ["128", "1e5", "007", "nan", "true"])
+def test_a_name_like_a_number_stays_a_name(tmp_path: Path, arm: str) -> None:
+    """Once, an arm named 128 was read back as 128.0 and matched nothing."""
+    file = tmp_path / "training_summary.csv"
+    file.write_text(written(TrainingSummaryRow, [TrainingSummaryRow(arm=arm)]), encoding="utf-8")
+    assert read_rows(TrainingSummaryRow, file)[0].arm == arm

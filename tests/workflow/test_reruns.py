@@ -189,7 +189,7 @@ def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(pro
     assert project.run("partial") == {"partial": 1}
     assert project.page_is_partial()
     assert "edited here" in project.page.read_text()
-    assert "no record yet: ddp on 2 workers at batch 64 per worker, run 1" in project.page.read_text()
+    assert "no record yet: cells/ddp/gpus-2/batch-64/run-1.json" in project.page.read_text()
     project.record().write_bytes(content)
     os.utime(project.record(), ns=(times.st_atime_ns, times.st_mtime_ns))
     assert project.run() == {"tables": 1, "report": 1, "all": 1}

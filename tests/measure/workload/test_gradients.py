@@ -103,6 +103,7 @@ def test_dp_computes_the_gradient_of_single(dtype: torch.dtype) -> None:
     assert relative_error(gradient(parallelise(network, "dp", devices, settings()), images, labels)) < TOLERANCE[dtype]
 
 
+@pytest.mark.slow
 def test_what_is_compiled_by_unit_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs: list[Any] = []
 

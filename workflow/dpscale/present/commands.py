@@ -37,7 +37,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     if audit_page:
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:
-        write_charts(charts.values(), terms.data_note, charts_folder)
+        write_charts(charts.values(), charts_folder)
     click.echo(f"page: {out}")
 
 

@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpscale.present.text.numbers import ABSENT, at_least, estimate
-from dpscale.present.text.table import ShownTable, TableOfRows, written
-from dpscale.present.text.words import Terms, listed, text
+from dpscale.present.text.table import ShownTable, TableOfRows
+from dpscale.present.text.words import Terms, listed, state, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
-from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
+from dpscale.tables.study import AbsencesRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import OneGpuRow, ScopesRow, SpeedupRow, TimesRow, VariantsRow
+from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.vocabulary.causes import cause
 
-
-def _is_estimated(row: CommunicationRow) -> bool:
-    estimates = row.ablation_step_s, row.profiler_step_s, row.isolated_step_s, row.training_step_s
-    return any(figure.is_known for figure in estimates)
+_MEASURED_ESTIMATES = ("training_step_s", *ESTIMATES_OF_STEP[1:])
 
 
 def _bandwidth(row: BandwidthRow) -> str:
@@ -36,6 +33,13 @@ def _use(row: CollectivesRow) -> str:
 
 _TABLES: Sequence[TableOfRows[Any]] = (
     TableOfRows(TimesRow, "times", "Times of every configuration", ("point", "state")),
+    TableOfRows(
+        AbsencesRow,
+        "absences",
+        "Configurations without a number, and why",
+        ("status", "reason", "configurations"),
+        {"status": lambda row: state(row.status)},
+    ),
     TableOfRows(
         SpeedupRow,
         "speedup",
@@ -66,12 +70,10 @@ _TABLES: Sequence[TableOfRows[Any]] = (
     TableOfRows(
         CommunicationRow,
         "estimates",
-        "Communication of one step, in ms, as it was estimated",
+        "Communication of one step, as it was estimated",
         ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "profiler"),
-        {"training_step_s": written(CommunicationRow.column("training_step_s"), digits=4)},
-        lambda rows: list(filter(_is_estimated, rows)),
-        units=False,
-        further=True,
+        rows=lambda rows: [row for row in rows if any(getattr(row, name).is_known for name in _MEASURED_ESTIMATES)],
+        has_lead_alone=True,
     ),
     TableOfRows(
         BandwidthRow,
@@ -84,7 +86,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         CollectivesRow,
         "collectives",
         "Collectives with nothing else running: by size, of the messages of a training step, and copies",
-        ("operation", "gpus", "where", "message_bytes", "use", "runs", "servers"),
+        ("operation", "point", "message_bytes", "use", "runs", "servers"),
         {"operation": lambda row: row.operation.replace("_", " "), "use": _use},
     ),
     TableOfRows(
@@ -92,7 +94,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "ladder",
         "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler, as "
         "multiples of the step of one {device} in the same job, times t(1,b) of the timing jobs",
-        cells={"adds": lambda row: row.adds or "one alone"},
     ),
     TableOfRows(
         TrainingSummaryRow,
@@ -103,7 +104,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
             "point",
             "remedies",
             "lacks",
-            "outcome",
+            "state",
             "faster_by",
             "tuned_trials",
             "tuned_on",
@@ -123,7 +124,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "training",
         "Every arm after every epoch: mean over seeds, brackets hold all seeds",
         ("arm", "point"),
-        source="training",
     ),
     TableOfRows(
         VariantsRow,
@@ -133,29 +133,14 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         marked="speedup",
     ),
     TableOfRows(
-        OneGpuRow,
-        "one_gpu",
-        "The fastest variant on 1 {device} beside every variant on more, at the same batch per {device}",
-        ("variant", "point", "other_variant"),
-    ),
-    TableOfRows(
-        EnvironmentsRow,
-        "environments",
-        "Environments: a letter is a combination of hardware, software and images",
-        ("environment", "device_model", "cpu_model", "links"),
-        {"dataset_sha256": lambda row: text(row.dataset_sha256)[:12]},
-    ),
-    # How many records there are of a kind, by what measured them; each of them is in the table on disk.
-    TableOfRows(
         OriginsRow,
         "records",
         "Records used, by what measured them",
-        ("kind", "where"),
+        ("kind", "environment"),
         {
             "git_commit": lambda row: f"{text(row.git_commit)[:12]}{' (dirty)' if row.git_dirty else ''}",
             "jobs": lambda row: text(listed(row.jobs.split("; "), 3)),
         },
-        source="records",
     ),
     TableOfRows(RejectedRow, "rejected", "Records found and not used", ()),
 )

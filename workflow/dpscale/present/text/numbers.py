@@ -46,13 +46,6 @@ def in_unit(value: float | None, unit: Unit, digits: int = 4) -> str:
     return plain(unit.of(value), digits)
 
 
-def binary(number: int) -> str:
-    """`4 KiB`, `1 GiB`: bytes that are a power of two, or near one, in the largest binary unit that they fill."""
-    units = ("bytes", "KiB", "MiB", "GiB")
-    power = min(len(units) - 1, max(0, number.bit_length() - 1) // 10)
-    return f"{plain(number / 1024**power, 3).removesuffix('.00').removesuffix('.0')} {units[power]}"
-
-
 def measured(value: float | None, unit: Unit, digits: int = 3) -> str:
     """`26.3 ms`, `0.39×`; a dash where there is none."""
     shown = in_unit(value, unit, digits)
