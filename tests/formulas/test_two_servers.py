@@ -102,27 +102,6 @@ def test_no_interval_cuts_off_one_of_the_two(values: list[float], others: list[l
     assert math.log(found.high / found.value) >= 1.52 * math.log(max(values) / min(values)) - 1e-9
 
 
-@given(pairs, st.lists(pairs, min_size=3, max_size=8))
-def test_where_two_agree_by_chance_the_interval_is_wider_than_their_own(
-    values: list[float], others: list[list[float]]
-) -> None:
-    """Where they lie less than a quarter as far apart as the others do. Further apart, it is narrower."""
-    figure, lenders = _on_servers(values), [_on_servers(other) for other in others]
-    own, borrowed = interval_of_two(figure, False, lenders), interval_of_two(figure, True, lenders)
-    distance = math.log(max(values) / min(values))
-    usual = math.sqrt(sum(math.log(max(other) / min(other)) ** 2 for other in others) / len(others))
-    if 1e-9 < distance < usual / 4.1:
-        assert borrowed.low < own.low and own.high < borrowed.high
-    if distance > usual:
-        assert own.low < borrowed.low and borrowed.high < own.high
-
-
-def test_an_interval_stays_borrowed_through_a_formula() -> None:
-    """The efficiency has the speedup's."""
-    found = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS).map(lambda speedup: speedup / 2)
-    assert (found.borrowed_from, found.kind, [*found.blocks.values()]) == (3, "interval", [0.75, 0.9])
-
-
 @pytest.mark.parametrize(
     ("lower_s", "upper_s", "uneven"), [(0.0995, 0.1014, False), (0.0990, 0.1011, True), (0.1, 0.1, False)]
 )
@@ -136,16 +115,6 @@ def test_borrowed_intervals_of_usual_effects_hold_the_truth(case: str) -> None:
     found = of_two_servers(USUAL[case], studies=FEW_STUDIES)
     assert min(found.coverage_at(SMALL), found.coverage_at(LARGER)) >= COVERED
     assert found.falsely_above <= FALSELY_ABOVE
-
-
-def test_where_two_agree_by_chance_borrowing_holds_the_truth_more_often() -> None:
-    found = [of_two_servers(USUAL["as recorded"], others_as, FEW_STUDIES).coverage_of_alike for others_as in (0, 1)]
-    assert found[0] < 0.8 < 0.92 < found[1]
-
-
-def test_borrowing_narrows_intervals_to_less_than_half() -> None:
-    own, borrowed = (of_two_servers(USUAL["as recorded"], others_as, FEW_STUDIES).half_width for others_as in (0, 1))
-    assert borrowed < own / 2
 
 
 @pytest.mark.slow
