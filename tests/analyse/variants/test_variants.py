@@ -160,7 +160,7 @@ def test_mfu_is_by_the_rate_of_every_runs_own_gpu() -> None:
         assert isinstance(cell, StepCell)
         rate = 1 / OF_SERVER[cell.run]
         precision, product = ("bfloat16", 8e14) if name_of(cell) == "half" else ("tf32", 4e14)
-        chip = {"precision": precision, "matrix_flop_per_s": product * rate, "copy_bytes_per_s": 4e12 * rate}
+        chip = {"precision": precision, "matrix_flop_per_s": product * rate}
         records[cell] = {**record, "chip": chip}
     facts = network_facts(STUDY.settings)
     table = variants(collected_of(records, facts))

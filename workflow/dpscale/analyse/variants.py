@@ -146,10 +146,9 @@ def _speedup(point: Point) -> Figure:
 
 
 def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: NetworkFacts | None) -> VariantsRow:
-    """Return the row with rates of the GPU, and MFU against its matrix product. Only what the records hold."""
+    """Return the row with the GPU's matrix product, and MFU against it. Only what the records hold."""
     product = point.over_runs(lambda record: record.chip.matrix_flop_per_s if record.chip else None)
-    copy = point.over_runs(lambda record: record.chip.copy_bytes_per_s if record.chip else None)
-    row = replace(row, matrix_flop_per_s=product, copy_bytes_per_s=copy)
+    row = replace(row, matrix_flop_per_s=product)
     if network is None or network.flop_per_image is None or not product.is_known:
         return row
     flop = network.flop_per_image.forward_backward

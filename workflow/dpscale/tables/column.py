@@ -40,7 +40,6 @@ JOULES = Unit("J", "J")
 JOULES_PER_EPOCH = Unit("J", "J per epoch")
 EPOCHS = Unit("epochs", "epochs")
 TFLOP_PER_S = Unit("FLOP/s", "TFLOP/s", 1e-12)
-TB_PER_S = Unit("bytes/s", "TB/s", 1e-12)
 UTC = Unit("UTC", "UTC")
 
 # By the type of the field: a `Figure` has its interval beside it; a `number` has none.

@@ -45,7 +45,6 @@ from dpscale.tables.column import (
     STEP,
     STEPS_PER_EPOCH,
     STRATEGY,
-    TB_PER_S,
     TFLOP_PER_S,
     THROUGHPUT,
     UNITS,
@@ -243,7 +242,6 @@ class VariantsRow(Place, _Changed):
     matrix_flop_per_s: Figure = column(
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
     )
-    copy_bytes_per_s: Figure = column("Copy", "Bytes read and written by a large copy in that GPU's memory.", TB_PER_S)
     peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
 
 

@@ -18,9 +18,8 @@ from dpscale.measure.watch.nvml import ask, gpu_handle, is_there
 from dpscale.records.files import JsonRecord
 from dpscale.vocabulary.chips import UNITS
 
-# Matrices and a copy so large that all of the chip works, and launches cost nothing.
+# Matrices so large that all of the chip works, and launches cost nothing.
 MATRIX = 8192
-COPIED_BYTES = 2**30
 # Long enough for clocks and power to settle where a training has them.
 CHIP_S = 0.3
 CALLS_PER_BLOCK = 5
@@ -133,7 +132,7 @@ def gpu_uuid(index: int) -> str:
 
 def chip_rates(device: torch.device, precision: str) -> dict[str, str | float]:
     """Return the floating point operations per second of a matrix product in the type that `precision` (the setting)
-    computes in, and the bytes read and written per second of a copy. The second half of the time counts."""
+    computes in. The second half of the time counts."""
     kind = UNITS[precision][0]  # the type that convolutions may compute in
     left, right, out = (torch.randn(MATRIX, MATRIX, device=device, dtype=TYPES[kind]) for _ in range(3))
     before = torch.backends.cuda.matmul.allow_tf32
@@ -142,13 +141,7 @@ def chip_rates(device: torch.device, precision: str) -> dict[str, str | float]:
         product_s = _seconds(lambda: torch.matmul(left, right, out=out), device)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-    source, target = (torch.empty(COPIED_BYTES, device=device, dtype=torch.uint8) for _ in range(2))
-    copy_s = _seconds(lambda: target.copy_(source), device)
-    return {
-        "precision": kind,
-        "matrix_flop_per_s": 2 * MATRIX**3 / product_s,
-        "copy_bytes_per_s": 2 * COPIED_BYTES / copy_s,
-    }
+    return {"precision": kind, "matrix_flop_per_s": 2 * MATRIX**3 / product_s}
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:
