@@ -17,7 +17,7 @@ from bench.interval_coverage import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.formulas.figure import Figure, estimate_of_blocks, interval_of_two, is_uneven
+from dpscale.formulas.figure import Figure, estimate_of_blocks, interval_of_two
 from rows import apart, together
 
 FEW_STUDIES = 1000
@@ -100,13 +100,6 @@ def test_no_interval_cuts_off_one_of_the_two(values: list[float], others: list[l
     found = interval_of_two(_on_servers(values), True, [_on_servers(other) for other in others])
     assert found.low * (1 - 1e-9) <= min(values) and max(values) <= found.high * (1 + 1e-9)
     assert math.log(found.high / found.value) >= 1.52 * math.log(max(values) / min(values)) - 1e-9
-
-
-@pytest.mark.parametrize(
-    ("lower_s", "upper_s", "uneven"), [(0.0995, 0.1014, False), (0.0990, 0.1011, True), (0.1, 0.1, False)]
-)
-def test_steps_are_uneven_from_two_per_cent_on(lower_s: float, upper_s: float, uneven: bool) -> None:
-    assert is_uneven(lower_s, upper_s, 0.1) == uneven
 
 
 @pytest.mark.parametrize("case", USUAL)

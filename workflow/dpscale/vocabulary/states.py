@@ -6,11 +6,9 @@ from collections.abc import Mapping
 # longer, or that shows more exposed communication than there is room for.
 NOT_RESOLVABLE = "not resolvable"
 DISTORTED, ARTEFACT = "distorts", "artefact"
-# Whether preparing data before the clock pays; whether one device is as fast as several; whether a trade of time
-# against accuracy is beaten by another.
+# Whether preparing data before the clock pays; whether one device is as fast as several.
 PAYS, NEVER = "yes", "never"
 HOLDS, DOES_NOT = "holds", "does not"
-BEST, BEATEN = "best", "beaten"
 # In place of a status, for cells that the study does not ask for.
 NOT_PLANNED = "not planned"
 # Whether more devices are worth it. The interval decides the first two. Otherwise all machines (or runs) lie on one
