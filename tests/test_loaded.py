@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import dpscale
-from dpscale.errors import DpscaleError
 
 NOTEBOOK = """
 import json, re, sys
@@ -40,11 +39,3 @@ def test_a_study_is_named_in_three_ways(root: Path, monkeypatch: pytest.MonkeyPa
     study = dpscale.load(what)
     assert (study.study.name, study.results.name) == ("recorded", "recorded")
     assert {"speedup", "times", "answer"} <= set(dir(study))
-
-
-def test_what_there_is_not_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
-    with pytest.raises(DpscaleError, match="no study of this name in config/"):
-        dpscale.load("none")
-    with pytest.raises(AttributeError, match="its tables: times, speedup"):
-        _ = dpscale.load("recorded").speeds

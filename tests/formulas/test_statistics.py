@@ -56,12 +56,6 @@ def test_runs_of_one_machine_have_their_interval_and_it_is_called_so() -> None:
     assert estimate_of_blocks(together({"a": 1.0})).kind == "one run"
 
 
-@pytest.mark.parametrize("values", [{}, apart({"a": 0.0}), apart({"a": 1.0, "b": -1.0})])
-def test_what_has_no_mean_of_logarithms_raises(values: dict[OnServer, float]) -> None:
-    with pytest.raises(ValueError, match=r"no block|no logarithm"):
-        estimate_of_blocks(values)
-
-
 def test_a_run_counts_once_however_many_timings_it_has() -> None:
     """Fast runs would weigh more, where they have more timings."""
     few, many = (apart({"a": [1.0] * number, "b": [2.0], "c": [4.0]}) for number in (1, 10))

@@ -46,9 +46,3 @@ def test_peaks_are_dense_and_grow_as_numbers_shrink() -> None:
         if "tf32" in peaks:
             assert peaks["float32"] <= peaks["tf32"]
             assert peaks["bfloat16"] / peaks["tf32"] == pytest.approx(2, rel=0.05)
-
-
-@pytest.mark.parametrize(("name", "tflop_s"), [("P100", 21.2), ("T4", 65), ("A100", 312), ("RTX 8000", 130.5)])
-def test_half_precision_is_bounded_by_the_unit_that_does_it(name: str, tflop_s: float) -> None:
-    chip = chip_named(name)
-    assert chip and chip.most("float16").tflop_s == tflop_s > chip.most("float32-strict").tflop_s

@@ -47,12 +47,6 @@ def test_a_tree_keeps_its_form(batch: Any) -> None:
     assert size_bytes(batch) == sum(tensor.nbytes for tensor in tensors(batch)) > 0
 
 
-def test_leaves_that_are_no_tensors_stay_as_they_are() -> None:
-    moved = to_device({"x": IMAGES, "more": [LABELS, ("name", 3)]}, CPU, torch.contiguous_format)
-    assert moved["more"][1] == ("name", 3)
-    assert length({"name": "none"}) == 0
-
-
 @pytest.mark.parametrize("place", [to_device, in_host_memory])
 def test_only_tensors_of_images_get_their_layout(place: Any) -> None:
     where = {"device": CPU} if place is to_device else {"pinned": False}

@@ -1,6 +1,5 @@
 """The dataset: every source, and everything that can be wrong with it."""
 
-import shutil
 from collections.abc import Callable
 from itertools import product
 from os import truncate
@@ -41,10 +40,6 @@ def image_folder(tmp_path: Path) -> Path:
                 pixels = generator.integers(0, 256, (32, 32, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(tmp_path / "images" / split / label / f"{number}.png")
     return tmp_path / "images"
-
-
-def test_a_dataset_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
-    assert make_dataset("synthetic", tmp_path, False, 101, tmp_path).files == read_manifest(synthetic).files
 
 
 def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(tmp_path: Path) -> None:
@@ -107,7 +102,6 @@ def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder: Path, tm
     [
         (lambda f: (f / "test").rename(f / "elsewhere"), 30, "no folder of images"),
         (lambda f: None, 31, "has 30 training images, dataset.images asks for 31"),
-        (lambda f: shutil.rmtree(f / "train/class9"), 27, "has 9 classes, the network has 10"),
         (lambda f: Image.new("RGB", (64, 48)).save(f / "train/class0/0.png"), 30, "0.png: is 64x48, not 32x32"),
         (lambda f: truncate(f / "train/class0/0.png", 100), 30, "not a readable image"),
     ],
@@ -140,11 +134,6 @@ def test_cifar10_through_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert np.load(tmp_path / "train_labels.npy").tolist() == [number % 10 for number in range(100)]
     with pytest.raises(DatasetError, match=r"its checksum is wrong, and dataset\.download is false"):
         make_dataset("cifar10", Path("nowhere"), False, 100, tmp_path)
-
-
-def test_no_dataset_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="Make one with: dpscale dataset"):
-        read_manifest(tmp_path)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=200), st.data())

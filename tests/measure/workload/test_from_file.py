@@ -49,7 +49,6 @@ def test_a_file_that_hides_a_library(tmp_path: Path) -> None:
         ("del loss", "has no function loss(network, batch): define it"),
         ("def loss(batch): pass", "loss cannot be called as loss(network, batch): too many positional"),
         ("collate = 3", "collate cannot be called as collate(items)"),
-        ("import sys; sys.exit(0)", "cannot be loaded: SystemExit"),
         ("def network(): return nn.ReLU()", "no torch.nn.Module that has parameters to train"),
         ("def dataset(): return iter([1])", "dataset() is not map-style"),
         ("def dataset(): return []", "or empty"),

@@ -81,8 +81,7 @@ def test_the_order_of_an_epoch_is_distributed_samplers(images: int, workers: int
         assert order_of_epoch(images, rank, workers, seed + epoch).tolist() == list(sampler)
 
 
-@pytest.mark.parametrize("together", [1, 10, 1000])
-@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize(("workers", "together"), [(1, 1000), (2, 10), (5, 1)])
 def test_epochs_on_a_device_are_samplers_shares_cut_and_normalised(
     pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, workers: int, together: int
 ) -> None:

@@ -289,7 +289,7 @@ class MeasuredChip(_Part):
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
     matrix_flop_per_s: float  # A product of two matrices of 8192 x 8192.
-    copy_bytes_per_s: float | UnsetType = UNSET  # Of older records; nothing reads it.
+    copy_bytes_per_s: Any = None  # Of older records.
 
 
 class TimingPlace(RunPlace, kw_only=True):

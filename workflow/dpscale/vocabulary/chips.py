@@ -1,4 +1,4 @@
-"""GPUs and links as their vendors describe them: peak arithmetic, memory, and bandwidth in one direction."""
+"""GPUs and links as their vendors describe them: peak arithmetic, and bandwidth in one direction."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,6 @@ class Chip:
     name: str
     models: Sequence[str]
     peak_tflop_s: dict[str, float]
-    memory_gb_s: float
     pcie: str
     source: str
     nvlink_gb_s: float | None = None
