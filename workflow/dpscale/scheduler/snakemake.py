@@ -89,21 +89,7 @@ def prepare_slurm(
     if workflow.executor_plugin.name != "slurm":
         return
     submitted = [job for job in jobs if not job.is_local]
-    _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated)
-    if submitted:
-        from dpscale.scheduler.executor import PatientExecutor  # runs without Slurm do not need what it loads
-
-        PatientExecutor.take_over(workflow.scheduler.get_executor(submitted[0]))
-
-
-def _ask_slurm(
-    workflow: "Workflow",
-    jobs: Sequence["Job"],
-    cell_rules: Collection[str],
-    cell_timeout_s: float,
-    outdated: Outdated,
-) -> None:
-    cells = [job for job in jobs if job.rule.name in cell_rules]
+    cells = [job for job in submitted if job.rule.name in cell_rules]
     attempts = 1 + workflow.execution_settings.retries
     if cells:
         slurm.require_no_running_jobs(Path.cwd(), workflow.executor_settings.jobname_prefix)
@@ -114,7 +100,11 @@ def _ask_slurm(
             )
         last_min = runtime_min(cell_timeout_s, attempts)
         slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
-    slurm.require_possible((" ".join([str(job), *job.wildcards]), dict(job.resources.items())) for job in jobs)
+    slurm.require_possible((" ".join([str(job), *job.wildcards]), dict(job.resources.items())) for job in submitted)
+    if submitted:
+        from dpscale.scheduler.executor import PatientExecutor  # runs without Slurm do not need what it loads
+
+        PatientExecutor.take_over(workflow.scheduler.get_executor(submitted[0]))
 
 
 def partial_command(arguments: Sequence[str]) -> str:
