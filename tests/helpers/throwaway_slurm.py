@@ -341,8 +341,8 @@ def free_ports(count: int) -> list[int]:
     return list(ports)
 
 
-def processes_of(folder: Path) -> dict[int, str]:
-    """The command lines of what names the folder there or in its environment, and of what that has started."""
+def processes_of(folder: Path) -> set[int]:
+    """What names the folder in its command line or environment, and what that has started."""
     named = re.compile(re.escape(str(folder)) + r"(?![\w.-])")
     running = {process.pid: process.info for process in psutil.process_iter(["ppid", "cmdline", "environ"])}
     running.pop(os.getpid(), None)
@@ -354,7 +354,7 @@ def processes_of(folder: Path) -> dict[int, str]:
     }
     while started := {pid for pid, info in running.items() if info["ppid"] in in_cluster} - in_cluster:
         in_cluster |= started
-    return {pid: " ".join(running[pid]["cmdline"] or ()) for pid in in_cluster}
+    return in_cluster
 
 
 def signal_all(processes: Iterable[int], number: signal.Signals) -> None:

@@ -35,9 +35,7 @@ def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited: Project)
     assert audited.planned() == {}
     audited.change_study(published=FILES[:1])
     assert audited.run("--until", "tables") == {"study": 1, "tables": 1}
-    of_studies = (folder / "tables/audit.csv").read_text()
-    assert "study-a," in of_studies
-    assert "study-d," not in of_studies
+    assert "study-d," not in (folder / "tables/audit.csv").read_text()
 
 
 def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_lost(audited: Project) -> None:

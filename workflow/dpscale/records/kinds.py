@@ -7,7 +7,7 @@ UTC in ISO 8601. A field with a default is not in every record: the history abov
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from dpscale.formulas import NO_BLOCK, OnServer
 from dpscale.schemas.settings import (

@@ -43,7 +43,7 @@ def require_no_running_jobs(folder: Path, name_prefix: str) -> None:
         states = ", ".join(f"{number} {state}" for number, state in alive.items())
         raise ClusterError(
             f"jobs of an earlier run (or of another study's, going on now) in this folder are still there: {states}. "
-            f"Wait until they have ended, then run again: what they finish is kept. "
+            "Wait until they have ended, then run again: what they finish is kept. "
             f"Or cancel them first: scancel {' '.join(alive)}"
         )
 
