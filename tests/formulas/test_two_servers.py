@@ -15,7 +15,7 @@ from bench.interval_coverage import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.formulas.figure import Figure, estimate_of_blocks, interval_of_two
+from dpscale.formulas.figure import Figure, estimate_of_blocks, interval_of_two, is_uneven
 from rows import apart, together
 
 FEW_STUDIES = 1000
