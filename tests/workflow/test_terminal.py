@@ -21,7 +21,7 @@ def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
     assert "Job stats:" in (project.folder / log).read_text()
     failed, how_to_go_on = " ".join(lines.split()).split("What was measured is kept.")
     assert failed.startswith("[4/4] cells/ddp/gpus-2/batch-64/run-1: failed: worker ")
-    assert "RuntimeError: no such GPU" in failed
+    assert "no such GPU" in failed  # of both workers, whose lines may run into each other
     assert (project.folder / failed.split("log: ")[1].strip()).exists()
     assert "partial" in how_to_go_on
     assert max(map(len, done.stdout.splitlines())) <= 120

@@ -140,12 +140,21 @@ def test_the_slowest_rank_of_steps_in_which_none_waits_is_named(clock: str) -> N
     assert row.uneven_s.is_above(0.09)
 
 
-def test_no_recorded_device_is_slow_and_each_would_be_at_half_its_speed(root: Path) -> None:
+# Its GPU 0 was slowed by its own heat, as its driver says (results/recorded-two-gpus/README.md). At smaller batches the
+# host decides what a step takes.
+SLOWED_BY_HEAT = "recorded-two-gpus/communication/ddp/gpus-2/batch-512/run-8.json"
+
+
+def test_only_a_hot_device_is_slow_and_each_would_be_at_half_its_speed(root: Path) -> None:
     for path in sorted(root.glob("results/recorded*/communication/ddp/**/*.json")):
         of_run = {**read_json("communication", path), "block": OnServer("run 1", 1)}
         if not rungs_of(typed(CommunicationRecord, of_run)):
             continue
-        assert not SLOW_DEVICE.of(ladder(of_run)).holding, path
+        slow_devices = [row.slowest for row in SLOW_DEVICE.of(ladder(of_run)).holding]
+        is_hot = path == root / "results" / SLOWED_BY_HEAT
+        assert slow_devices == (["rank 0"] if is_hot else []), path
+        if is_hot:
+            continue
         for rung in ("together", "no_sync"):
             variant = of_run["steps"]["variants"][rung]
             for clock in {"rank_step_s", "rank_block_step_s"} & {*variant}:
