@@ -45,6 +45,7 @@ CASES = {
     "drift": sound(blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),
     "other processes": records(other_processes=2),
     "slowed": records(slowed_s=1.25, slowed_by="power"),
+    "hot": records(hot_devices="GPU-eb86bf1f"),
 }
 SOUND = {
     "nothing": sound(),

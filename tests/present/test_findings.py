@@ -109,6 +109,7 @@ def test_nothing_is_said_of_arms_that_were_trained_on_noise() -> None:
 
 @pytest.mark.slow
 def test_intervals_are_counted_once_and_said_on_the_page() -> None:
+    """Two speedups, and what one device saves."""
     page = render(study(), tables(speedup=[speedup_row(speedup, 2.0, **place()) for speedup in (0.58, 3.04)]))
-    assert "Findings are chosen from 2 intervals of 95 %. Of 100 such intervals, 5 miss" in page
+    assert "Findings are chosen from 3 intervals of 95 %. Of 100 such intervals, 5 miss" in page
     assert "miss the true value" not in render(study(), tables())

@@ -33,14 +33,18 @@ def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> No
 def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
     """The largest of what two GPUs showed during the last timed epoch of a ddp record."""
     gpus = [{**watched(1)["gpus"][0], "slowed_s": {"power": seconds, "thermal": 0.0}} for seconds in (0.25, 1.5)]
+    gpus[1]["clock_event_reasons"] = ["software thermal slowdown"]
 
     def change(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
         if place_of(cell) == ("ddp", 2, 32):
+            for number, gpu in enumerate(record["hardware"]["gpus"]):
+                gpu["uuid"] = f"GPU-0000000{number}-9c01"
             record["scopes"]["compute"]["watched"][-1] |= {"gpus": gpus, "other_processes": 2}
         return record
 
     row = picked(measured(tmp_path, change=change).records, **DDP)[0]
     assert (row.slowed_s, row.slowed_by, row.other_processes) == (1.5, "power", 2)
+    assert row.hot_devices == "GPU-00000001"
 
 
 def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:

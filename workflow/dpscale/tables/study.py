@@ -83,6 +83,7 @@ class RecordsRow(Row):
         SECONDS,
     )
     slowed_by: str = column("Kept down by", "The policies that kept clocks down in timed epochs.")
+    hot_devices: str = column("Slowed by heat", "The devices of which the driver said so in timed epochs.")
     other_processes: int | None = column("Other processes", "Most processes of others that were seen on the devices.")
     dataset_source: str = DATASET_SOURCE
     synthetic: bool | None = column("Synthetic", "Whether the images are noise.")

@@ -1,7 +1,7 @@
 """What was measured by which record, what is missing and why, and what measuring took."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import nan
 from operator import attrgetter
@@ -9,12 +9,14 @@ from operator import attrgetter
 from dpscale.analyse.timing.environments import hosts, joined
 from dpscale.plan.cells import AnyCell
 from dpscale.records.collect import Collected
-from dpscale.records.kinds import Record, TimingRecord, Watched
+from dpscale.records.kinds import Gpu, Record, TimingRecord, Watched
 from dpscale.records.progress import gpu_seconds
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AbsencesRow, MissingRow, OriginsRow, RecordsRow
 from dpscale.tables.timing import TimesRow
 
+# So much of a GPU's UUID tells it from others: `GPU-6589fe08`.
+UUID_CHARACTERS = 12
 # Why a cell is missing that was never tried.
 NO_RECORD = "no record yet"
 # What records of one origin have in common.
@@ -68,6 +70,7 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
         gpu_uuids=joined(gpu.uuid for gpu in gpus),
         slowed_s=max(slowed.values(), default=nan),
         slowed_by=joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
+        hot_devices=joined(_hot_devices(gpus, epochs)),
         other_processes=max(other_processes, default=None),
         dataset_source=record.dataset.source if record.dataset else "",
         synthetic=record.dataset.synthetic if record.dataset else None,
@@ -93,6 +96,14 @@ def _slowed(epochs: Iterable[Watched]) -> dict[tuple[int, str], float]:
             for policy, seconds in (gpu.slowed_s or {}).items():
                 slowed[number, policy] += seconds
     return slowed
+
+
+def _hot_devices(gpus: Sequence[Gpu], epochs: Iterable[Watched]) -> Iterator[str]:
+    """The devices, by the beginning of their UUID, of which the driver said in these epochs that heat slows them."""
+    for epoch in epochs:
+        for gpu, seen in zip(gpus, epoch.gpus, strict=False):  # one device alone is the first
+            if gpu.uuid and any("thermal" in reason for reason in seen.clock_event_reasons or ()):
+                yield gpu.uuid[:UUID_CHARACTERS]
 
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:

@@ -6,6 +6,7 @@ from typing import Any
 from dpscale.analyse.answer.claims import (
     DISTURBED,
     DRIFTED,
+    HOT,
     INTERVALS_USED,
     MISSED_OF_100,
     ON_ONE_SERVER,
@@ -16,7 +17,7 @@ from dpscale.analyse.answer.claims import (
 )
 from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.text.numbers import measured, percent
-from dpscale.present.text.words import Terms, capitalised, largest, out_of, plural
+from dpscale.present.text.words import Terms, capitalised, largest, listed, out_of, plural
 from dpscale.records import OLDER
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS
@@ -47,6 +48,7 @@ def other_cautions(tables: Tables, terms: Terms) -> list[str]:
         _different_cores(tables.environments, terms),
         _drifted(tables.blocks, terms),
         _slowed(tables.records),
+        _hot(tables.records, terms),
         _other_processes(tables.records, terms),
     )
     return list(filter(None, cautions))
@@ -149,6 +151,17 @@ def _drifted(blocks: Sequence[BlocksRow], terms: Terms) -> str:
 def _slowed(records: Sequence[RecordsRow]) -> str:
     number = _in_how_many(SLOWED, records, "run")
     return number and f"A limit of the clocks was hit inside timed epochs in {number}."
+
+
+def _hot(records: Sequence[RecordsRow], terms: Terms) -> str:
+    number = _in_how_many(HOT, records, "run")
+    if not number:
+        return ""
+    devices = sorted({device for row in HOT.of(records).holding for device in row.hot_devices.split("; ")})
+    return (
+        f"Heat slowed {listed(devices)} in {number}, by the word of the driver. No run is left out: another "
+        f"{terms.device} of the kind is faster."
+    )
 
 
 def _other_processes(records: Sequence[RecordsRow], terms: Terms) -> str:
