@@ -11,6 +11,7 @@ from dpscale.analyse.communication.bandwidth import collectives_rows, isolated_s
 from dpscale.analyse.communication.estimators import from_steps
 from dpscale.formulas import OnServer
 from dpscale.plan.cells import Configuration
+from dpscale.records.facts import NetworkRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from json_records import read_json
 from on_gpus import measured, run_apart
@@ -55,7 +56,7 @@ def test_a_profiled_step_communicates_no_faster_than_its_messages_alone(
             assert device["communication_s"] < block["step_s"]
     place = {"environment": "A", "block": OnServer("run 1", 0)}
     estimates = from_steps([typed(CommunicationRecord, {**record, **place})])
-    facts = json.loads((folder / "network.json").read_text())
+    facts = typed(NetworkRecord, json.loads((folder / "network.json").read_text()))
     timed = list(collectives_rows({(ALL, "A"): [typed(CollectivesRecord, {**collectives, **place})]}, facts))
     isolated = isolated_step_s(Configuration(strategy, ALL, batch), facts, timed)
     assert isolated.is_known

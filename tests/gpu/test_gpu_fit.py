@@ -38,11 +38,15 @@ class InTurn(WorkerHere):
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-@pytest.mark.parametrize("workload", MEMORY_GB)
-def test_the_found_batch_fits_and_twice_as_many_do_not(
-    root: Path, workload: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every try runs in this process, which sees one GPU, as the worker of a cell of one GPU does."""
     monkeypatch.setattr(fit, "Workers", InTurn)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+
+
+@pytest.mark.parametrize("workload", MEMORY_GB)
+def test_the_found_batch_fits_and_twice_as_many_do_not(root: Path, workload: str) -> None:
     is_file = workload.endswith(".py")
     chosen = {"workload": str(root / workload)} if is_file else {"network": workload, "dataset_source": "synthetic"}
     settings = StepSettings.from_json(chosen)
@@ -50,11 +54,8 @@ def test_the_found_batch_fits_and_twice_as_many_do_not(
     assert smallest_too_large(tries) == 2 * largest_of(tries).batch_per_gpu, tries
 
 
-def test_a_cell_at_the_found_batch_fits_in_the_same_memory(
-    dataset_of: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_at_the_found_batch_fits_in_the_same_memory(dataset_of: Callable[[int], Path], tmp_path: Path) -> None:
     """With an epoch's smaller last step, in the memory that the search had."""
-    monkeypatch.setattr(fit, "Workers", InTurn)
     chosen = {"dataset_source": "synthetic", "epoch_images": 1001}
     memory_gb = MEMORY_GB["cifar_resnet18"]
     tries = find_largest_batch("single", 1, StepSettings.from_json(chosen), memory_gb, 60, end_with_parent=False)

@@ -14,9 +14,11 @@ pytestmark = pytest.mark.gpu
 
 ALL = torch.cuda.device_count()
 IMAGES = 25_600
-# Rounding differs, and grows from step to step: 4 H200s were 2e-4 apart after five and 1e-3 after seven.
+# Rounding differs, and grows from step to step: 4 H200s were 2e-4 apart after five and 1e-3 after seven. With a rate
+# that rises to 0.05 in five steps, the mean over them was 6e-4 apart on an H100.
 STEPS = 5
 TOLERANCE = 5e-4
+TOLERANCE_OF_A_RISING_RATE = 2e-3
 
 
 def train(dataset: Path, out: Path, strategy: str, gpus: int, batch: int, more: str) -> JsonRecord:
@@ -32,11 +34,11 @@ def test_workers_that_share_statistics_train_as_one_does(dataset_of: Callable[[i
     """With one global batch, order and augmentation; float32 without TF32, whose rounding depends on the shapes."""
     more = "--epochs 1 --learning-rate 0.01 --precision float32-strict"
     dataset = dataset_of(STEPS * 64 * ALL)
-    single = losses(dataset, tmp_path / "single.json", "single", 1, 64 * ALL, more)
-    shared = losses(dataset, tmp_path / "shared.json", "ddp", ALL, 64, f"{more} --sync-batch-norm true")
-    apart = losses(dataset, tmp_path / "apart.json", "ddp", ALL, 64, more)
+    (single,) = losses(dataset, tmp_path / "single.json", "single", 1, 64 * ALL, more)
+    (shared,) = losses(dataset, tmp_path / "shared.json", "ddp", ALL, 64, f"{more} --sync-batch-norm true")
+    (apart,) = losses(dataset, tmp_path / "apart.json", "ddp", ALL, 64, more)
     assert shared == pytest.approx(single, rel=TOLERANCE)
-    assert apart != pytest.approx(single, rel=TOLERANCE)
+    assert abs(shared - single) < abs(apart - single) / 2
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,10 @@ def test_a_training_in_a_graph_is_the_same_training(
     dataset = dataset_of(STEPS * 96 * gpus)
     eager = losses(dataset, tmp_path / "eager.json", strategy, gpus, 96, more)
     graph = losses(dataset, tmp_path / "graph.json", strategy, gpus, 96, f"{more} --cuda-graph true")
-    assert graph[0] == pytest.approx(eager[0], rel=TOLERANCE)
+    without_rate = more.replace("--learning-rate 0.05", "--learning-rate 1e-9")
+    frozen = losses(dataset, tmp_path / "frozen.json", strategy, gpus, 96, without_rate)
+    assert graph[0] == pytest.approx(eager[0], rel=TOLERANCE_OF_A_RISING_RATE)
+    assert frozen[0] != pytest.approx(eager[0], rel=TOLERANCE_OF_A_RISING_RATE)
     assert graph[1] == pytest.approx(eager[1], rel=0.05)
 
 
