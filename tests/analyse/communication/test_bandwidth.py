@@ -12,6 +12,7 @@ from dpscale.errors import StrategyError
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.strategies import known
+from dpscale.strategies.strategy import NetworkSize
 from dpscale.tables.communication import BandwidthRow
 from made_study import DDP, THREE_RUNS, collected, h200_tables, measured, study
 from record_factory import timing_record
@@ -50,6 +51,14 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: 
     below_zero = off(tmp_path, -0.101, -0.102, -0.103)
     assert "not above zero" in below_zero.reason
     assert isnan(below_zero.bandwidth_gb_s_at_least), "it bounds nothing"
+
+
+def test_gradients_that_are_sent_in_half_the_bytes_are_counted_so() -> None:
+    """Once, a study of bfloat16 gradients had twice the bandwidth that its links carried."""
+    facts = NetworkSize(parameters=100, gradient_bytes=400)
+    sent = {dtype: known.strategy("ddp").sent_bytes(2, facts, dtype) for dtype in ("float32", "bfloat16")}
+    assert sent == {"float32": 400, "bfloat16": 200}
+    assert known.strategy("dp").sent_bytes(2, facts, "bfloat16") == 400
 
 
 def test_a_strategy_that_states_no_bytes_has_no_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,8 @@ class Strategy:
     """The collectives of one step, by the network's facts."""
     bytes_sent: Callable[[int, NetworkSize], float] | None = None
     """The bytes that a GPU sends per step, from the number of GPUs and the network's facts; None if not known."""
+    converts_gradients: bool = False
+    """Whether it sends gradients in `ddp.gradient_dtype` of the study."""
     adds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The work that a rung adds to the rung before it. A rung is a variant of the step, by its name in records."""
     controls: frozenset[str] = frozenset()
@@ -110,12 +112,13 @@ class Strategy:
         """The allowed numbers of GPUs in words: `1`, or `more than 1`."""
         return "more than 1" if self.is_parallel else "1"
 
-    def sent_bytes(self, gpus: int, network: NetworkSize) -> float:
+    def sent_bytes(self, gpus: int, network: NetworkSize, gradient_dtype: str = "float32") -> float:
         """Return the bytes that each of the GPUs sends per step, from which its bandwidth follows. Raises StrategyError
         where they are not known."""
         if self.bytes_sent is None:
             raise StrategyError(f"{self.name} has no bytes that a GPU sends per step: it has no bandwidth")
-        return self.bytes_sent(gpus, network)
+        is_halved = self.converts_gradients and gradient_dtype == "bfloat16"
+        return self.bytes_sent(gpus, network) / (2 if is_halved else 1)
 
     def added(self, before: str, rung: str) -> str:
         """Return what `rung` adds to the rung `before`, in a few words; its name, where that is not known."""

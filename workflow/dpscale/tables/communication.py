@@ -80,7 +80,12 @@ class BandwidthRow(Place):
     rests_on: str = RESTS_ON
     other_runs: bool | None = OTHER_RUNS
     parameters: int | None = column("Parameters", "K, trainable ones.")
-    allreduce_bytes_per_step: float = column("Allreduce per step", "V = 2·(N−1)/N·K·s, a ring.", MB).shown
+    allreduce_bytes_per_step: float = column(
+        "Allreduce per step",
+        "V, what a GPU sends: 2·(N−1)/N·K·s by a ring (for dp as if by one), 3·(N−1)/N·K·s with fsdp; half of it where "
+        "gradients are sent in bfloat16.",
+        MB,
+    ).shown
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     communication_s: Figure = COMMUNICATION.shown
     bandwidth_gb_s: Figure = BANDWIDTH.shown

@@ -1,4 +1,5 @@
-"""Series: a strategy on a number of devices in an environment, and its configurations, by batch."""
+"""The answer of a study, and what it is decided of: claims, verdict, advice. Here the keys by which rows are found: a
+series is a strategy on a number of devices in an environment, and has a configuration for every batch."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
@@ -21,7 +22,7 @@ def series_of(row: OfConfiguration) -> Series:
 
 
 def configuration_of(row: OfConfiguration) -> Configuration:
-    """Return the batch per device of a series."""
+    """Return strategy, devices, batch per device and environment of a row."""
     return row.strategy, row.gpus, row.batch_per_gpu, row.environment
 
 

@@ -29,7 +29,7 @@ def bandwidth_row(study: Study, compared: Comparison, collectives: Iterable[Coll
     if not compared.blocks:
         return row
     network = next(record.network for record in compared.point.records if record.network)
-    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, network)
+    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, network, study.settings.ddp_gradient_dtype)
     steps = scaling.steps_per_epoch(study.epoch_images, row.gpus, row.batch_per_gpu)
     row = replace(
         row,

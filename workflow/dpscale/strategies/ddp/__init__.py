@@ -22,6 +22,7 @@ STRATEGY = Strategy(
     colour=("#007A5A", "#3ECFA3"),
     has_process_per_gpu=True,
     all_ranks_send_alike=True,
+    converts_gradients=True,
     messages_of_step=_messages,
     bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network.gradient_bytes),
     adds={
