@@ -19,7 +19,6 @@ from dpscale.plan.plan import runnable_plan
 from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.records.outdated import Outdated, find_outdated
 from dpscale.records.progress import Progress
-from dpscale.records import VERSIONS
 from dpscale.scheduler import cluster
 from dpscale.scheduler.logger import follow
 from dpscale.scheduler.snakemake import (

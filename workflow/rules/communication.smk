@@ -18,7 +18,6 @@ rule collectives:
         settings=CollectivesSettings.of(STUDY.values).options(),
         network=NETWORK,
         strategies=" ".join(f"--strategies {name}" for name in STUDY["strategies"]),
-        measurement_version=VERSIONS["collectives"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale collectives{params.nodes} --end-with-parent --gpus {wildcards.gpus} --run {wildcards.run}"
         " --network-facts {params.network:q} {params.strategies} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
@@ -39,7 +38,6 @@ rule communication:
         **CELL_PARAMS,
         settings=StepSettings.of(STUDY.values).options(),
         images=IMAGES,
-        measurement_version=VERSIONS["communication"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale communication{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
         " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.settings}"

@@ -1,5 +1,5 @@
 # One job per cell. It is measured again when its record is missing, when a setting in the record differs from the
-# study's, or when the version of the clocked code was raised (see common.smk), and for no other reason.
+# study's, or when the version of the clocked code was raised (dpscale/records/collect.py), and for no other reason.
 
 
 rule time:
@@ -20,7 +20,6 @@ rule time:
         settings=STUDY.settings.options(),
         strong=lambda wildcards: "--baseline-at-global-batch" if is_in_strong_series(wildcards) else "",
         images=IMAGES,
-        measurement_version=VERSIONS["timing"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale time{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
         " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
@@ -44,7 +43,6 @@ rule time_variant:
         **CELL_PARAMS,
         settings=lambda wildcards: settings_of(wildcards).options(),
         images=IMAGES,
-        measurement_version=VERSIONS["timing"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale time{params.nodes} --end-with-parent --variant {wildcards.variant} --strategy {wildcards.strategy}"
         " --gpus {wildcards.gpus} --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run}"

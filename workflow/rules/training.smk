@@ -19,7 +19,6 @@ rule train:
         **CELL_PARAMS,
         settings=lambda wildcards: STUDY.arms[wildcards.arm].options(),
         images=IMAGES,
-        measurement_version=VERSIONS["training"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale train{params.nodes} --end-with-parent --arm {wildcards.arm} --seed {wildcards.seed}"
         " {params.images} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -1,5 +1,7 @@
 """Which results of a study are to be made: those that are missing, and those that are not of this study.
 
+Whether a record is of a cell, and of a version that still counts, is decided in `records.collect.differences`.
+
 Free of torch, and quick: this runs whenever the Snakefile is read.
 """
 

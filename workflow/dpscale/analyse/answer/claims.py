@@ -1,8 +1,8 @@
 """Claims of the page: predicates over rows of tables, each counted. Of how many rows they are asked, and for how many
 they hold, is the table `counts`.
 
-Every predicate that rests on a 95 % interval is here. A claim compares only where intervals carry it: a row without an
-interval is not asked.
+Every predicate that rests on a 95 % interval is here. A claim is counted only where intervals carry it: a row without
+an interval is not asked (`surely`, `of`). `holds` is the predicate alone, for whoever knows that its row can be asked.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
