@@ -106,6 +106,7 @@ def test_plan_says_what_is_done_what_is_to_come_and_what_is_not_run(tmp_path: Pa
     ]
     assert printed.endswith("\n2 of 3 cells are to be measured.\n")
     lines = must("plan", "study.json", "--cells", folder=tmp_path).removeprefix(printed).strip().splitlines()
-    assert [line.split("  ")[1] for line in lines] == ["done", "missing", "missing", "capped", "capped"]
+    assert [line.split("  ")[1] for line in lines] == ["done", "missing", "missing", *["larger than the dataset"] * 2]
     assert lines[1].endswith("no record yet")
-    assert lines[3] == "ddp, 2 GPUs, batch 65536  capped  global batch 131072 > 50000 images: no full step"
+    reason = "global batch 131072 > 50000 images: no full step"
+    assert lines[3] == f"ddp, 2 GPUs, batch 65536  larger than the dataset  {reason}"

@@ -12,6 +12,7 @@ from dpscale.plan.plan import Plan, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, STATES, CellState, states_of
 from dpscale.records.kinds import Record, TimingRecord
+from dpscale.vocabulary.states import STATES as WORDS
 
 
 class Progress:
@@ -121,9 +122,9 @@ def summary(study: Study, planned: Plan, states: Sequence[CellState]) -> Iterato
         cost = f"{means[kind] * to_come / 3600:.3g}" if kind in means else "unknown"
         yield f"{kind}: {counts}; {hours}: {spent_s / 3600:.3g} spent, {cost if to_come else '0'} to come"
     for (state, reason), number in Counter(planned.not_run.values()).items():
-        yield f"{state}: {number:,} configurations: {reason}"
+        yield f"{WORDS[state][0]}: {number:,} configuration{'' if number == 1 else 's'}: {reason}"
     for arm, (state, reason) in planned.arms_not_run.items():
-        yield f"{state}: arm {arm}: {reason}"
+        yield f"{WORDS[state][0]}: arm {arm}: {reason}"
     yield f"{sum(state.is_to_be_measured for state in states):,} of {len(states):,} cells are to be measured."
 
 
@@ -131,5 +132,6 @@ def cell_lines(planned: Plan, states: Sequence[CellState]) -> Iterator[str]:
     """Yield a line per cell, with its state; then what is not run."""
     for state in states:
         yield "  ".join(filter(None, [state.cell.path, state.state, state.reason]))
-    for point, obstacle in planned.not_run.items():
-        yield "  ".join([f"{point.strategy}, {point.gpus} GPUs, batch {point.batch_per_gpu}", *obstacle])
+    for point, (state_word, reason) in planned.not_run.items():
+        name = f"{point.strategy}, {point.gpus} GPU{'' if point.gpus == 1 else 's'}, batch {point.batch_per_gpu}"
+        yield "  ".join([name, WORDS[state_word][0], reason])
