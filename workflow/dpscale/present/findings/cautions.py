@@ -159,8 +159,8 @@ def _hot(records: Sequence[RecordsRow], terms: Terms) -> str:
         return ""
     devices = sorted({device for row in HOT.of(records).holding for device in row.hot_devices.split("; ")})
     return (
-        f"Heat slowed {listed(devices)} in {number}, by the word of the driver. No run is left out: another "
-        f"{terms.device} of the kind is faster."
+        f"The driver says that heat slowed {listed(devices)} in {number}. These runs count here as all others do; a "
+        f"{terms.device} of the kind that stays cool is faster."
     )
 
 
