@@ -69,10 +69,6 @@ FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
 SLOW = variant_row("bf16", 4.0, faster=0.75)
 
 
-def of_variants(*rows: dict[str, Any]) -> Tables:
-    return tables(variants=list(rows))
-
-
 def with_variants() -> Tables:
     """The study on record that has the most variants."""
     return recorded_tables(ROOT, "recorded-h200-4")
@@ -191,14 +187,6 @@ def _audits(root: Path) -> Tables:
     """They are the same in every test."""
     records = [audit(published) for published in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
     return Tables(**AuditTables.of(records)._asdict())
-
-
-def collective_row(operation: str, gpus: int, message_bytes: int, bus_gb_s: float, **more: Any) -> dict[str, Any]:
-    return {
-        "operation": operation, "gpus": gpus, "message_bytes": message_bytes, "environment": "A", "runs": 1, "n": 5,
-        "servers": 1,
-        **around("time_s", message_bytes / bus_gb_s / 1e9), **around("bus_bandwidth_gb_s", bus_gb_s), **more,
-    }  # fmt: skip
 
 
 def ladder_rows(*rungs: tuple[float, float]) -> list[dict[str, Any]]:

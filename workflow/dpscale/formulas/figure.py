@@ -15,11 +15,9 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
-from numpy.typing import NDArray
 
 from dpscale.formulas import OnServer
 
-Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)
 
 # Times and ratios vary in proportion, differences do not.
@@ -281,11 +279,6 @@ def exponential(exponent: float) -> float:
     vastly."""
     with np.errstate(over="ignore"):
         return float(np.exp(exponent))
-
-
-def plus(figure: Figure, addend: Figure) -> Figure:
-    """Return the sum of two independent figures."""
-    return less(figure, addend.map(lambda value: -value))
 
 
 def multiplied(figure: Figure, factor: float) -> Figure:

@@ -217,7 +217,6 @@ class Watched(_Part):
     gpus: list[WatchedGpu]  # Every GPU of the cell.
     host: WatchedHost | None
     other_processes: int | None  # Most processes on one GPU that are not this cell's workers.
-    samples: Any = None  # Of older records.
 
 
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2.
@@ -289,7 +288,6 @@ class MeasuredChip(_Part):
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
     matrix_flop_per_s: float  # A product of two matrices of 8192 x 8192.
-    copy_bytes_per_s: Any = None  # Of older records.
 
 
 class TimingPlace(RunPlace, kw_only=True):
@@ -336,7 +334,6 @@ class Blocks(_Part):
     # stopped now and then shows here alone.
     rank_block_step_s: Ranks | None = None
     rank_step_s: Ranks | None = None  # Of older records: the median step of every rank.
-    block_step_s: Any = None  # Of older records.
 
 
 # Version 1 has no seed and no orders, and for ddp alone no_op_hook and no_sync.
@@ -363,8 +360,6 @@ class ProfiledDevice(_Part):
     device: int
     communication_s: float  # Union of the intervals of NCCL's kernels and of copies between GPUs.
     exposed_s: float  # The part of it during which nothing computes.
-    step_s: Any = None  # Of older records.
-    phases: Any = None  # Of older records.
 
 
 class ProfiledBlock(_Part):
@@ -496,7 +491,7 @@ class TrainingRecord(StepsRecord, kw_only=True):
     settings: TrainingSettings
     diverged: bool  # The loss of a step was not finite; the training ended with its epoch.
     epochs: list[Epoch]
-    step_loss: list[float | None] = []  # Of older records: the loss that was trained, of every step.
+    step_loss: Any = None  # Of older records.
     validation_checksum: Any = None  # Of older records.
     continued_after_epochs: Any = None  # Of older records.
     warm_up_s: Any = None  # Of older records.

@@ -35,21 +35,21 @@ class EnvironmentsRow(Row):
     never pooled.
     """
 
-    environment: str = ENVIRONMENT.shown
-    device_model: str = column("Device", "Model of the devices.").shown
-    cpu_model: str = column("CPU", "Model of the CPU.").shown
-    driver: str = column("Driver", "Version of the GPU's driver.").shown
-    cuda: str = column("CUDA", "Version of CUDA that torch was built with.").shown
-    cudnn: str = column("cuDNN", "Version of cuDNN.").shown
-    nccl: str = column("NCCL", "Version of NCCL.").shown
-    torch: str = column("torch", "Version of torch.").shown
-    torchvision: str = column("torchvision", "Version of torchvision.").shown
-    python: str = column("Python", "Version of Python.").shown
-    dataset_sha256: str = DATASET_SHA256.shown
-    links: str = column("Links", "What connects the devices.").shown
-    variables: str = column("Variables", "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set.").shown
-    hosts: str = column("Hosts", "Names of the hosts.").shown
-    records: int | None = RECORDS.shown
+    environment: str = ENVIRONMENT
+    device_model: str = column("Device", "Model of the devices.")
+    cpu_model: str = column("CPU", "Model of the CPU.")
+    driver: str = column("Driver", "Version of the GPU's driver.")
+    cuda: str = column("CUDA", "Version of CUDA that torch was built with.")
+    cudnn: str = column("cuDNN", "Version of cuDNN.")
+    nccl: str = column("NCCL", "Version of NCCL.")
+    torch: str = column("torch", "Version of torch.")
+    torchvision: str = column("torchvision", "Version of torchvision.")
+    python: str = column("Python", "Version of Python.")
+    dataset_sha256: str = DATASET_SHA256
+    links: str = column("Links", "What connects the devices.")
+    variables: str = column("Variables", "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set.")
+    hosts: str = column("Hosts", "Names of the hosts.")
+    records: int | None = RECORDS
     cpu_cores: str = column("Cores", "Cores that a job may use.")
     measurement_versions: str = column("Versions", "Versions of the clocked code, by kind of record.")
 

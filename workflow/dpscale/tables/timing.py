@@ -197,12 +197,12 @@ class OneGpuRow(Place, _OfVariant):
     either, and how many times as fast the one GPU is.
     """
 
-    variant: str = VARIANT.but(label="Variant on 1 {device}", definition="The fastest there at this batch.").shown
+    variant: str = VARIANT.but(label="Variant on 1 {device}", definition="The fastest there at this batch.")
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     other_variant: str = column("Variant on more", "The study's name for the settings; `base` are its own.")
     rests_on: str = RESTS_ON
     units: int | None = UNITS
-    epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").shown
-    other_epoch_s: Figure = column("Epoch on more", "Of the other variant on N GPUs.", SECONDS).shown
-    ratio: Figure = column("Times as fast on 1 {device}", "Epoch on more over epoch on one.", MULTIPLES).shown
+    epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.")
+    other_epoch_s: Figure = column("Epoch on more", "Of the other variant on N GPUs.", SECONDS)
+    ratio: Figure = column("Times as fast on 1 {device}", "Epoch on more over epoch on one.", MULTIPLES)
