@@ -32,7 +32,7 @@ ROOTS = ("workflow/", "config/", "docs/", "tests/", "bench/", "results/recorded"
 
 
 def spans(text: str) -> list[str]:
-    """What stands in backquotes, outside of blocks of code."""
+    """Return the texts in backquotes, outside of blocks of code."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
 
 

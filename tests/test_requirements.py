@@ -57,6 +57,6 @@ def test_where_private_parts_are_used_versions_are_bounded_above(required: dict[
         requirement.name
         for requirements in required.values()
         for requirement in requirements
-        if any(part.operator == "<" for part in requirement.specifier)
+        if any(bound.operator == "<" for bound in requirement.specifier)
     }
     assert bounded == set(PRIVATE_PARTS)

@@ -63,19 +63,20 @@ def clean(wheel: Path, metadata: Message, tmp_path_factory: pytest.TempPathFacto
 
 def closure(requirements: list[str]) -> Iterator[Distribution]:
     """Every distribution that these requirements bring, directly or through others, as it is installed here."""
-    waiting, known = list(requirements), set()
+    waiting, seen = list(requirements), set()
     while waiting:
         requirement = Requirement(waiting.pop())
         needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if needed and requirement.name not in known:
-            known.add(requirement.name)
-            yield (found := distribution(requirement.name))
-            waiting += found.requires or []
+        if needed and requirement.name not in seen:
+            seen.add(requirement.name)
+            installed = distribution(requirement.name)
+            yield installed
+            waiting += installed.requires or []
 
 
 def run(clean: Path, *command: str, code: int = 0) -> str:
-    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([clean / command[0], *command[1:]], env=alone, capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([clean / command[0], *command[1:]], env=environment, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -97,7 +98,11 @@ def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     plain = {requirement.name for requirement in required if requirement.marker is None}
     measuring, running = (
-        {each.name for each in required if each.marker and each.marker.evaluate({"extra": extra})}
+        {
+            requirement.name
+            for requirement in required
+            if requirement.marker and requirement.marker.evaluate({"extra": extra})
+        }
         for extra in ("measure", "workflow")
     )
     assert {"pandas", "click"} <= plain
@@ -108,8 +113,8 @@ def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
 
 def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_path: Path) -> None:
     packages = "['dpscale', 'torch', 'torchvision', 'snakemake', 'pytest']"
-    found = f"from importlib.util import find_spec; print([name for name in {packages} if find_spec(name)])"
-    assert run(clean, "python", "-c", found) == "['dpscale']\n"
+    list_installed = f"from importlib.util import find_spec; print([name for name in {packages} if find_spec(name)])"
+    assert run(clean, "python", "-c", list_installed) == "['dpscale']\n"
     results = tmp_path / "results"
     results.mkdir()
     for recorded in (root / "results/recorded-two-gpus").iterdir():  # the smallest
@@ -135,8 +140,8 @@ def test_a_script_in_another_environment_is_diagnosed_without_torch(root: Path, 
     script = [str(root / "bench/injected_script.py"), "--cause", "anomaly", "--batch", "8"]
     with warm.programs() as place:
         python = str(place / "python")
-        said = run(clean, "dpscale", "diagnose", "--minutes", "0.05", "--json", str(record), "--", python, *script)
-    assert "A step takes" in said
+        answer = run(clean, "dpscale", "diagnose", "--minutes", "0.05", "--json", str(record), "--", python, *script)
+    assert "A step takes" in answer
     (process,) = json.loads(record.read_text())["runs"][0]["processes"]
     assert process["status"] == "measured"
     assert "anomaly_off" in {block["probe"] for block in process["blocks"]}

@@ -15,7 +15,7 @@ def tables(root: Path) -> Tables:
 
 
 def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables: Tables) -> None:
-    """By torch's source no transfer should overlap, and at batch 32 they are a small part of what E1 calls so."""
+    """No transfer should overlap, by torch's source. At batch 32 transfers are a small part of what E1 calls so."""
     dp = [row for row in picked(tables.communication, strategy="dp") if row.profiler_step_s.is_known]
     undistorted = [row for row in dp if row.profiler == "ok"]
     assert undistorted

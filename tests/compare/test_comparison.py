@@ -46,14 +46,14 @@ def times(**runs_by_batch: Sequence[float]) -> list[TimesRow]:
 
 def test_intervals_hold_for_all_batches_of_a_group_at_once() -> None:
     first, second = [2.0, 2.02, 1.99], [2.06, 2.12, 2.08]
-    (alone,) = compared_times("second", times(b512=second), times(b512=first))
+    (single,) = compared_times("second", times(b512=second), times(b512=first))
     welch = ratio_of_blocks(second, first)
-    assert (alone.ratio.value, *alone.ratio.interval) == pytest.approx((welch.value, *welch.interval))
+    assert (single.ratio.value, *single.ratio.interval) == pytest.approx((welch.value, *welch.interval))
     more = {batch: [1.0, 1.3, 0.8] for batch in ("b32", "b128", "b2048")}
     of_four = list(compared_times("second", times(b512=second, **more), times(b512=first, **more)))
     (ratio,) = (row.ratio for row in of_four if row.times.batch_per_gpu == 512)
-    assert ratio.value == alone.ratio.value
-    assert alone.ratio.is_above(1) and ratio.holds(1)
+    assert ratio.value == single.ratio.value
+    assert single.ratio.is_above(1) and ratio.holds(1)
 
 
 def test_runs_on_one_server_are_one_unit_unless_there_is_no_other() -> None:

@@ -24,7 +24,7 @@ def test_the_best_of_equal_ones_is_covered(servers: int, shared: float) -> None:
     for _ in range(STUDIES):
         common = random.normal(0, shared, servers)
         drawn = np.exp(math.log(1.8) + common + random.normal(0, 0.02, (EQUAL, servers)))
-        figures = [estimate_of_blocks(apart(dict(enumerate(of.tolist())))) for of in drawn]
+        figures = [estimate_of_blocks(apart(dict(enumerate(speedups.tolist())))) for speedups in drawn]
         chosen = max(figures, key=lambda figure: figure.value)
         covered += best_of(chosen, EQUAL).holds(1.8)
         naive += chosen.holds(1.8)

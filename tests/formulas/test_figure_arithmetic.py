@@ -36,6 +36,6 @@ def test_of_symmetric_intervals_squares_add_up() -> None:
 
 
 def test_without_a_limit_above_zero_a_ratio_has_no_interval() -> None:
-    found = ratio(Figure.of(1, 0.5, 2), Figure.of(1, -0.1, 2))
-    assert (found.value, found.has_interval) == (1, False)
-    assert math.isnan(found.high)
+    quotient = ratio(Figure.of(1, 0.5, 2), Figure.of(1, -0.1, 2))
+    assert (quotient.value, quotient.has_interval) == (1, False)
+    assert math.isnan(quotient.high)

@@ -22,20 +22,20 @@ COVERED = 0.93
 @given(blocks, st.floats(0.01, 100))
 def test_a_mean_of_logarithms_does_not_depend_on_the_unit(values: dict[OnServer, float], unit: float) -> None:
     estimate = estimate_of_blocks(values)
-    other = estimate_of_blocks({name: value * unit for name, value in values.items()})
-    assert other.value == pytest.approx(estimate.value * unit)
+    in_unit = estimate_of_blocks({name: value * unit for name, value in values.items()})
+    assert in_unit.value == pytest.approx(estimate.value * unit)
     if estimate.kind != "one run":
-        assert other.interval == pytest.approx([end * unit for end in estimate.interval])
+        assert in_unit.interval == pytest.approx([end * unit for end in estimate.interval])
 
 
 def test_runs_of_one_server_are_averaged_in_it() -> None:
     """Geometric means 2, 4 and 8 are the three units, whichever server has more runs."""
-    found = estimate_of_blocks(
+    estimate = estimate_of_blocks(
         {OnServer("a", 1): 1.0, OnServer("b", 1): 4.0, OnServer("c", 2): 8.0, OnServer("d", 3): 4.0}
     )
-    assert found.value == pytest.approx(4)
-    assert found.kind == "interval"
-    assert found.interval == pytest.approx(estimate_of_blocks(apart({"a": 2.0, "b": 8.0, "c": 4.0})).interval)
+    assert estimate.value == pytest.approx(4)
+    assert estimate.kind == "interval"
+    assert estimate.interval == pytest.approx(estimate_of_blocks(apart({"a": 2.0, "b": 8.0, "c": 4.0})).interval)
 
 
 def test_two_servers_or_runs_have_their_two_values_and_no_interval() -> None:
@@ -87,7 +87,7 @@ def test_only_blocks_that_both_have_are_paired() -> None:
 @pytest.mark.parametrize("servers", SERVERS)
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_hold_the_truth_as_often_as_the_method_says(case: str, servers: int, method: str) -> None:
-    """Of time, speedup and communication: at least 93 % where effects are normal. The method has the same numbers."""
+    """At least 93 % of time, speedup and communication where effects are normal. The method has the same numbers."""
     shares = covered(case, servers)
     assert "skewed" in case or min(shares.values()) >= COVERED
     printed = " | ".join(f"{100 * share:.1f} %" for share in shares.values())
@@ -99,5 +99,5 @@ def test_single_values_have_no_interval_and_equal_ones_none_but_themselves() -> 
     assert math.isnan(welch_difference([1.0], [2.0, 3.0]).low)
     single = ratio_of_blocks([1.0], [2.0, 2.0, 2.0])
     assert (single.value, single.has_interval) == (0.5, False)
-    same = welch_difference([2.0, 2.0], [1.0, 1.0])
-    assert (same.value, same.low, same.high) == (1, 1, 1)
+    equal = welch_difference([2.0, 2.0], [1.0, 1.0])
+    assert (equal.value, equal.low, equal.high) == (1, 1, 1)

@@ -38,13 +38,14 @@ OTHERS = [_on_servers(values) for values in ([1.0, 1.1], [0.9, 1.2], [2.0, 2.1])
 
 def test_an_interval_holds_the_spread_of_the_others_as_that_of_one_more_server() -> None:
     """Worked by hand: two degrees of freedom have Student's factor 4.303."""
-    found = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS)
-    own = math.log(1.8 / 1.5) ** 2 / 2
+    borrowed = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS)
+    own_variance = math.log(1.8 / 1.5) ** 2 / 2
     lent = (math.log(1.1) ** 2 + math.log(1.2 / 0.9) ** 2 + math.log(2.1 / 2) ** 2) / 2 / 3
-    reach = 4.30265 * math.sqrt((own + lent) / 2 / 2)
-    assert found.value == pytest.approx(math.sqrt(1.5 * 1.8))
-    assert found.interval == pytest.approx((found.value * math.exp(-reach), found.value * math.exp(reach)), rel=1e-5)
-    assert (found.kind, found.borrowed_from, found.has_interval) == ("interval", 3, True)
+    reach = 4.30265 * math.sqrt((own_variance + lent) / 2 / 2)
+    assert borrowed.value == pytest.approx(math.sqrt(1.5 * 1.8))
+    ends = borrowed.value * math.exp(-reach), borrowed.value * math.exp(reach)
+    assert borrowed.interval == pytest.approx(ends, rel=1e-5)
+    assert (borrowed.kind, borrowed.borrowed_from, borrowed.has_interval) == ("interval", 3, True)
 
 
 def test_an_other_configuration_lends_by_its_degrees_of_freedom() -> None:
@@ -61,10 +62,10 @@ def test_an_other_configuration_lends_by_its_degrees_of_freedom() -> None:
 
 def test_two_even_servers_have_students_interval_of_their_own() -> None:
     """One degree of freedom has the factor 12.706."""
-    found = interval_of_two(_on_servers([1.945, 1.955]), False, OTHERS)
+    even = interval_of_two(_on_servers([1.945, 1.955]), False, OTHERS)
     reach = 12.7062 * math.log(1.955 / 1.945) / 2
-    assert found.high / found.value == pytest.approx(math.exp(reach), rel=1e-6)
-    assert (found.kind, found.borrowed_from) == ("interval", 0)
+    assert even.high / even.value == pytest.approx(math.exp(reach), rel=1e-6)
+    assert (even.kind, even.borrowed_from) == ("interval", 0)
 
 
 CASES: Mapping[str, tuple[Figure, bool | None, Sequence[Figure]]] = {
@@ -81,43 +82,43 @@ CASES: Mapping[str, tuple[Figure, bool | None, Sequence[Figure]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_borrowed(case: str) -> None:
-    figure, uneven, others = CASES[case]
-    assert interval_of_two(figure, uneven, others) is figure
+    figure, uneven, lenders = CASES[case]
+    assert interval_of_two(figure, uneven, lenders) is figure
 
 
 def test_two_runs_of_one_server_borrow_from_runs_of_it() -> None:
-    others = [_on_one_server(values) for values in ([1.0, 1.1], [0.9, 1.2, 1.0], [2.0, 2.1])]
-    found = interval_of_two(_on_one_server([1.5, 1.8]), True, others)
-    assert (found.kind, found.borrowed_from, found.has_interval) == ("one machine", 3, True)
+    lenders = [_on_one_server(values) for values in ([1.0, 1.1], [0.9, 1.2, 1.0], [2.0, 2.1])]
+    borrowed = interval_of_two(_on_one_server([1.5, 1.8]), True, lenders)
+    assert (borrowed.kind, borrowed.borrowed_from, borrowed.has_interval) == ("one machine", 3, True)
 
 
 @given(pairs, st.lists(pairs, min_size=3, max_size=8))
-def test_no_interval_cuts_off_one_of_the_two(values: list[float], others: list[list[float]]) -> None:
+def test_no_interval_cuts_off_one_of_the_two(values: list[float], lent: list[list[float]]) -> None:
     """It reaches at least 1.52 times their distance to each side: 4.303 / (2 sqrt 2)."""
-    found = interval_of_two(_on_servers(values), True, [_on_servers(other) for other in others])
-    assert found.low * (1 - 1e-9) <= min(values) and max(values) <= found.high * (1 + 1e-9)
-    assert math.log(found.high / found.value) >= 1.52 * math.log(max(values) / min(values)) - 1e-9
+    borrowed = interval_of_two(_on_servers(values), True, [_on_servers(pair) for pair in lent])
+    assert borrowed.low * (1 - 1e-9) <= min(values) and max(values) <= borrowed.high * (1 + 1e-9)
+    assert math.log(borrowed.high / borrowed.value) >= 1.52 * math.log(max(values) / min(values)) - 1e-9
 
 
 @given(pairs, st.lists(pairs, min_size=3, max_size=8))
 def test_where_two_agree_by_chance_the_interval_is_wider_than_their_own(
-    values: list[float], others: list[list[float]]
+    values: list[float], lent: list[list[float]]
 ) -> None:
-    """Where they lie less than a quarter as far apart as the others do. Further apart, it is narrower."""
-    figure, lenders = _on_servers(values), [_on_servers(other) for other in others]
-    own, borrowed = interval_of_two(figure, False, lenders), interval_of_two(figure, True, lenders)
+    """They agree where they lie less than a quarter as far apart as the others do. Further apart, it is narrower."""
+    figure, lenders = _on_servers(values), [_on_servers(pair) for pair in lent]
+    students, borrowed = interval_of_two(figure, False, lenders), interval_of_two(figure, True, lenders)
     distance = math.log(max(values) / min(values))
-    usual = math.sqrt(sum(math.log(max(other) / min(other)) ** 2 for other in others) / len(others))
+    usual = math.sqrt(sum(math.log(max(pair) / min(pair)) ** 2 for pair in lent) / len(lent))
     if 1e-9 < distance < usual / 4.1:
-        assert borrowed.low < own.low and own.high < borrowed.high
+        assert borrowed.low < students.low and students.high < borrowed.high
     if distance > usual:
-        assert own.low < borrowed.low and borrowed.high < own.high
+        assert students.low < borrowed.low and borrowed.high < students.high
 
 
 def test_an_interval_stays_borrowed_through_a_formula() -> None:
     """The efficiency has the speedup's."""
-    found = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS).map(lambda speedup: speedup / 2)
-    assert (found.borrowed_from, found.kind, [*found.blocks.values()]) == (3, "interval", [0.75, 0.9])
+    efficiency = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS).map(lambda speedup: speedup / 2)
+    assert (efficiency.borrowed_from, efficiency.kind, [*efficiency.blocks.values()]) == (3, "interval", [0.75, 0.9])
 
 
 @pytest.mark.parametrize(
@@ -129,9 +130,9 @@ def test_steps_are_uneven_from_two_per_cent_on(lower_s: float, upper_s: float, u
 
 def test_borrowing_holds_the_truth_more_often_in_less_than_half_the_width() -> None:
     """The former where two agree by chance."""
-    own, borrowed = (of_two_servers(USUAL["as recorded"], others_as, FEW_STUDIES) for others_as in (0, 1))
-    assert own.coverage_of_alike < 0.8 < 0.92 < borrowed.coverage_of_alike
-    assert borrowed.half_width < own.half_width / 2
+    students, borrowed = (of_two_servers(USUAL["as recorded"], others_as, FEW_STUDIES) for others_as in (0, 1))
+    assert students.coverage_of_alike < 0.8 < 0.92 < borrowed.coverage_of_alike
+    assert borrowed.half_width < students.half_width / 2
 
 
 @pytest.mark.slow

@@ -147,8 +147,8 @@ def measured(
 
 def side(name: str = "one", change: Change | None = None, changed: Study | None = None) -> ComparedStudy:
     """One of the studies that are compared."""
-    whole = changed or study()
-    return ComparedStudy(name, whole, build_tables(whole, collected(whole, change)))
+    compared_study = changed or study()
+    return ComparedStudy(name, compared_study, build_tables(compared_study, collected(compared_study, change)))
 
 
 def compared(change: Change | None = None, changed: Study | None = None) -> ComparedStudies:

@@ -15,7 +15,7 @@ _TO_MIDDLE = 3
 
 
 def texts(svg: str) -> list[str]:
-    """All that is written in the picture."""
+    """Return every text of the picture."""
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 

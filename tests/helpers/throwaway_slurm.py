@@ -342,7 +342,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def processes_of(folder: Path) -> set[int]:
-    """What names the folder in its command line or environment, and what that has started."""
+    """Return the processes that name the folder in their command line or environment, and those they started."""
     named = re.compile(re.escape(str(folder)) + r"(?![\w.-])")
     running = {process.pid: process.info for process in psutil.process_iter(["ppid", "cmdline", "environ"])}
     running.pop(os.getpid(), None)

@@ -62,12 +62,12 @@ def answered_tables(gains: Gains, loaded: Gains | None = None, one_server: bool 
     study = Study({**VALUES, **({"scopes": ["compute", "end_to_end"]} if loaded else {}), **values})
     records: dict[AnyCell, JsonRecord] = {}
     for cell in plan(study.on_any_machine()).timing:
-        alone = {cell.configuration.batch_per_gpu: ([ALONE_S] * 2, [ALONE_S] * 2)} if cell.gpus > 1 else None
+        baselines = {cell.configuration.batch_per_gpu: ([ALONE_S] * 2, [ALONE_S] * 2)} if cell.gpus > 1 else None
         epochs_s = [epoch_s_of(cell, gains), epoch_s_of(cell, gains if loaded is None else loaded)]
         if None in epochs_s:
             continue
         in_memory, with_loading = (
-            timing_record(cell, study.settings, [epoch_s] * 2, alone) for epoch_s in epochs_s if epoch_s
+            timing_record(cell, study.settings, [epoch_s] * 2, baselines) for epoch_s in epochs_s if epoch_s
         )
         if loaded is not None:
             in_memory["scopes"]["end_to_end"] = with_loading["scopes"]["end_to_end"]

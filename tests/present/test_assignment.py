@@ -49,6 +49,6 @@ def test_environments_have_tables_of_their_own() -> None:
         for strategy, gpus in (("single", 1), ("ddp", 2))
     ]
     data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
-    found = sheets(AssignmentRows.of(data), SEVERAL)
-    assert [sheet.name for sheet in found] == ["table-1-a", "table-1-b"]
-    assert found[1].title == "Table 1: time and speedup in environment B"
+    tables_of_both = sheets(AssignmentRows.of(data), SEVERAL)
+    assert [sheet.name for sheet in tables_of_both] == ["table-1-a", "table-1-b"]
+    assert tables_of_both[1].title == "Table 1: time and speedup in environment B"

@@ -39,9 +39,9 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
     absent = absent_row("not available", "DataParallel needs CUDA GPUs", strategy="dp", gpus=2, batch=8)
     handed_in = made(tables(times=[*rows, absent]), replace(WORKER, synthetic=True), device="cpu")
     assert {place.batch for grid in handed_in.grids for place in grid.places} == {8, 16, 24}
-    said = " ".join(handed_in.lacking)
+    sentences = " ".join(handed_in.lacking)
     lacking = ("synthetic", "on the CPU", "dp: DataParallel needs CUDA", "4 workers", "32, 128 and 512", "10 full")
-    assert [part for part in lacking if part not in said] == []
+    assert [words for words in lacking if words not in sentences] == []
     assert "GPU" not in handed_in.facts
     assert "dp: the study does not ask for it." in " ".join(made(tables(times=rows)).lacking)
     assert made().lacking == []
@@ -50,10 +50,10 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
 
 
 def test_every_form_has_the_same_cells() -> None:
-    found = made()
-    texts = files(found)
+    handed_in = made()
+    texts = files(handed_in)
     cells = [
-        list(row) for sheet in found.sheets for row in [[column.heading for column in sheet.columns], *sheet.cells]
+        list(row) for sheet in handed_in.sheets for row in [[column.heading for column in sheet.columns], *sheet.cells]
     ]
     assert rows_of_html(MarkdownIt("commonmark").enable("table").render(texts["report.md"])) == cells
     assert rows_of_latex(texts["report.tex"]) == [list(map(latex, row)) for row in cells]
@@ -67,10 +67,10 @@ def test_every_word_in_the_tables_has_its_note() -> None:
     data = h200()
     once = [replace(row, speedup=replace(row.speedup, kind="one run")) for row in data.speedup]
     ended = [replace(row, status="oom", epoch_s=Figure()) if row.batch_per_gpu == 512 else row for row in data.times]
-    found = made(replace(data, speedup=once, times=ended))
-    words = {word for sheet in found.sheets for row in sheet.cells for word in row[-1].split(", ") if word}
+    handed_in = made(replace(data, speedup=once, times=ended))
+    words = {word for sheet in handed_in.sheets for row in sheet.cells for word in row[-1].split(", ") if word}
     assert words >= {"OOM", "one run"}
-    noted = {note.partition(":")[0] for sheet in found.sheets for note in sheet.notes}
+    noted = {note.partition(":")[0] for sheet in handed_in.sheets for note in sheet.notes}
     assert noted == words
 
 

@@ -108,9 +108,9 @@ def in_a_row(page: Page, kind: str) -> Iterator[Pair]:
 
 def answers(page: Page) -> Iterator[Pair]:
     """Yield speedup and price of more devices, beside the epoch of one."""
-    alone, *others = page.tables["table-answer"]
-    alone_s = cell(alone, "Epoch")
-    for row in others:
+    one_device, *several = page.tables["table-answer"]
+    alone_s = cell(one_device, "Epoch")
+    for row in several:
         assert is_marked(row, "Speedup") == is_marked(row, "GPU-seconds")
         printed = numbers(row, "GPUs", "Epoch", "Speedup", "GPU-seconds")
         if alone_s and printed and not is_marked(row, "Speedup"):
@@ -126,12 +126,12 @@ def ladders(page: Page) -> Iterator[Pair]:
         before_s, step_s = cell(before, "Step"), cell(row, "Step")
         if (difference := cell(row, "Difference")) and before_s and step_s:
             yield str(row), difference, step_s - before_s
-    whole: Rounded | None = None
+    whole_step: Rounded | None = None
     for row in reversed(rows):
-        whole = cell(row, "Step") if row["Rung"] == "training" else whole
-        part, share = cell(row, "Difference") or cell(row, "Step"), cell(row, "Share")
-        assert whole and part and share
-        yield str(row), share, 100 * part / whole
+        whole_step = cell(row, "Step") if row["Rung"] == "training" else whole_step
+        adds, share = cell(row, "Difference") or cell(row, "Step"), cell(row, "Share")
+        assert whole_step and adds and share
+        yield str(row), share, 100 * adds / whole_step
 
 
 def variants(page: Page) -> Iterator[Pair]:
@@ -140,8 +140,8 @@ def variants(page: Page) -> Iterator[Pair]:
     rows = {tuple(row[name] for name in names): row for row in page.tables.get("table-variants", [])}
     for (variant, strategy, scope, gpus, batch), row in rows.items():
         base = rows.get(("base", strategy, scope, gpus, batch))
-        alone = rows.get((variant, "single", scope, "1", batch))
-        for slower, heading in ((base, "Faster"), (alone, "Speedup")):
+        one_device = rows.get((variant, "single", scope, "1", batch))
+        for slower, heading in ((base, "Faster"), (one_device, "Speedup")):
             slower_s, epoch_s, printed = cell(slower or {}, "Epoch time"), cell(row, "Epoch time"), cell(row, heading)
             if slower_s and epoch_s and printed and not is_marked(row, heading):
                 yield str(row), printed, slower_s / epoch_s

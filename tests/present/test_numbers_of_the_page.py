@@ -39,12 +39,12 @@ def cells(tables: Tables) -> Iterator[float]:
 
 @pytest.mark.parametrize("name", ["recorded", "recorded-two-gpus", "recorded-h200-2"])
 def test_every_number_is_a_cell_to_its_last_digit(root: Path, name: str) -> None:
-    """Of studies with trainings, with variants, with a ladder."""
+    """The studies have trainings, variants and a ladder."""
     study = Study.read(root / f"config/{name}.yaml")
     tables = audited(root, recorded_tables(root, name))
     _, of_page = written_page(root, name)
     with watched() as of_others:
         render_studies(study.values, tables, "page.html")
-    known = {*cells(tables), *LIMITS, PERCENT.of(study["training"]["target_accuracy"])}
+    in_tables = {*cells(tables), *LIMITS, PERCENT.of(study["training"]["target_accuracy"])}
     assert len(of_page) > 800
-    assert sorted({*of_page, *of_others} - known) == []
+    assert sorted({*of_page, *of_others} - in_tables) == []

@@ -77,8 +77,8 @@ def test_every_state_is_a_word_with_its_reason() -> None:
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_text_of_others_is_text(kind: str) -> None:
-    for made in (hostile_page, hostile_audit_page):
-        page, plain = made(HOSTILE[kind]), made(BENIGN)
+    for render_page in (hostile_page, hostile_audit_page):
+        page, plain = render_page(HOSTILE[kind]), render_page(BENIGN)
         assert tags(page) == tags(plain)
         assert " ".join(with_names(HOSTILE[kind]).split()) in visible(page)
 
@@ -93,8 +93,8 @@ def test_characters_that_turn_text_round_or_are_not_seen_are_named() -> None:
 def test_synthetic_images_are_named_wherever_data_are_shown(on_a_cpu: str) -> None:
     shown = re.findall(r"<caption>.*?</caption>|<svg.*?</svg>|<p class=\"lead\">.*?</p>", on_a_cpu, re.S)
     assert len(shown) > 10
-    unlabelled = [part for part in shown if "Synthetic" not in part]
-    assert all("Configurations without a number" in part for part in unlabelled)
+    unlabelled = [element for element in shown if "Synthetic" not in element]
+    assert all("Configurations without a number" in element for element in unlabelled)
     assert "Synthetic" not in plain_page()
 
 

@@ -30,21 +30,21 @@ OF_SHORT_RUNS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 @pytest.fixture(scope="module")
 def java() -> str:
-    found = shutil.which("java")
-    if not found:
+    program = shutil.which("java")
+    if not program:
         without("java is missing: apt-get install default-jre-headless")
-    return found
+    return program
 
 
 def errors(java: str, files: Sequence[Path]) -> dict[str, list[str]]:
-    """What the checker calls an error in every file, but for CSS. All in one call: each starts a Java of its own."""
+    """Return the errors that the checker finds in every file, but for CSS. One call, for each starts a Java."""
     command = [java, *OF_SHORT_RUNS, "-jar", str(CHECKER), "--format", "json", "--exit-zero-always", *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, list[str]] = {file.stem: [] for file in files}
+    by_file: dict[str, list[str]] = {file.stem: [] for file in files}
     for error in json.loads(done.stderr)["messages"]:
         if error["type"] != "info" and not error["message"].startswith("CSS:"):
-            found[Path(error["url"]).stem].append(f"{error['lastLine']}: {error['message']}")
-    return found
+            by_file[Path(error["url"]).stem].append(f"{error['lastLine']}: {error['message']}")
+    return by_file
 
 
 def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
@@ -63,8 +63,8 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
     files = [tmp_path / f"{name}.html" for name in pages]
     for file, html in zip(files, pages.values(), strict=True):
         file.write_text(html)
-    found = errors(java, files)
-    of_wrong = found.pop("wrong")
-    assert found == {name: [] for name in pages if name != "wrong"}
+    by_file = errors(java, files)
+    of_wrong = by_file.pop("wrong")
+    assert by_file == {name: [] for name in pages if name != "wrong"}
     assert any("Duplicate ID" in error for error in of_wrong)
     assert any("Unclosed element" in error for error in of_wrong)

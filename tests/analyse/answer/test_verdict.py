@@ -69,10 +69,10 @@ VALUES: dict[str, Any] = {
 def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
     study = Study(VALUES, source="/somewhere/clone/config/mine.yaml")
     single, ddp = Configuration("single", 1, 32), Configuration("ddp", 2, 32)
-    as_study, own = (VariantCell(ddp, 1, name, study.variants[name].settings) for name in ("as-study", "own"))
+    as_study, with_own_runs = (VariantCell(ddp, 1, name, study.variants[name].settings) for name in ("as-study", "own"))
     minutes: dict[TimingCell | VariantCell, int] = {
         TimingCell(single, 1): 1, TimingCell(single, 2): 2, TimingCell(single, 3): 9, TimingCell(ddp, 1): 4,
-        as_study: 8, own: 50,
+        as_study: 8, with_own_runs: 50,
     }  # fmt: skip
     records: dict[AnyCell, JsonRecord] = {
         cell: {**timing_record(cell, study.settings, [1.0]), "started_at": "2026-01-01T00:00:00+00:00",

@@ -28,7 +28,7 @@ DDP_S, ALONE_S = 1.1, 2.0
 Records = dict[AnyCell, dict[str, Any]]
 
 
-def measured(alone: Mapping[int, Around] | None = None, study: Study = STUDY, with_single: bool = True) -> Records:
+def measured(baselines: Mapping[int, Around] | None = None, study: Study = STUDY, with_single: bool = True) -> Records:
     """Return every run on GPUs of its own, 1 % slower than the one before; runs of ddp have these baselines, if any."""
     records: Records = {}
     for cell in expected_cells(study):
@@ -37,7 +37,7 @@ def measured(alone: Mapping[int, Around] | None = None, study: Study = STUDY, wi
         if is_single and not with_single:
             continue
         epoch_s = (ALONE_S if is_single else DDP_S) * (1 + 0.01 * run)
-        own_baseline = {64: alone[run]} if alone and not is_single else None
+        own_baseline = {64: baselines[run]} if baselines and not is_single else None
         record = timing_record(cell, study.settings, [epoch_s] * 2, own_baseline)
         records[cell] = on_gpus(record, *[f"GPU-{run}{letter}" for letter in "ab"[: cell.gpus]])
     return records
@@ -95,9 +95,9 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark
     assert [block.block for block in tables.blocks] == ["run 1", "run 3"]
     assert row.speedup.value == pytest.approx(row.baseline_epoch_s.value / row.epoch_s.value, rel=1e-12)
     assert times.epoch_s.value == pytest.approx(DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)), "all of its runs"
-    alone, together = (one(tables.answer, gpus=gpus) for gpus in (1, 2))
+    one_gpu, together = (one(tables.answer, gpus=gpus) for gpus in (1, 2))
     assert together.other_runs and together.epoch_s == times.epoch_s, "the answer has the times of the table"
-    assert alone.epoch_s == one(tables.times, strategy="single", batch_per_gpu=64).epoch_s
+    assert one_gpu.epoch_s == one(tables.times, strategy="single", batch_per_gpu=64).epoch_s
     communication = one(tables.communication, **DDP)
     assert communication.other_runs and one(tables.bandwidth, **DDP).other_runs
     assert communication.compute_s == pytest.approx(row.baseline_epoch_s.value / 2)

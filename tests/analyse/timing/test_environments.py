@@ -75,7 +75,7 @@ def test_what_cannot_change_a_number_does_not(change: Change) -> None:
 
 
 def test_one_gpu_joins_the_environment_of_its_machine_whatever_nccl_is_told() -> None:
-    """As links: of two that are like it otherwise, the one that has its GPU, or the first."""
+    """Of two that differ in nothing else it joins the one that has its GPU, or the first; so with links."""
     ring = timing(2, 2, NVLINK, change=APART["NCCL's variables"])
     assert letters(timing(2, 1, NVLINK), ring, timing(1, 1, change=APART["NCCL's variables"])) == "ABA"
     cell, record = timing(1, 1)

@@ -48,10 +48,10 @@ class Recomputed:
         self.timing = [json.loads(path.read_text()) for path in sorted(paths)]
         self.server: dict[str, str] = {}
         for record in every:
-            first, *others = places(record)
-            for place in others:
+            first, *further_places = places(record)
+            for place in further_places:
                 joined = {self.server.get(place, place), self.server.get(first, first)}
-                self.server |= {known: min(joined) for known, of in self.server.items() if of in joined}
+                self.server |= {gpu: min(joined) for gpu, server in self.server.items() if server in joined}
                 self.server |= dict.fromkeys((first, place), min(joined))
 
     def block(self, record: Record) -> Block:
@@ -63,25 +63,25 @@ class Recomputed:
         return [record for record in self.timing if is_at(record, *place) and scope in record["scopes"]]
 
     def steps(self, *place: str | int, scope: str, full: bool = False) -> int:
-        """Of an epoch."""
-        found = self.at(*place, scope=scope)[0]["scopes"][scope]
-        return int(found["full_steps_per_epoch" if full else "steps_per_epoch"])
+        """Return the steps of an epoch."""
+        timed = self.at(*place, scope=scope)[0]["scopes"][scope]
+        return int(timed["full_steps_per_epoch" if full else "steps_per_epoch"])
 
     def jobs(self, batch: int, scope: str) -> list[tuple[Record, float]]:
         """Epochs of one GPU at a batch, and the records that have them: of one GPU, and in the jobs of several."""
-        found = [(record, epoch_s(record["scopes"][scope])) for record in self.at("single", 1, batch, scope=scope)]
+        epochs = [(record, epoch_s(record["scopes"][scope])) for record in self.at("single", 1, batch, scope=scope)]
         for record in self.timing:
             for around in record.get("alone") or ():
                 if around["batch_per_gpu"] == batch and around["status"] == "ok" and scope in around["scopes"]:
-                    found.append((record, mean([epoch_s(half) for half in around["scopes"][scope].values()])))
-        return found
+                    epochs.append((record, mean([epoch_s(half) for half in around["scopes"][scope].values()])))
+        return epochs
 
     def one_gpu(self, batch: int, scope: str) -> dict[Block, float]:
         """T(1,b) of every run on a server that timed it."""
         seconds = defaultdict(list)
         for record, epoch in self.jobs(batch, scope):
             seconds[self.block(record)].append(epoch)
-        return {block: mean(of) for block, of in seconds.items()}
+        return {block: mean(epochs) for block, epochs in seconds.items()}
 
     def epochs(self, *place: str | int, scope: str) -> dict[Block, float]:
         """T(N,b) of every run."""
@@ -89,18 +89,20 @@ class Recomputed:
 
     def pairs(self, *place: str | int, scope: str, batch: int) -> dict[Block, tuple[float, float]]:
         """T(1,batch) and T(N,b) by the block of the first."""
-        alone, jobs, sharing = self.one_gpu(batch, scope), self.jobs(batch, scope), defaultdict(list)
+        one_gpu, jobs, sharing = self.one_gpu(batch, scope), self.jobs(batch, scope), defaultdict(list)
         for record in self.at(*place, scope=scope):
             server, run = self.block(record)
-            there = [job for job, _ in jobs if self.block(job)[0] == server]
-            if (server, run) in alone or there:
-                own = (server, run)
-                nearest = own if own in alone else self.block(min(there, key=lambda job: apart(job, record)))
-                sharing[nearest].append(epoch_s(record["scopes"][scope]))
-        return {block: (alone[block], mean(epochs)) for block, epochs in sharing.items()}
+            jobs_on_server = [job for job, _ in jobs if self.block(job)[0] == server]
+            if (server, run) in one_gpu:
+                sharing[server, run].append(epoch_s(record["scopes"][scope]))
+            elif jobs_on_server:
+                nearest = min(jobs_on_server, key=lambda job: apart(job, record))
+                sharing[self.block(nearest)].append(epoch_s(record["scopes"][scope]))
+        return {block: (one_gpu[block], mean(epochs)) for block, epochs in sharing.items()}
 
     def ratios(self, *place: str | int, scope: str, batch: int) -> dict[Block, float]:
-        return {block: one / more for block, (one, more) in self.pairs(*place, scope=scope, batch=batch).items()}
+        pairs = self.pairs(*place, scope=scope, batch=batch)
+        return {block: one_gpu_s / epoch for block, (one_gpu_s, epoch) in pairs.items()}
 
     def is_uneven(self, *place: str | int, scope: str) -> bool:
         """Whether half of the steps of a run lie further apart than 2 % of their median."""
@@ -119,17 +121,16 @@ class Recomputed:
     def lent(self, strategy: str, gpus: int, batch: int, scopes: Sequence[str]) -> list[list[float]]:
         """Logarithms of the speedups of the other configurations whose spread two servers borrow: of jobs of the same
         settings, which have the same scopes."""
-        found = []
-        for other in {tuple(record["cell"][name] for name in PLACE) for record in self.timing} - {
-            (strategy, gpus, batch)
-        }:
-            for scope in scopes if other[1] > 1 else ():
-                ratios = self.ratios(*other, scope=scope, batch=other[2])
-                if len({server for server, _ in ratios}) < 2 or not self.is_uneven(*other, scope=scope):
+        logarithms = []
+        places = {tuple(record["cell"][name] for name in PLACE) for record in self.timing}
+        for place in places - {(strategy, gpus, batch)}:
+            for scope in scopes if place[1] > 1 else ():
+                ratios = self.ratios(*place, scope=scope, batch=place[2])
+                if len({server for server, _ in ratios}) < 2 or not self.is_uneven(*place, scope=scope):
                     continue
-                if self.steps(*other, scope=scope, full=True) >= 10:
-                    found.append(units_of(ratios))
-        return found
+                if self.steps(*place, scope=scope, full=True) >= 10:
+                    logarithms.append(units_of(ratios))
+        return logarithms
 
     def speedup(self, *place: Any, scope: str, batch: int) -> Sequence[float]:
         """Value, low and high; of two servers with the spread of others, where steps are uneven."""
@@ -143,8 +144,9 @@ class Recomputed:
             lent = self.lent(*place, *jobs_scopes) if batch == place[2] else []
             if len(lent) < 3:
                 return over_servers(ratios)
-            others = sum((len(of) - 1) * np.var(of, ddof=1) for of in lent) / sum(len(of) - 1 for of in lent)
-            variance, freedom = (variance + float(others)) / 2, 2
+            squares = sum((len(lender) - 1) * np.var(lender, ddof=1) for lender in lent)
+            lent_variance = squares / sum(len(lender) - 1 for lender in lent)
+            variance, freedom = (variance + float(lent_variance)) / 2, 2
         reach = STUDENT[freedom - 1] * math.sqrt(variance / 2)
         centre = float(np.mean(units))
         return math.exp(centre), math.exp(centre - reach), math.exp(centre + reach)
@@ -164,12 +166,12 @@ def epoch_s(scope: Record) -> float:
 
 
 def mean(seconds: Sequence[float]) -> float:
-    """Of logarithms."""
+    """Return the mean of logarithms, as seconds."""
     return math.exp(sum(map(math.log, seconds)) / len(seconds))
 
 
-def apart(one: Record, other: Record) -> float:
-    starts = [datetime.fromisoformat(record["started_at"]) for record in (one, other)]
+def apart(first: Record, second: Record) -> float:
+    starts = [datetime.fromisoformat(record["started_at"]) for record in (first, second)]
     return abs((starts[0] - starts[1]).total_seconds())
 
 
@@ -178,7 +180,8 @@ def units_of(blocks: Mapping[Block, float]) -> list[float]:
     by_server = defaultdict(list)
     for (server, _), value in blocks.items():
         by_server[server].append(math.log(value))
-    return [float(np.mean(of)) for of in by_server.values()] if len(by_server) > 1 else next(iter(by_server.values()))
+    runs_of_a_server = next(iter(by_server.values()))
+    return [float(np.mean(runs)) for runs in by_server.values()] if len(by_server) > 1 else runs_of_a_server
 
 
 def over_servers(blocks: Mapping[Block, float]) -> Sequence[float]:
@@ -193,8 +196,8 @@ def over_servers(blocks: Mapping[Block, float]) -> Sequence[float]:
     return math.exp(centre), math.exp(centre - reach), math.exp(centre + reach)
 
 
-def is_figure(found: Figure, expected: Sequence[float]) -> bool:
-    return (found.value, found.low, found.high) == pytest.approx(tuple(expected), rel=1e-6, abs=1e-9, nan_ok=True)
+def is_figure(figure: Figure, expected: Sequence[float]) -> bool:
+    return (figure.value, figure.low, figure.high) == pytest.approx(tuple(expected), rel=1e-6, abs=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -208,20 +211,21 @@ def test_speedups_and_what_follows_are_what_the_records_give(root: Path, study: 
         place = row.strategy, row.gpus, row.batch_per_gpu
         batch = row.global_batch if row.scaling == "strong" else row.batch_per_gpu
         pairs = records.pairs(*place, scope=row.scope, batch=batch)
-        alone, epochs = (over_servers({block: pair[of] for block, pair in pairs.items()}) for of in (0, 1))
+        one_gpu = over_servers({block: one_gpu_s for block, (one_gpu_s, _) in pairs.items()})
+        epochs = over_servers({block: epoch for block, (_, epoch) in pairs.items()})
         speedup = records.speedup(*place, scope=row.scope, batch=batch)
         assert is_figure(row.speedup, speedup), place
         assert is_figure(row.efficiency, [end / row.gpus for end in speedup]), place
-        assert is_figure(row.baseline_epoch_s, alone), place
+        assert is_figure(row.baseline_epoch_s, one_gpu), place
         assert is_figure(row.epoch_s, epochs), place
-        assert row.speedup.value == pytest.approx(alone[0] / epochs[0], rel=1e-9), place
+        assert row.speedup.value == pytest.approx(one_gpu[0] / epochs[0], rel=1e-9), place
         if row.scaling == "weak" and row.scope == "compute":
-            e1 = [alone[0] * (1 / ratio - 1 / row.gpus) for ratio in (speedup[0], speedup[2], speedup[1])]
-            found = communication[tuple(row.point.values())]
-            assert is_figure(found.communication_s, e1), place
-            assert found.compute_s + found.communication_s.value == pytest.approx(row.epoch_s.value), place
+            e1 = [one_gpu[0] * (1 / ratio - 1 / row.gpus) for ratio in (speedup[0], speedup[2], speedup[1])]
+            subtracted = communication[tuple(row.point.values())]
+            assert is_figure(subtracted.communication_s, e1), place
+            assert subtracted.compute_s + subtracted.communication_s.value == pytest.approx(row.epoch_s.value), place
             bandwidth = bandwidths[tuple(row.point.values())]
-            is_sure = found.communication_s.has_interval and e1[1] > 0
+            is_sure = subtracted.communication_s.has_interval and e1[1] > 0
             assert bandwidth.bandwidth_gb_s.is_known == is_sure, place
             if is_sure:
                 sent = 2 * (row.gpus - 1) / row.gpus * bandwidth.gradient_bytes
@@ -250,11 +254,12 @@ def test_the_quotient_of_printed_times_is_the_printed_speedup_or_the_row_has_a_m
     times = {(row.strategy, row.gpus, row.batch_per_gpu, row.scope): row.epoch_s for row in tables.times}
     for row in (row for row in tables.speedup if row.status == "ok"):
         batch = row.global_batch if row.scaling == "strong" else row.batch_per_gpu
-        one, more = times["single", 1, batch, row.scope], times[row.strategy, row.gpus, row.batch_per_gpu, row.scope]
-        assert row.other_runs == (row.speedup.value != pytest.approx(one.value / more.value, rel=1e-9))
+        one_gpu = times["single", 1, batch, row.scope]
+        epoch = times[row.strategy, row.gpus, row.batch_per_gpu, row.scope]
+        assert row.other_runs == (row.speedup.value != pytest.approx(one_gpu.value / epoch.value, rel=1e-9))
         if not row.other_runs:
             printed = Rounded.of(Decimal(value_of(row.speedup, MULTIPLES)))
-            assert printed.meets(Rounded.of(Decimal(value_of(one))) / Rounded.of(Decimal(value_of(more))))
+            assert printed.meets(Rounded.of(Decimal(value_of(one_gpu))) / Rounded.of(Decimal(value_of(epoch))))
 
 
 def test_of_which_studies_every_run_measured_everything(root: Path) -> None:

@@ -57,14 +57,14 @@ def test_records_are_counted_by_what_measured_them() -> None:
         record("timing", started_at="1", finished_at="2", job_id="8", other_processes=0),
         record("timing", host="b"),
     ]
-    both, other = complete(Tables(records=records)).origins
-    assert (both.records, both.first, both.last, both.jobs) == (2, "1", "3", "7; 8")
-    assert (both.disturbed, other.records) == (1, 1)
+    repeated, single = complete(Tables(records=records)).origins
+    assert (repeated.records, repeated.first, repeated.last, repeated.jobs) == (2, "1", "3", "7; 8")
+    assert (repeated.disturbed, single.records) == (1, 1)
 
 
 def test_absences_are_counted_once_per_configuration_the_most_frequent_first() -> None:
-    gone = [("ddp", "end_to_end", "capped"), *((name, "compute", "oom") for name in ("dp", "ddp")),
-            ("ddp", "end_to_end", "oom")]  # fmt: skip
-    times = [TimesRow(strategy=name, gpus=4, scope=scope, status=status) for name, scope, status in gone]
-    found = [(row.status, row.configurations) for row in complete(Tables(times=times)).absences]
-    assert found == [("oom", 2), ("capped", 1)]
+    absent = [("ddp", "end_to_end", "capped"), *((name, "compute", "oom") for name in ("dp", "ddp")),
+              ("ddp", "end_to_end", "oom")]  # fmt: skip
+    times = [TimesRow(strategy=name, gpus=4, scope=scope, status=status) for name, scope, status in absent]
+    counted = [(row.status, row.configurations) for row in complete(Tables(times=times)).absences]
+    assert counted == [("oom", 2), ("capped", 1)]

@@ -70,9 +70,9 @@ def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> N
         (tmp_path / f"cells/ddp/gpus-2/batch-32/run-{run}.json").write_text("{")
         tables = tables_of(tmp_path)
         assert "is damaged" in tables.rejected[0].reason
-        found = one(tables.times, **DDP)
-        assert found.runs == runs
-        assert found.reason.startswith(reason)
+        times = one(tables.times, **DDP)
+        assert times.runs == runs
+        assert times.reason.startswith(reason)
 
 
 AT: dict[str, Any] = {"gpus": 4, "batch_per_gpu": 32, "global_batch": 128, "environment": "A"}

@@ -74,9 +74,9 @@ def test_for_the_pace_alone_optimisers_are_all_that_is_hooked(tmp_path: Path) ->
 
 
 def test_two_optimisers_make_one_step(tmp_path: Path) -> None:
-    """As a GAN: three steps of one to each of the other."""
-    other = "globals().setdefault('other', torch.optim.Adam(net.parameters()))"
-    run = run_attached(tmp_path, looped(tmp_path, between=f"if step % 3 == 0: {other}.step()"))
+    """A GAN has three steps of one to each of the other."""
+    second = "globals().setdefault('other', torch.optim.Adam(net.parameters()))"
+    run = run_attached(tmp_path, looped(tmp_path, between=f"if step % 3 == 0: {second}.step()"))
     (process,) = run.processes
     assert process["optimiser"]["class"] == "Adam"
     assert process["micro_batches_per_step"] == 3

@@ -61,7 +61,7 @@ def test_calls_are_counted_by_line_and_left_out_while_an_intervention_says_so() 
 
 
 def test_interventions_leave_nothing_behind() -> None:
-    """Those that can be begun on a CPU, on switches that are on."""
+    """The interventions that can be begun on a CPU, on switches that are on."""
     network = torch.nn.Linear(2, 2)
     optimiser = torch.optim.Adam(network.parameters(), foreach=False)
     network(torch.ones(1, 2)).sum().backward()
@@ -93,4 +93,4 @@ def state(optimiser: torch.optim.Optimizer) -> object:
         torch.backends.cudnn.benchmark,
     )
     groups = [{name: group[name] for name in ("fused", "foreach")} for group in optimiser.param_groups]
-    return switches, groups, [str(one["step"].device) for one in optimiser.state.values()]
+    return switches, groups, [str(state["step"].device) for state in optimiser.state.values()]

@@ -97,12 +97,12 @@ def sketch(data: DataLoader[Any], loading: Loading) -> set[str]:
 @pytest.mark.parametrize(("divided", "share"), [(True, 0), (False, 2048)])
 def test_ranks_that_share_samples_share_hashes(divided: bool, share: int, hooked: Loading) -> None:
     data = TensorDataset(torch.zeros(2048, 1))
-    found = []
+    sketches = []
     for rank in (0, 1):
         sampler: Any = DistributedSampler(data, num_replicas=2, rank=rank) if divided else None
-        found.append(sketch(DataLoader(data, 16, sampler=sampler, shuffle=not divided), hooked))
-    assert len(found[0]) == 512
-    assert len(found[0] & found[1]) == min(share, 512)
+        sketches.append(sketch(DataLoader(data, 16, sampler=sampler, shuffle=not divided), hooked))
+    assert len(sketches[0]) == 512
+    assert len(sketches[0] & sketches[1]) == min(share, 512)
 
 
 class Stream(IterableDataset[Any]):

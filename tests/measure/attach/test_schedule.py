@@ -9,13 +9,13 @@ PROBES = ["no_allreduce", "gc_off", "autocast_bfloat16"]
 
 
 def test_a_round_has_each_probe_once_and_the_script_as_it_is_twice_in_an_order_of_its_own() -> None:
-    """What could fail in the script waits until there is something to tell."""
+    """A probe that could fail in the script waits until there is something to tell."""
     rounds = [schedule.order(PROBES, 3, number) for number in range(10)]
     first, later = sorted([*AS_IT_IS, *PROBES[:2]]), sorted([*AS_IT_IS, *PROBES])
     assert [sorted(names) for names in rounds] == [first] * 2 + [later] * 8
     assert len(set(map(tuple, rounds))) > 5
-    again, others = ([schedule.order(PROBES, seed, number) for number in range(10)] for seed in (3, 4))
-    assert rounds == again != others
+    again, with_other_seed = ([schedule.order(PROBES, seed, number) for number in range(10)] for seed in (3, 4))
+    assert rounds == again != with_other_seed
 
 
 @pytest.mark.parametrize(

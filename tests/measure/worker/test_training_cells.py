@@ -140,10 +140,10 @@ def order(rank: int, workers: int, epoch: int = 0, set_epoch: bool = True) -> li
 
 
 def test_two_workers_take_in_each_step_what_one_takes_with_twice_the_batch() -> None:
-    one, *two = order(0, 1), order(0, 2), order(1, 2)
+    single, *two = order(0, 1), order(0, 2), order(1, 2)
     for step in range(4):
         of_both = {image for images in two for image in images[8 * step : 8 * (step + 1)]}
-        assert of_both == set(one[16 * step : 16 * (step + 1)])
+        assert of_both == set(single[16 * step : 16 * (step + 1)])
 
 
 @pytest.mark.parametrize(("set_epoch", "orders"), [(True, 3), (False, 1)])

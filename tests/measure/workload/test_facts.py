@@ -18,7 +18,7 @@ from workload_file import HALF_USED, written
 
 @pytest.mark.slow
 def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
-    """Those of made-up records, which the tests of bandwidths use."""
+    """Made-up records have the same facts, and the tests of bandwidths use them."""
     must("network", "--out", tmp_path / "network.json")
     facts = read_json("network", tmp_path / "network.json")
     expected = network_facts(NetworkSettings())

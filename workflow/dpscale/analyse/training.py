@@ -18,7 +18,7 @@ from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.kinds import TrainingRecord
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
-from dpscale.tables.row import grouped, in_groups
+from dpscale.tables.row import PointFields, grouped, in_groups
 from dpscale.tables.study import MissingRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingRow, TrainingSummaryRow
 
@@ -32,6 +32,12 @@ PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF
 SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 # The accuracy that a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
+
+
+class ArmFields(PointFields):
+    """What every row of an arm starts with."""
+
+    arm: str
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class ArmResults:
         return ", ".join(f"{key} {self.changes[key]}" for key in keys if key in self.changes)
 
     @property
-    def place(self) -> dict[str, Any]:
+    def place(self) -> ArmFields:
         """The columns that every row of an arm starts with."""
         return {"arm": self.arm, **point_fields(Configuration.of_arm(self.settings), self.environment)}
 
@@ -233,9 +239,18 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
 
 def _ended(row: TrainingSummaryRow, result: ArmResults, target_accuracy: float) -> TrainingSummaryRow:
     """Return the row of an arm whose seeds all came to their end with what they reached, and when."""
-    names = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
-    means: dict[str, Any] = {name: mean_with_t_interval([*result.last(name).values()]) for name in names}
-    row = replace(row, **means, target_accuracy=target_accuracy)
+
+    def mean_of_last(name: str) -> Figure:
+        return mean_with_t_interval([*result.last(name).values()])
+
+    row = replace(
+        row,
+        training_loss=mean_of_last("training_loss"),
+        training_accuracy=mean_of_last("training_accuracy"),
+        test_loss=mean_of_last("test_loss"),
+        test_accuracy=mean_of_last("test_accuracy"),
+        target_accuracy=target_accuracy,
+    )
     reached_after_s = list(_times_to(target_accuracy, result))
     return replace(row, time_to_target_s=_mean(reached_after_s)) if len(reached_after_s) == row.seeds else row
 

@@ -42,13 +42,13 @@ def _option_type(node: JsonSchema) -> Any:
         return click.Choice(node["enum"])
     if node["type"] in ("string", "boolean"):
         return {"string": str, "boolean": bool}[node["type"]]
-    limits: dict[str, Any] = {
-        "min": node.get("minimum", node.get("exclusiveMinimum")),
-        "max": node.get("maximum", node.get("exclusiveMaximum")),
-        "min_open": "exclusiveMinimum" in node,
-        "max_open": "exclusiveMaximum" in node,
-    }
-    return click.IntRange(**limits) if node["type"] == "integer" else click.FloatRange(**limits)
+    number_range = click.IntRange if node["type"] == "integer" else click.FloatRange
+    return number_range(
+        min=node.get("minimum", node.get("exclusiveMinimum")),
+        max=node.get("maximum", node.get("exclusiveMaximum")),
+        min_open="exclusiveMinimum" in node,
+        max_open="exclusiveMaximum" in node,
+    )
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

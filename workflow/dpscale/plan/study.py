@@ -216,7 +216,7 @@ def of_its_file(settings: Settings) -> Settings:
     return replace(settings, dataset_source=OF_FILE) if isinstance(settings, StepSettings) else settings
 
 
-def study_of_its_file(values: JsonValues) -> dict[str, Any]:
+def study_of_its_file(values: JsonValues) -> JsonValues:
     """Return the values of a study with what follows from the workload's file, where it names one.
 
     A checksum that stands there already is kept: tables and page need no file. Raises WorkloadError where the file

@@ -6,9 +6,7 @@ Free of torch: this is read on login nodes.
 import math
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,7 +14,7 @@ from dpscale.errors import ClusterError
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import BUILT_IN, TimingSettings
+from dpscale.schemas.settings import BUILT_IN, JsonValues, TimingSettings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
 from dpscale.strategies.known import strategy
 
@@ -58,7 +56,7 @@ class Cluster(msgspec.Struct, frozen=True):
     cpu_jobs: Jobs
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], source: str = "cluster") -> "Cluster":
+    def of(cls, values: JsonValues, source: str = "cluster") -> "Cluster":
         """Return the cluster that is described by `values`. Raises ClusterError; `source` names the file in it."""
         if problems := violations("cluster", values):
             raise ClusterError(f"{source}: {'; '.join(problems)}. See config/README.md for every key.")

@@ -67,7 +67,7 @@ def violations(name: str, instance: Any) -> list[str]:
         return [f"holds what JSON cannot: {error}. Put names and dates into quotes"]
 
 
-def with_defaults(schema: JsonSchema, values: JsonValues) -> dict[str, Any]:
+def with_defaults(schema: JsonSchema, values: JsonValues) -> JsonValues:
     """Return `values` with every key that `schema` gives a default for, at every depth of nested objects, named by the
     user or by the schema."""
     nodes = schema.get("properties", {})

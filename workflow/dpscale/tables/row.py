@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast, dataclass_transform
 
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.figure import Kind as FigureKind
@@ -164,6 +164,22 @@ def with_names(text: str) -> str:
     return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
 
 
+class PointFields(TypedDict):
+    """Where a row is, but for its scope, to make another row of."""
+
+    strategy: str
+    gpus: int
+    batch_per_gpu: int
+    global_batch: int
+    environment: str
+
+
+class PlaceFields(PointFields):
+    """Where a row is, to make another row of."""
+
+    scope: str
+
+
 class OfConfiguration(Row):
     """A configuration in an environment."""
 
@@ -174,10 +190,15 @@ class OfConfiguration(Row):
     environment: str = ENVIRONMENT
 
     @property
-    def point(self) -> dict[str, Any]:
+    def point(self) -> PointFields:
         """The fields that say where a row is, but for its scope."""
-        names = ("strategy", "gpus", "batch_per_gpu", "global_batch", "environment")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "strategy": self.strategy,
+            "gpus": self.gpus,
+            "batch_per_gpu": self.batch_per_gpu,
+            "global_batch": self.global_batch,
+            "environment": self.environment,
+        }
 
 
 class Place(OfConfiguration):

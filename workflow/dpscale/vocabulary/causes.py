@@ -8,9 +8,16 @@ says it. To add a cause: an entry in `causes.yaml`, its finder there, and a case
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TypedDict
 
 from dpscale.vocabulary import own_yaml
+
+
+class WordsOnCpu(TypedDict, total=False):
+    """What differs where workers are processes on a CPU."""
+
+    sentence: str
+    change: str
 
 
 @dataclass(frozen=True)
@@ -27,8 +34,7 @@ class Cause:
     label: str
     sentence: str
     change: str
-    on_cpu: Mapping[str, Any] = field(default_factory=dict)
-    """The fields that differ where workers are processes on a CPU."""
+    on_cpu: WordsOnCpu = field(default_factory=WordsOnCpu)
     code: str = ""
     least_share: float = 0.10
     section: str = ""

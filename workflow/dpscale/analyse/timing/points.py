@@ -12,7 +12,6 @@ from datetime import datetime
 from functools import cached_property
 from math import isclose, isnan, nan
 from statistics import geometric_mean, median
-from typing import Any
 
 from dpscale.analyse.timing.records import weightiest
 from dpscale.formulas import OnServer, scaling
@@ -22,7 +21,7 @@ from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
 from dpscale.records.kinds import Halves, Scope, TimingRecord
 from dpscale.strategies.known import BASELINE
-from dpscale.tables.row import grouped
+from dpscale.tables.row import PlaceFields, PointFields, grouped
 from dpscale.tables.study import MissingRow
 from dpscale.tables.timing import BlocksRow, SpeedupRow
 
@@ -38,7 +37,7 @@ ByConfiguration = Mapping[tuple[Configuration, str], Sequence[TimingRecord]]
 PointKey = tuple[Configuration, str, str]  # configuration, scope and environment
 
 
-def point_fields(configuration: Configuration, environment: str) -> dict[str, Any]:
+def point_fields(configuration: Configuration, environment: str) -> PointFields:
     """Return the fields that say where a row is."""
     return {
         "strategy": configuration.strategy,
@@ -207,7 +206,7 @@ class Point:
         return any(is_uneven(of_epoch.lower_s, of_epoch.upper_s, of_epoch.median_s) for of_epoch in quartiles)
 
     @property
-    def place(self) -> dict[str, Any]:
+    def place(self) -> PlaceFields:
         """The fields that say where its rows are."""
         return {**point_fields(self.configuration, self.environment), "scope": self.scope}
 
@@ -319,6 +318,16 @@ def _state(scope: str, records: Sequence[TimingRecord], missing: Sequence[Missin
     return "ok", "; ".join(reasons)
 
 
+class ComparisonFields(PlaceFields):
+    """What every row about a comparison says."""
+
+    status: str
+    reason: str
+    full_steps_per_epoch: int | None
+    is_headline: bool | None
+    blocks: int
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A point beside the plain module on one GPU, block by block; without a block the two cannot be compared.
@@ -334,7 +343,7 @@ class Comparison:
     one_gpu: OneGpu = field(default_factory=OneGpu)
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> ComparisonFields:
         """The fields that all its rows have."""
         return {
             **self.point.place,

@@ -121,8 +121,8 @@ def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
 
 def absences_rows(times: Iterable[TimesRow]) -> list[AbsencesRow]:
     """Return every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
-    absences = dict.fromkeys((row.status, row.reason, *row.point.values()) for row in times if row.status != "ok")
-    counted = Counter((status, reason) for status, reason, *_ in absences)
+    states = (((row.status, row.reason), tuple(row.point.values())) for row in times if row.status != "ok")
+    counted = Counter(state for state, _ in dict.fromkeys(states))
     return [
         AbsencesRow(status=status, reason=reason, configurations=number)
         for (status, reason), number in counted.most_common()

@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
-from dpscale.measure.parent import NUMBER, OUTCOME, PARENT_PID, PRELOADED
+from dpscale.measure.parent import NUMBER, OUTCOME, PARENT_PID, PRELOADED, ForkRequest
 from dpscale.records.files import JsonRecord
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -52,11 +52,11 @@ class Workers:
 
     def _begun(self, rank: int) -> "subprocess.Popen[bytes] | ForkedWorker":
         """On a CPU by the process that has loaded torch, where there is one."""
-        arguments = [self._module, str(self._job_file), str(rank)]
+        arguments = self._module, str(self._job_file), str(rank)
         path = os.environ.get(PRELOADED)
         if path and not self._gpus and self._team.place.nodes == 1:
             request = self.folder / f"fork-{rank}.json"
-            asked = {"arguments": arguments, "environment": self._environment, "folder": str(Path.cwd())}
+            asked = ForkRequest(arguments=arguments, environment=self._environment, folder=str(Path.cwd()))
             request.write_text(json.dumps(asked))
             if forked := ForkedWorker.begin(path, request):
                 return forked

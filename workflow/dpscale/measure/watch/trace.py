@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+Trace = Mapping[str, Any]  # or a part of one, as its file holds it
 # Rows of the trace that stand for work of a device. User annotations such as `nccl:all_reduce` are copied to the
 # device's rows with categories of their own: they are not kernels, and not counted.
 DEVICE_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -26,7 +27,7 @@ class Kernel:
     end_ns: int
 
 
-def read_kernels(trace: Mapping[str, Any]) -> list[Kernel]:
+def read_kernels(trace: Trace) -> list[Kernel]:
     """Return the devices' work in a trace, without copies from and to the host."""
     kernels = []
     for event in trace["traceEvents"]:
@@ -38,7 +39,7 @@ def read_kernels(trace: Mapping[str, Any]) -> list[Kernel]:
     return kernels
 
 
-def _devices(arguments: Mapping[str, Any]) -> list[int]:
+def _devices(arguments: Trace) -> list[int]:
     """Return the devices whose time a row is. A copy between devices uses the links of both, and names both."""
     if "device" in arguments:
         return [int(arguments["device"])]

@@ -3,7 +3,7 @@ interrupted. A file is written completely or not at all, and read without runnin
 
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.workload.images import ImageBatch
-from dpscale.records.files import write_bytes
+from dpscale.records.files import JsonRecord, write_bytes
 
+State = dict[str, Any]  # of a training, as torch saves it: tensors, numbers, text, lists and mappings
 # A batch's forward pass, backward pass and update of the weights; returns the logits and the loss of every image.
 Update = Callable[[ImageBatch], tuple[Tensor, Tensor]]
 
@@ -36,17 +37,17 @@ class Trained:
     def tested(self) -> nn.Module:
         return self.plain if self.average is None else self.average
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         average = None if self.average is None else self.average.state_dict()
         return {"network": self.plain.state_dict(), "optimiser": self.optimiser.state_dict(), "average": average}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: State) -> None:
         self.plain.load_state_dict(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
 
-    def restore_in_place(self, state: dict[str, Any]) -> None:
+    def restore_in_place(self, state: State) -> None:
         """Put everything back to an earlier `state` in place: a CUDA graph reads and writes these very tensors."""
         self.plain.load_state_dict(state["network"])
         if self.average is not None:
@@ -71,10 +72,10 @@ class Checkpoint:
     """
 
     path: Path
-    identity: dict[str, Any]
-    defaults: dict[str, Any]
+    identity: JsonRecord
+    defaults: JsonRecord
 
-    def read(self, device: torch.device) -> dict[str, Any] | None:
+    def read(self, device: torch.device) -> State | None:
         """Return the state that was last saved, its tensors on the CPU, and put torch's random numbers back to it. None
         where nothing was saved.
 
@@ -103,8 +104,8 @@ class Checkpoint:
             torch.cuda.set_rng_state(state["random"]["cuda"], device)
         return dict(state)
 
-    def write(self, state: Mapping[str, Any], device: torch.device) -> None:
-        """Save `state` (tensors, numbers, text, lists and mappings) and torch's random numbers. Raises RecordError."""
+    def write(self, state: State, device: torch.device) -> None:
+        """Save `state` and torch's random numbers. Raises RecordError."""
         random = {"cpu": torch.get_rng_state()}
         if device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(device)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -28,13 +29,13 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 
         return CopiedGradients(network, devices[0])
     # Named only where it is not torch's default: newer versions warn of the name.
-    without_buffers: dict[str, Any] = {} if settings.ddp_broadcast_buffers else {"broadcast_buffers": False}
-    parallel = DistributedDataParallel(
+    without_buffers = partial(DistributedDataParallel, broadcast_buffers=False)
+    distribute = DistributedDataParallel if settings.ddp_broadcast_buffers else without_buffers
+    parallel = distribute(
         network,
         device_ids=list(devices) or None,
         bucket_cap_mb=settings.ddp_bucket_mb or None,
         gradient_as_bucket_view=settings.ddp_gradient_as_bucket_view,
-        **without_buffers,
     )
     if isinstance(settings, WholeStepSettings) and settings.ddp_gradient_dtype == "bfloat16":
         parallel.register_comm_hook(None, bf16_compress_hook)
