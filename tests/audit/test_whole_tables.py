@@ -17,7 +17,7 @@ from dpscale.audit.own_table import read_table
 # Whole audits, again and again.
 pytestmark = pytest.mark.slow
 
-TABLES = 6
+TABLES = 4
 TIMES = {
     (32, 1): 104.02, (32, 2): 71.34, (32, 4): 40.19, (128, 1): 61.87, (128, 2): 40.66, (128, 4): 22.93,
     (512, 1): 48.31, (512, 2): 29.41, (512, 4): 16.07,
