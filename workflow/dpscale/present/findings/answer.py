@@ -126,7 +126,14 @@ def _with_loading(rows: Sequence[AnswerRow], loaded: Sequence[AnswerRow], terms:
 
 def _table(rows: Sequence[AnswerRow], terms: Terms) -> ShownTable:
     """Return a row per number of devices. How sure efficiency and GPU-seconds are follows from the speedup."""
-    headings = [terms.heading, "Epoch, s", "Speedup, ×", "Efficiency, %", f"{terms.device}-seconds, ×", "Worth it"]
+    headings = [
+        terms.heading,
+        "Epoch, s",
+        "Speedup, ×",
+        "Efficiency, %",
+        f"{capitalised(terms.device)}-seconds, ×",
+        "Worth it",
+    ]
     cells = [
         [
             f"{row.gpus:,}",
