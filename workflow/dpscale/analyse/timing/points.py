@@ -6,6 +6,7 @@ the effects looked for, so ratios and differences are formed inside blocks alone
 speedup over one GPU: over its blocks, the quotient of their T(1,b) and T(N,b) ("Times that fit").
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -34,6 +35,7 @@ _LAST_DIGITS = 1e-9
 
 # Records by their configuration and environment.
 ByConfiguration = Mapping[tuple[Configuration, str], Sequence[TimingRecord]]
+OneGpuKey = tuple[int, str, str]  # batch, scope and environment
 PointKey = tuple[Configuration, str, str]  # configuration, scope and environment
 
 
@@ -97,19 +99,20 @@ class OneGpu:
         return nearest.block if nearest else None
 
 
-def one_gpu_times(record: TimingRecord, scope: str, batch: int) -> Iterator[Timed]:
-    """Yield what a record says of one GPU alone at a batch, in a scope: nothing, or its times. The mean of before and
-    after the parallel epochs of a job takes out a steady drift."""
-    if record.cell.strategy == BASELINE and record.cell.batch_per_gpu == batch and scope in record.scopes:
-        yield Timed.of(record.scopes[scope])
-    for halves in _own_baselines(record, scope, batch):
-        yield Timed.mean([Timed.of(half) for half in halves.measured])
+def one_gpu_times(record: TimingRecord, scope: str) -> Iterator[tuple[int, Timed]]:
+    """Yield what a record says of one GPU alone in a scope: the batch, and its times. The mean of before and after the
+    parallel epochs of a job takes out a steady drift."""
+    if record.cell.strategy == BASELINE and scope in record.scopes:
+        yield record.cell.batch_per_gpu, Timed.of(record.scopes[scope])
+    for batch, halves in _own_baselines(record, scope):
+        yield batch, Timed.mean([Timed.of(half) for half in halves.measured])
 
 
-def _own_baselines(record: TimingRecord, scope: str, batch: int) -> list[Halves]:
-    """Return the baseline that a record of several GPUs has of its own at a batch, before and after; none of others."""
-    alone = [alone for alone in record.alone or () if (alone.batch_per_gpu, alone.status) == (batch, "ok")]
-    return [baseline.scopes[scope] for baseline in alone if scope in baseline.scopes]
+def _own_baselines(record: TimingRecord, scope: str) -> Iterator[tuple[int, Halves]]:
+    """Yield the batch of every baseline that a record of several GPUs has of its own, and the baseline."""
+    for baseline in record.alone or ():
+        if baseline.status == "ok" and scope in baseline.scopes:
+            yield baseline.batch_per_gpu, baseline.scopes[scope]
 
 
 def _seconds_apart(first: TimingRecord, second: TimingRecord) -> float:
@@ -139,7 +142,8 @@ class Block:
         """Return the block of the runs that share a baseline: they are not independent, so they are one."""
         runs = sorted(record.cell.run for record in records)
         name = f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}"
-        drifts = [_drift(halves) for record in records for halves in _own_baselines(record, scope, batch)]
+        own = (baseline for record in records for baseline in _own_baselines(record, scope))
+        drifts = [_drift(halves) for at_batch, halves in own if at_batch == batch]
         return cls(
             key=OnServer(name, baseline.server),
             gpus=records[0].cell.gpus,
@@ -160,7 +164,8 @@ class Point:
     """A configuration, in one scope and one environment (empty where it was measured in none), and what its records
     say.
 
-    A record whose memory ran out first holds nothing of this scope. `all_points` are those of the study.
+    A record whose memory ran out first holds nothing of this scope. `all_points` are those of the study, `one_gpus` the
+    times of one GPU that go with them.
     """
 
     configuration: Configuration
@@ -170,12 +175,11 @@ class Point:
     reason: str
     records: Sequence[TimingRecord]
     all_points: "Points" = field(repr=False)
+    one_gpus: Mapping[OneGpuKey, OneGpu] = field(repr=False)
 
     def one_gpu(self, batch: int) -> OneGpu:
-        """Return one GPU at a batch, in this scope and environment, of all jobs that timed it."""
-        alike = [point for key, point in self.all_points.items() if key[1:] == (self.scope, self.environment)]
-        records = [record for point in alike for record in point.records]
-        return OneGpu([(record, timed) for record in records for timed in one_gpu_times(record, self.scope, batch)])
+        """Return one GPU at a batch, in this scope and environment; of no job where nothing timed it."""
+        return self.one_gpus.get((batch, self.scope, self.environment), OneGpu())
 
     @property
     def measured(self) -> Sequence[TimingRecord]:
@@ -287,6 +291,7 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
     letters = sorted({letter for _, letter in timed})
     missing_rows = grouped(missing, lambda row: (row.strategy, row.gpus, row.batch_per_gpu))
     points: dict[PointKey, Point] = {}
+    one_gpus: dict[OneGpuKey, OneGpu] = {}
     for configuration in sorted({*planned.configurations, *planned.not_run}):
         unmeasured = missing_rows.get((configuration.strategy, configuration.gpus, configuration.batch_per_gpu), [])
         for scope in study["scopes"]:
@@ -302,8 +307,20 @@ def points_of(study: Study, planned: Plan, timed: ByConfiguration, missing: Iter
                     reason=reason,
                     records=measured,
                     all_points=points,
+                    one_gpus=one_gpus,
                 )
+    one_gpus |= _one_gpus(points.values())
     return points
+
+
+def _one_gpus(points: Iterable[Point]) -> dict[OneGpuKey, OneGpu]:
+    """Return one GPU at every batch, in every scope and environment, of all jobs that timed it."""
+    jobs: dict[OneGpuKey, list[tuple[TimingRecord, Timed]]] = defaultdict(list)
+    for point in points:
+        for record in point.records:
+            for batch, timed in one_gpu_times(record, point.scope):
+                jobs[batch, point.scope, point.environment].append((record, timed))
+    return {key: OneGpu(jobs_at_batch) for key, jobs_at_batch in jobs.items()}
 
 
 def _state(scope: str, records: Sequence[TimingRecord], missing: Sequence[MissingRow]) -> tuple[str, str]:
