@@ -314,9 +314,6 @@ SLOW_DEVICE = _claims_of(LadderRow, figures=["uneven_s"])(
     "a device is slow", lambda row: row.uneven_s.is_above(UNEVEN * row.step_s.value)
 )
 DISTURBED = _claims_of(RecordsRow)("other processes", lambda row: bool(row.other_processes))
-HOT = _claims_of(RecordsRow, lambda row: isfinite(row.slowed_s))(
-    "heat slows a device", lambda row: bool(row.hot_devices)
-)
-SLOWED = _claims_of(RecordsRow, lambda row: isfinite(row.slowed_s))(
-    "clocks were kept down in the clock", lambda row: row.slowed_s > 0
-)
+_with_clocks = _claims_of(RecordsRow, lambda row: isfinite(row.slowed_s))
+HOT = _with_clocks("heat slows a device", lambda row: bool(row.hot_devices))
+SLOWED = _with_clocks("clocks were kept down in the clock", lambda row: row.slowed_s > 0)

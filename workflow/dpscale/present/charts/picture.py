@@ -64,10 +64,10 @@ class Picture:
     @property
     def document(self) -> str:
         """The SVG for where no page is around it: on white paper."""
-        colours = {"currentColor": "ink", **{f"var(--{name})": name for name in _light_colours()}}
-        drawn = self.svg
-        for written, name in colours.items():
-            drawn = drawn.replace(written, _light_colours()[name])
+        colours = _light_colours()
+        drawn = self.svg.replace("currentColor", colours["ink"])
+        for name, colour in colours.items():
+            drawn = drawn.replace(f"var(--{name})", colour)
         return drawn.replace(">", '><rect width="100%" height="100%" fill="#fff"/>', 1)
 
 

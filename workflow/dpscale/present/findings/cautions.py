@@ -13,7 +13,7 @@ from dpscale.analyse.answer.claims import (
     SINGLE_RUN,
     SLOW_DEVICE,
     SLOWED,
-    Claim,
+    Outcome,
 )
 from dpscale.analyse.timing.points import DRIFT_TOLERANCE
 from dpscale.present.text.numbers import measured, percent
@@ -22,7 +22,6 @@ from dpscale.records import OLDER
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.communication import LadderRow
-from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, TimesRow
@@ -65,17 +64,17 @@ def by_chance(counts: Iterable[CountsRow]) -> str:
     )
 
 
-def _in_how_many(claim: Claim[Any], rows: Sequence[Row], noun: str) -> str:
+def _in_how_many(outcome: Outcome[Any], noun: str) -> str:
     """`2 of 8 configurations`; "" where the claim holds for none."""
-    outcome = claim.of(rows)
     return out_of(outcome.number, outcome.of, noun) if outcome.holding else ""
 
 
 def _slow_device(rows: Sequence[LadderRow], terms: Terms) -> str:
-    number = _in_how_many(SLOW_DEVICE, rows, "configuration")
+    slow = SLOW_DEVICE.of(rows)
+    number = _in_how_many(slow, "configuration")
     if not number:
         return ""
-    worst = largest(SLOW_DEVICE.of(rows).holding, lambda row: row.uneven_s.value)
+    worst = largest(slow.holding, lambda row: row.uneven_s.value)
     return (
         f"One {terms.device} is slow in {number}: {worst.slowest} needs {measured(worst.uneven_s.value, MILLISECONDS)} "
         f"more for a step than the fastest ({terms.point(worst)}). The others wait for it: that is no communication. "
@@ -105,12 +104,12 @@ def _several_environments(environments: Sequence[EnvironmentsRow], terms: Terms)
 
 
 def _single_run(times: Sequence[TimesRow]) -> str:
-    number = _in_how_many(SINGLE_RUN, times, "configuration")
+    number = _in_how_many(SINGLE_RUN.of(times), "configuration")
     return number and f"Measured in one run, so without an interval and not confirmed: {number}."
 
 
 def _on_one_server(times: Sequence[TimesRow]) -> str:
-    number = _in_how_many(ON_ONE_SERVER, times, "configuration")
+    number = _in_how_many(ON_ONE_SERVER.of(times), "configuration")
     return number and f"Measured on one server, which says nothing of another: {number}."
 
 
@@ -138,10 +137,11 @@ def _different_cores(environments: Iterable[EnvironmentsRow], terms: Terms) -> s
 
 
 def _drifted(blocks: Sequence[BlocksRow], terms: Terms) -> str:
-    number = _in_how_many(DRIFTED, blocks, "run")
+    drifted = DRIFTED.of(blocks)
+    number = _in_how_many(drifted, "run")
     if not number:
         return ""
-    most = max(abs(row.drift) for row in DRIFTED.of(blocks).holding)
+    most = max(abs(row.drift) for row in drifted.holding)
     return (
         f"In {number}, 1 {terms.device} alone changed its speed by more than {percent(DRIFT_TOLERANCE, digits=1)} "
         f"while the run went on, at most by {percent(most)}. No run is left out."
@@ -149,15 +149,16 @@ def _drifted(blocks: Sequence[BlocksRow], terms: Terms) -> str:
 
 
 def _slowed(records: Sequence[RecordsRow]) -> str:
-    number = _in_how_many(SLOWED, records, "run")
+    number = _in_how_many(SLOWED.of(records), "run")
     return number and f"A limit of the clocks was hit inside timed epochs in {number}."
 
 
 def _hot(records: Sequence[RecordsRow], terms: Terms) -> str:
-    number = _in_how_many(HOT, records, "run")
+    hot = HOT.of(records)
+    number = _in_how_many(hot, "run")
     if not number:
         return ""
-    devices = sorted({device for row in HOT.of(records).holding for device in row.hot_devices.split("; ")})
+    devices = sorted({device for row in hot.holding for device in row.hot_devices.split("; ")})
     return (
         f"The driver says that heat slowed {listed(devices)} in {number}. These runs count here as all others do; a "
         f"{terms.device} of the kind that stays cool is faster."
@@ -165,5 +166,5 @@ def _hot(records: Sequence[RecordsRow], terms: Terms) -> str:
 
 
 def _other_processes(records: Sequence[RecordsRow], terms: Terms) -> str:
-    number = _in_how_many(DISTURBED, records, "run")
+    number = _in_how_many(DISTURBED.of(records), "run")
     return number and f"Other processes were seen on the {terms.devices} in {number}."

@@ -44,7 +44,7 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
 
 def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
     """Say in how many configurations of a weak series more devices are slower than one."""
-    number = _in_how_many(rows, SLOWER, PROBABLY_SLOWER, "comparison")
+    number = _surely_in(rows, SLOWER, PROBABLY_SLOWER, "comparison")
     return number and f"More {terms.devices} are surely slower than 1 {terms.device} in {number}."
 
 
@@ -65,18 +65,18 @@ def strategies_compared(rows: Iterable[StrategyPairsRow]) -> list[str]:
     pairs = grouped(rows, lambda row: (row.strategy, row.other_strategy)).items()
     sentences = []
     for ((strategy, other), compared), (outcome, claim) in product(pairs, STRATEGIES.items()):
-        number = _in_how_many(compared, claim, PROBABLY_STRATEGIES[outcome], "comparison")
+        number = _surely_in(compared, claim, PROBABLY_STRATEGIES[outcome], "comparison")
         sentences.append(number and f"{strategy} is surely {outcome} than {other} in {number}.")
     return sentences
 
 
 def communication_takes_time(rows: Sequence[CommunicationRow]) -> str:
     """Say in how many configurations communication takes time."""
-    number = _in_how_many(rows, COMMUNICATION, PROBABLY_COMMUNICATION, "configuration")
+    number = _surely_in(rows, COMMUNICATION, PROBABLY_COMMUNICATION, "configuration")
     return number and f"Communication time is surely above zero in {number}."
 
 
-def _in_how_many(rows: Sequence[Row], sure: Claim[Any], probable: Claim[Any], noun: str) -> str:
+def _surely_in(rows: Sequence[Row], sure: Claim[Any], probable: Claim[Any], noun: str) -> str:
     """`6 of 28 comparisons and probably in 5 more`; "" where it is sure in none."""
     surely, probably = sure.of(rows), probable.of(rows)
     more = f" and probably in {probably.number:,} more" if probably.number else ""
