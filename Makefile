@@ -21,6 +21,8 @@ unexport PYTHONDONTWRITEBYTECODE
 CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
+comma := ,
+
 .DEFAULT_GOAL := help
 .PHONY: help env lock report assignment unlock example check test test-times test-slurm test-frameworks lint format site bench clean
 
@@ -48,7 +50,7 @@ endef
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
-	@echo "Installing torch, Snakemake and what else a study runs into $(VENV): a minute, 6 GB with torch's CUDA"
+	@echo "Installing $(if $(filter none,$(TORCH)),Snakemake and what else login nodes run into $(VENV): a minute,torch$(comma) Snakemake and what else a study runs into $(VENV): a minute$(comma) 6 GB with torch's CUDA)"
 	@$(PYTHON) -m venv $(VENV)
 	@command -v uv > /dev/null || $(PIP) $$(grep -o '^uv==[^ ]*' requirements-dev.txt) || true
 
@@ -70,7 +72,8 @@ lock: $(READY)-dev  ## Pin requirements anew from pyproject.toml; UPGRADE="--upg
 	$(UV) pip compile pyproject.toml --extra measure --extra workflow $(UPGRADE) --output-file requirements.txt
 	$(UV) pip compile pyproject.toml --all-extras --constraint requirements.txt $(UPGRADE) --output-file requirements-dev.txt
 
-report: STUDY := config/config.yaml
+report: STUDY := config/quick.yaml
+report: WITHOUT_GPU := config/laptop.yaml
 report: SHOW := summary
 report: $(READY) $(FIRST_PAGE)  ## Measure the study that fits this machine, and render its page (laptop: 3 min); CONFIG= another study, RUNS=5 so many runs
 
@@ -79,7 +82,7 @@ assignment: SHOW := handin --out handin
 assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md; RUNS= as for report
 
 report assignment:
-	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) "$(RUNS)" $(SHOW)
+	@$(BIN)/python -m dpscale.run "$(CONFIG)" $(STUDY) "$(WITHOUT_GPU)" "$(RUNS)" $(SHOW)
 	$(if $(filter report,$@),@echo "Recorded on GPUs: $(FIRST_PAGE)")
 
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
@@ -88,11 +91,15 @@ unlock: $(READY)  ## Free the folder after a run was killed (no other run may be
 # Pages that are there at once: tables, charts and page of recorded GPUs, made again when their code changes.
 $(RECORDED): report/%.html: $(READY) $(shell find workflow/dpscale config/published -type f -not -name '*.pyc') config/%.yaml
 	$(if $(filter recorded,$*),@$(BIN)/dpscale audit config/published/*.yaml --out results/$*/audit > /dev/null)
-	@$(BIN)/dpscale tables --study config/$*.yaml --results results/$* --out results/$*/tables > /dev/null
-	@$(BIN)/dpscale report --study config/$*.yaml --tables results/$*/tables --out $@ --charts results/$*/charts > /dev/null
+	@$(BIN)/dpscale tables config/$*.yaml --results results/$* --out results/$*/tables > /dev/null
+	@$(BIN)/dpscale report config/$*.yaml --tables results/$*/tables --out $@ --charts results/$*/charts > /dev/null
 
-example: $(RECORDED)  ## Tables and pages of two recorded studies, without a GPU (20 s)
-	@for study in $(RECORDED:report/%.html=%); do echo "$$study:"; $(BIN)/dpscale summary --study config/$$study.yaml; echo; done
+.PHONY: shown
+shown:
+	@echo "A recorded study of two GPUs, to open now: docs/example.html. Its tables and pages are made anew:"
+
+example: shown $(RECORDED)  ## Show a recorded page at once; then tables and pages of two studies, without a GPU (20 s)
+	@for study in $(RECORDED:report/%.html=%); do echo "$$study:"; $(BIN)/dpscale summary config/$$study.yaml; echo; done
 
 # What the page is opened in, what its validator runs on, and what sets its tables. Where they cannot be installed,
 # tests say what is missing.
@@ -115,13 +122,13 @@ check: $(READY)-dev  ## Run the tests that start no process, no browser and no S
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
-test: $(READY)-dev tools  ## Run every test that this machine can run, but for Slurm's and those of times (5 min)
+test: $(READY)-dev tools  ## Run every test that this machine can run, but for Slurm's and those of times (4 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
-	else $(PYTEST) $(IN) 4 -m "not (slurm or alone)"; fi
+	else $(PYTEST) $(IN) 3 -m "not (slurm or alone)"; fi
 
-test-times: $(READY)-dev tools  ## Run the tests that judge times, one by one, and those of the documentation site (6 min)
-	$(PYTEST) tests/measure tests/browser/test_site.py -m alone
+test-times: $(READY)-dev  ## Run the tests that judge times, one by one (2 min)
+	$(PYTEST) tests/measure tests/diagnosis -m alone
 
 test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (5 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested" >&2; exit 1; fi; \
@@ -130,7 +137,7 @@ test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; instal
 			slurmctld slurmd slurm-client slurmdbd munge mariadb-server > /dev/null && \
 		echo "Installed Debian's Slurm, munge and MariaDB for the tests on a Slurm" || exit; \
 	fi; \
-	$(PYTEST) $(IN) 3 -m slurm tests/slurm
+	$(PYTEST) $(IN) 6 -m slurm tests/slurm
 
 # In an environment of their own: they bring a hundred packages, and a torch that they agree with.
 FRAMEWORKS := $(VENV)-frameworks

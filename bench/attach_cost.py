@@ -25,11 +25,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from dpscale.diagnosis.attach import calls, hooks, loader
+from dpscale.diagnosis.attach.hooks import ACCOUNT, NOW
+from dpscale.diagnosis.attach.run import install
+from dpscale.diagnosis.attach.schedule import AttachJob
 from dpscale.formulas.statistics import median_of_blocks
-from dpscale.measure.attach import calls, hooks, loader
-from dpscale.measure.attach.hooks import NOW
-from dpscale.measure.attach.run import install
-from dpscale.measure.attach.schedule import AttachJob
 from dpscale.vocabulary.causes import PROBES
 
 LAYERS = 40  # of the first trial
@@ -105,13 +105,20 @@ def in_rounds(steps: Iterator[None], count: int, seconds: float) -> Iterator[Rou
         found: Round = {True: [], False: []}
         for wanted in order.sample([True, True, False, False], 4):
             if wanted != hooked:
-                (hooks.put_back if wanted else hooks.take_out)()
+                put_back() if wanted else hooks.take_out()
                 hooked = wanted
                 assert hooks_at_their_places() == {hooked}
+            if wanted:
+                ACCOUNT.record()  # of few steps a run notes the parts: here of all
             found[wanted].append(measured(steps, count))
         yield found
     if not hooked:
-        hooks.put_back()
+        put_back()
+
+
+def put_back() -> None:
+    for put_in, _ in hooks.ALL:
+        put_in()
 
 
 def hooks_at_their_places() -> set[bool]:

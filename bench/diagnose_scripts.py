@@ -1,18 +1,22 @@
 """How often `dpscale diagnose -- COMMAND` names the cause that is in a script, and how well it tells what a cure saves.
 
-    python bench/diagnose_scripts.py --times 3 --out cpu.json                            # two CPU workers each
-    python bench/diagnose_scripts.py --device cuda --gpus 0,1 --jobs 2 --times 3 --out gpu.json   # one GPU each
-    python bench/diagnosis_table.py cpu.json gpu.json                                     # the confusion matrix
+    python -m bench.diagnose_scripts --times 3 --out cpu.json                            # two CPU workers each
+    python -m bench.diagnose_scripts --device cuda --gpus 0,1 --jobs 2 --times 3 --out gpu.json
+    python -m bench.diagnose_scripts --side-by-side 4 --out beside.json                  # healthy runs, four at once
+    python -m bench.diagnose_scripts --check                                             # without dpscale: on over off
+    python -m bench.diagnosis_table cpu.json gpu.json beside.json                        # the confusion matrix
 
-Every cause is in `bench/injected_script.py`, which runs as it is: once with the cause (on) and once without (off), in
-random order. `--jobs` cases run at once, each on two cores of its own, which is all that the diagnosis sees; those of
-one GPU take turns: one trains while the others start. The file is written after each run: the same command goes on with
-what is missing, so `--limit` can cut it into several. Nothing else should run on these cores.
+Every case (`bench/diagnosis_cases.py`) is a script of `bench/diagnosed`, which runs as it is: with the cause (on) and
+without it (off), in random order; causes whose scripts are the same without them share that run. `--jobs` cases run at
+once, each on two cores of its own, which is all that the diagnosis sees; those of one GPU take turns: one trains
+while the others start. The file is written after each run: the same command goes on with what is missing, so `--limit`
+can cut it into several. Nothing else should run on these cores.
 """
 
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -21,95 +25,31 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+from bench.diagnosis_cases import CASES, SCRIPTS, Case, account_deviation, first_place, is_right
 
 from dpscale.diagnosis.diagnose import diagnose_script
 from dpscale.records.files import decoded
 from dpscale.records.script import ScriptRecord
 from dpscale.vocabulary.causes import NOTHING
 
-SCRIPT = Path(__file__).with_name("injected_script.py")
 CORES_EACH = 2
 LIMIT_S = 300.0
 # What a run is taken to need, before one has ended.
 EXPECTED_S = 60.0
 # What every run on a machine with other work has, whatever is injected: counted apart.
 AMBIENT = "other_work"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A cause, the script's options, and what it is started by.
-
-    `also` are other causes that are as right an answer. Without the cause the script has the options `off`, if they are
-    others; then its step is another one, and what it saves is not compared. `healthy` is what is true of it then, too.
-    """
-
-    cause: str
-    options: str
-    also: Sequence[str] = ()
-    healthy: Sequence[str] = ()
-    off: str | None = None
-    prefix: str = ""
-    variables: str = ""
-    processes: int = 2
-    saves: bool = True
-    """Whether the cure makes a step shorter."""
-    shows_processes: bool = False
-    """Whether the command says how many processes it starts, so that it is run on one device too."""
-
-
-# Steps of 15 to 30 ms on a core, with gradients of 50 kB: their exchange takes 8 to 10 %, just less than what is named.
-_STEP = "--batch 96 --tokens 128"
-CPU = (
-    Case(NOTHING.name, _STEP),
-    Case("slow_loader", _STEP),
-    Case("loader_of_one_rank", _STEP),
-    Case("workers_restarted", _STEP),
-    Case("few_batches", _STEP, ("workers_restarted",)),
-    Case("slow_device", _STEP),
-    Case("uneven_ranks", _STEP),
-    Case("heavy_gradients", "--batch 8 --width 1024", off=_STEP),
-    Case("buffers", _STEP),
-    Case("micro_batches", "--batch 16 --tokens 128"),
-    Case("scalars", _STEP),
-    Case("sharding", "--batch 96 --tokens 64 --layers 100"),
-    Case("anomaly", "--batch 192 --tokens 64 --layers 10 --width 32"),
-    Case("float64", _STEP),
-    Case("many_small_tensors", "--batch 24 --tokens 64 --layers 300"),
-    Case("garbage_collection", _STEP),
-    Case("validation", _STEP),
-    Case("checkpoint", _STEP),
-    Case("logging", _STEP),
-    Case("own_code", _STEP),
-    Case("work_not_divided", _STEP, saves=False),
-    Case("started_twice", _STEP, saves=False),
-    Case("batch_not_scaled", "--batch 32 --layers 1500 --split", off="--batch 32 --layers 1500", shows_processes=True),
-    Case("too_few_cores", _STEP, prefix="taskset -c {core}"),
-)
-# Steps of some 10 ms on an H100, which they keep busy.
-_LARGE, _DEEP = "--batch 8192 --width 4096 --layers 3", "--batch 8192 --width 2048 --layers 20"
-GPU = (
-    Case(NOTHING.name, _LARGE, processes=1),
-    Case("float64", _LARGE, processes=1),
-    Case("no_tf32", _LARGE, processes=1),
-    Case("allocator_emptied", _LARGE, processes=1),
-    Case("hidden_synchronisation", _DEEP, processes=1),
-    Case("many_small_tensors", "--layers 100", ("small_batch",), ("small_batch",), processes=1),
-    Case("cudnn_search", "--images --batch 256", processes=1),
-    Case("slow_loader", "--batch 4096 --width 4096 --layers 3", processes=1),
-    Case("anomaly", _DEEP, processes=1),
-    Case("garbage_collection", _LARGE, processes=1),
-    Case("small_batch", "--layers 50", ("many_small_tensors",), off=_LARGE, processes=1),
-    Case("logging", _DEEP, processes=1),
-    Case("checkpoint", _LARGE, processes=1),
-    Case("debugger", _DEEP, variables="CUDA_LAUNCH_BLOCKING=1", processes=1, saves=False),
-)
+# Of a check: steps after a warm-up, which are whole epochs, and seconds.
+STEP = re.compile(r"step_s (\S+) (\S+) \.")
+PACED, CHECK_LIMIT_S = 80, 120.0
+BUSY = "import ctypes; ctypes.CDLL(None).prctl(1, 9)\nwhile True: pass"  # it ends with the bench
 
 
 @dataclass(frozen=True)
@@ -121,17 +61,24 @@ class Run:
     round: int
 
     @property
-    def key(self) -> tuple[str, bool, int]:
-        return self.case.cause, self.off, self.round
+    def key(self) -> tuple[str, str, int, bool, int]:
+        return self.case.script, self.case.cause, self.case.gpus, self.off, self.round
+
+    @property
+    def processes(self) -> int:
+        return (self.off and self.case.processes_off) or self.case.processes
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where one run is at a time: its cores, and its GPU, if it has one, with the file that says whose turn it is."""
+    """Where one run is at a time: its cores, and its GPU, if it has one, before all others of the machine.
+
+    A run takes turns on as many of these as it needs: in `turns` is a file per GPU.
+    """
 
     cores: Sequence[int]
-    gpu: str = ""
-    turn: Path | None = None
+    gpus: Sequence[str] = ()
+    turns: Path | None = None
 
 
 @click.command()
@@ -140,43 +87,70 @@ class Place:
     "--times", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of every cause, on and off."
 )
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Cases at once, per GPU.")
+@click.option(
+    "--side-by-side", "beside", type=click.IntRange(min=2), help="So many healthy runs at once, and no others."
+)
+@click.option(
+    "--check", is_flag=True, help="Print what a step takes with the cause over without, and diagnose nothing."
+)
 @click.option("--gpus", default="0", show_default=True, help="One case trains on each of these at a time: 0,1.")
 @click.option("--cores", help="Those that may be used: 4-31. [default: all]")
 @click.option("--limit", "limit_s", type=float, default=float("inf"), help="Seconds in which all that is begun ends.")
 @click.option("--minutes", type=float, default=0.5, show_default=True, help="Of every run, beside its starts.")
-@click.option("--cause", "only", multiple=True, help="This cause alone. Can be given several times.")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="A JSON file, gone on with."
-)
+@click.option("--script", "scripts", multiple=True, help="This script alone. Can be given several times.")
+@click.option("--cause", "causes", multiple=True, help="This cause alone. Can be given several times.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A JSON file, gone on with.")
 @click.option("--records", type=click.Path(file_okay=False, path_type=Path), help="Folder for the records of all runs.")
 def main(
     device: str,
     times: int,
     jobs: int,
+    beside: int | None,
+    check: bool,
     gpus: str,
     cores: str | None,
     limit_s: float,
     minutes: float,
-    only: tuple[str, ...],
-    out: Path,
+    scripts: tuple[str, ...],
+    causes: tuple[str, ...],
+    out: Path | None,
     records: Path | None,
 ) -> None:
     usable = numbers(cores) if cores else sorted(os.sched_getaffinity(0))
-    names = [gpu for gpu in (gpus.split(",") if device == "cuda" else [""]) for _ in range(jobs)]
-    if len(usable) < CORES_EACH * len(names):
-        raise click.UsageError(
-            f"{len(names)} cases at once need {CORES_EACH * len(names)} cores; there are {len(usable)}"
-        )
+    all_gpus = gpus.split(",") if device == "cuda" else []
+    at_once = beside or jobs * max(1, len(all_gpus))
+    cores_each = min(CORES_EACH, len(usable) // at_once)
+    if not cores_each or (not beside and cores_each < CORES_EACH):
+        raise click.UsageError(f"{at_once} cases at once need {CORES_EACH * at_once} cores; there are {len(usable)}")
+    if beside and device == "cuda" and beside > len(all_gpus):
+        raise click.UsageError(f"{beside} runs at once need a GPU each; --gpus has {len(all_gpus)}")
     if records:
         records.mkdir(parents=True, exist_ok=True)
-    matrix = Matrix(device, minutes, limit_s, out, records)
-    cases = [case for case in (CPU if device == "cpu" else GPU) if not only or case.cause in only]
+    cases = [
+        case
+        for case in CASES[device]
+        if (not causes or case.cause in causes)
+        and (not scripts or case.script in scripts)
+        and case.gpus <= max(1, len(all_gpus))
+    ]
     with tempfile.TemporaryDirectory() as turns:
         places = [
-            Place(usable[CORES_EACH * at : CORES_EACH * (at + 1)], gpu, Path(turns, gpu) if gpu else None)
-            for at, gpu in enumerate(names)
+            Place(
+                usable[cores_each * at : cores_each * (at + 1)],
+                (*all_gpus[at % len(all_gpus) :], *all_gpus[: at % len(all_gpus)]) if all_gpus else (),
+                None if beside else Path(turns),
+            )
+            for at in range(at_once)
         ]
-        matrix.run([run for number in range(times) for run in shuffled(cases, number)], places)
+        if check:
+            print_ratios(cases, places[0], device)
+            return
+        runs = [run for number in range(times) for run in shuffled(cases, number)]
+        if beside:
+            runs = [run for number in range(times) for run in healthy(cases, beside, cores_each, number)]
+        if not out:
+            raise click.UsageError("give --out, or --check")
+        Matrix(device, minutes, limit_s, out, records, beside or 1).run(runs, places)
 
 
 def numbers(text: str) -> list[int]:
@@ -186,9 +160,74 @@ def numbers(text: str) -> list[int]:
 
 
 def shuffled(cases: Sequence[Case], number: int) -> list[Run]:
-    runs = [Run(case, off, number) for case in cases for off in (False, True) if case.cause != NOTHING.name or off]
+    """Return the runs of a round in random order, but for those of several GPUs, which come first."""
+    on = [Run(case, False, number) for case in cases if case.cause != NOTHING.name]
+    without = {case.script_off: Run(case, True, number) for case in reversed(cases)}
+    runs = [*on, *without.values()]
     random.Random(number).shuffle(runs)
-    return runs
+    return sorted(runs, key=lambda run: -run.case.gpus)
+
+
+def healthy(cases: Sequence[Case], beside: int, cores_each: int, number: int) -> list[Run]:
+    """Return so many runs without a cause, of one script after the other."""
+    without = [case for case in cases if case.cause == NOTHING.name and case.gpus == 1]
+    chosen = [without[at % len(without)] for at in range(beside)]
+    return [
+        Run(replace(case, processes=min(case.processes, cores_each)), True, beside * number + at)
+        for at, case in enumerate(chosen)
+    ]
+
+
+def print_ratios(cases: Sequence[Case], place: Place, device: str) -> None:
+    """Print what a step takes with each cause and without it, as the script itself counts."""
+    os.sched_setaffinity(0, place.cores)
+    without: dict[str, Pace] = {}
+    for case in cases:
+        if case.script_off not in without:
+            without[case.script_off] = pace(Run(case, True, 0), place, device)
+        off_s = without[case.script_off]
+        on_s = off_s if case.cause == NOTHING.name else pace(Run(case, False, 0), place, device)
+        ratios = f"{on_s.wall_s / off_s.wall_s:6.2f} {on_s.worked_s / off_s.worked_s:6.2f} of own work"
+        times = f"{1e3 * on_s.wall_s:8.2f} ms {1e3 * off_s.wall_s:8.2f} ms"
+        click.echo(f"{case.script:8} {case.cause:24} {case.gpus} {ratios} {times}")
+
+
+class Pace(NamedTuple):
+    """Seconds per step: by the wall, and those in which rank 0 itself worked, which other work changes less."""
+
+    wall_s: float
+    worked_s: float
+
+
+def pace(run: Run, place: Place, device: str) -> Pace:
+    """Return the seconds of a step without dpscale; NaN where the script does not say them."""
+    command = [*script_command(run, place, device, ["--pace", str(PACED)])]
+    with busy_processes(run), tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command, env=environment(run, place), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        until, text = time.monotonic() + CHECK_LIMIT_S, ""
+        while not (step := STEP.search(text)) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.2)
+            output.seek(0)
+            text = output.read()
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+    if not step:
+        click.echo(text[-1500:], err=True)
+        return Pace(nan, nan)
+    return Pace(float(step[1]), float(step[2]))
+
+
+@contextmanager
+def busy_processes(run: Run) -> Iterator[None]:
+    """Run what somebody else has on these cores, meanwhile."""
+    with ExitStack() as ending:
+        for _ in range(0 if run.off else run.case.busy_beside):
+            process = subprocess.Popen([sys.executable, "-c", BUSY])
+            ending.callback(process.wait)
+            ending.callback(process.kill)
+        yield
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
@@ -198,15 +237,16 @@ def rows_of(file: Path) -> list[dict[str, Any]]:
 class Matrix:
     """Runs of cases, several at once, and their answers."""
 
-    def __init__(self, device: str, minutes: float, limit_s: float, out: Path, records: Path | None):
+    def __init__(self, device: str, minutes: float, limit_s: float, out: Path, records: Path | None, side_by_side: int):
         self.device, self.minutes, self.limit_s, self.out, self.records = device, minutes, limit_s, out, records
+        self.side_by_side = side_by_side
         self.rows = rows_of(out)
         self.began = time.monotonic()
         self.lock = Lock()
 
     def run(self, runs: Sequence[Run], places: Sequence[Place]) -> None:
         """Those that are not there yet, in this order, one at a time in each place."""
-        done = {(row["cause"], row["off"], row["round"]) for row in self.rows}
+        done = {tuple(row[name] for name in ("script", "cause", "gpus", "off", "round")) for row in self.rows}
         todo = iter([run for run in runs if run.key not in done])
         with ThreadPoolExecutor(len(places)) as threads:
             list(threads.map(lambda place: self._work(place, todo), places))
@@ -223,7 +263,9 @@ class Matrix:
             reasons = ", ".join(f"{name} {share:.0%}" for name, share in row["reasons"].items())
             state = "off" if run.off else "on"
             click.echo(
-                f"{run.round} {run.case.cause} {state}: {reasons or row['first']} ({row['seconds']:.0f} s)", err=True
+                f"{run.round} {run.case.script} {run.case.cause} {state}: {reasons or row['first']} "
+                f"({row['seconds']:.0f} s) {row.get('place', '')}",
+                err=True,
             )
 
     def _next(self, todo: Iterator[Run]) -> Run | None:
@@ -235,33 +277,45 @@ class Matrix:
 
     def _answer(self, run: Run, place: Place) -> dict[str, Any]:
         case, start = run.case, time.monotonic()
-        name = f"{case.cause}-{'off' if run.off else 'on'}-{run.round}"
-        with tempfile.TemporaryDirectory() as folder:
+        name = f"{case.script}-{case.cause}-{case.gpus}-{'off' if run.off else 'on'}-{run.round}"
+        with busy_processes(run), tempfile.TemporaryDirectory() as folder:
             file = self.records / f"{self.device}-{name}.json" if self.records else Path(folder, "record.json")
-            told = diagnosed(self.minutes, file, script_command(run, place, self.device), environment(run, place))
+            minutes = self.minutes * case.times_minutes
+            said = diagnosed(minutes, file, script_command(run, place, self.device), environment(run, place))
             seconds = time.monotonic() - start
-            answer: dict[str, Any] = {"first": "failed", "reasons": {}, "told": told}
-            if told is None:
-                answer = {**answered(json.loads(file.read_text())), "is_same": case.saves and case.off is None}
-        case_told = {"cause": case.cause, "also": case.also, "healthy": case.healthy, "device": self.device}
-        return {**case_told, "off": run.off, "round": run.round, "seconds": seconds, **answer}
+            answer: dict[str, Any] = {"first": "failed", "reasons": {}, "said": said}
+            if said is None:
+                answer = {**answered(json.loads(file.read_text()), case), "is_same": case.is_same_off}
+        about_case = {
+            "script": case.script,
+            "cause": case.cause,
+            "gpus": case.gpus,
+            "script_off": case.script_off,
+            "also": case.also,
+            "healthy": case.healthy,
+            "device": self.device,
+            "side_by_side": self.side_by_side,
+        }
+        return {**about_case, "off": run.off, "round": run.round, "seconds": seconds, **answer}
 
 
 def environment(run: Run, place: Place) -> dict[str, str]:
-    variables = dict(pair.split("=") for pair in run.case.variables.split()) if not run.off else {}
-    return {**os.environ, **variables, "CUDA_VISIBLE_DEVICES": place.gpu}
+    set_on = run.case.variables.format(folder=SCRIPTS).split() if not run.off else []
+    variables = dict(pair.split("=") for pair in set_on)
+    return {**os.environ, **variables, "CUDA_VISIBLE_DEVICES": ",".join(place.gpus[: run.case.gpus])}
 
 
-def script_command(run: Run, place: Place, device: str) -> list[str]:
+def script_command(run: Run, place: Place, device: str, more: Sequence[str] = ()) -> list[str]:
     case = run.case
     options = case.off if run.off and case.off is not None else case.options
     words = [] if run.off else case.prefix.format(core=place.cores[0]).split()
     words.append(sys.executable)
-    if case.processes > 1:
-        words += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case.processes}"]
-    words += [str(SCRIPT), "--cause", case.cause, "--device", device, "--round", str(run.round), *options.split()]
-    words += ["--cured"] if run.off else []
-    words += ["--turn", str(place.turn)] if place.turn else []
+    if run.processes > 1:
+        words += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={run.processes}"]
+    words += [str(case.path), "--cause", case.cause, "--device", device, "--round", str(run.round), *options.split()]
+    words += [*(["--cured"] if run.off else []), *more]
+    if place.turns and place.gpus:
+        words += ["--turn", *(str(place.turns / gpu) for gpu in place.gpus[: case.gpus])]
     # A shell hides how many processes there are: the runs on one device are left out.
     return words if case.shows_processes else ["sh", "-c", f"exec {shlex.join(words)}"]
 
@@ -292,21 +346,24 @@ def diagnosed(minutes: float, file: Path, script: Sequence[str], variables: Mapp
     return output[-2000:] if process.returncode else None
 
 
-def answered(record: Mapping[str, Any]) -> dict[str, Any]:
+def answered(record: Mapping[str, Any], case: Case) -> dict[str, Any]:
     diagnosis = diagnose_script(decoded(ScriptRecord, json.dumps(record).encode()))
-    reasons = [reason for reason in diagnosis.reasons if reason.cause.name != AMBIENT]
+    reasons = [reason for reason in diagnosis.reasons if reason.cause.name != AMBIENT or case.cause == AMBIENT]
     saved = [remedy for reason in reasons[:1] for remedy in reason.remedies]
-    measured = next((one.measured_s.value for one in saved if one.measured_s), None)
-    predicted = next((one.predicted_s.value for one in saved if one.predicted_s), None)
+    measured = next((remedy.measured_s.value for remedy in saved if remedy.measured_s), None)
+    predicted = next((remedy.predicted_s.value for remedy in saved if remedy.predicted_s), None)
     runs = {run["what"]: run for run in record["runs"]}
     paced = runs["paced"]["processes"][0]
     return {
         "first": reasons[0].cause.name if reasons else diagnosis.first.name if not diagnosis.reasons else NOTHING.name,
+        "place": first_place(reasons[0]) if reasons else "",
+        "right": [is_right(case, reason) for reason in reasons],
         "reasons": {reason.cause.name: reason.share.value for reason in reasons},
-        "smaller": {one.cause.name: one.share.value for one in diagnosis.smaller},
+        "smaller": {cause.cause.name: cause.share.value for cause in diagnosis.smaller},
         "told_s": measured if measured is not None else predicted,
         "was_tried": measured is not None,
         "step_s": diagnosis.whole_s.value,
+        "account_off": account_deviation(diagnosis),
         "paced_step_s": paced["wall_s"] / max(1, paced["steps"]),  # with all that comes now and then
         "other_work": float(AMBIENT in {reason.cause.name for reason in diagnosis.reasons}),
         "other_cores": runs["diagnosed"]["other_cores"],

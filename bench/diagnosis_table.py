@@ -1,11 +1,12 @@
 """The confusion matrix of `bench/diagnose_scripts.py`: how often each cause was named, and what was told instead.
 
-python bench/diagnosis_table.py cpu.json gpu.json
+python -m bench.diagnosis_table cpu.json gpu.json
 """
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -25,16 +26,25 @@ def main(files: tuple[Path, ...]) -> None:
 
 
 def shown_table(rows: Sequence[Row]) -> str:
-    """A line per cause and device, and what all of a device are together beside what is asked for."""
+    """A line per cause and device, and what all of a device are together beside what is asked for.
+
+    Healthy runs side by side are counted for themselves.
+    """
     lines = []
     for device in dict.fromkeys(row["device"] for row in rows):
-        here = _beside_healthy([row for row in rows if row["device"] == device])
+        on_device = [row for row in rows if row["device"] == device]
+        together = [row for row in on_device if row.get("side_by_side", 1) > 1]
+        here = _beside_healthy([row for row in on_device if row not in together])
         causes = sorted({row["cause"] for row in here})
-        results = {cause: Result([row for row in here if row["cause"] == cause]) for cause in causes}
-        lines += [device + HEAD[len(device) :]]
-        lines += [f"{cause:24} {result.numbers} {result.otherwise}".rstrip() for cause, result in results.items()]
-        savings = [one.saving for one in results.values() if one.saving]
-        lines += ["", *_together(Result(here), savings), ""]
+        off = [row for row in here if row["off"]]
+        results = {cause: Result([row for row in here if row["cause"] == cause], off) for cause in causes}
+        savings = [result.saving for result in results.values() if result.saving]
+        if here:
+            lines += [device + HEAD[len(device) :]]
+            lines += [f"{cause:24} {result.numbers} {result.otherwise}".rstrip() for cause, result in results.items()]
+            lines += ["", *_together(Result(here), savings), ""]
+        if together:
+            lines += [*_side_by_side(together), ""]
     return "\n".join(lines)
 
 
@@ -48,18 +58,55 @@ def _together(every: "Result", savings: "Sequence[Saving]") -> Iterable[str]:
     on, off = len(every.on), len(every.off)
     if on:
         yield f"named first: {_part(every.first, on)}; asked: 90 %"
+        yield f"  by distinct script: {_part_with_interval(_by_script(every.on, _is_first, all))}"
         yield f"among the first three: {_part(every.three, on)}; asked: 97 %"
+        yield f"  by distinct script: {_part_with_interval(_by_script(every.on, _is_among_three, all))}"
     if off:
         yield f"wrongly accused when off: {_part(every.wrong, off)}; asked: at most 3 %"
+        yield f"  by distinct script: {_part_with_interval(_by_script(every.off, _accused, any))}"
+    accounts = [row["account_off"] for row in (*every.on, *every.off) if "account_off" in row]
+    if accounts:
+        yield f"parts of a step beside the step: at most {max(accounts):.1%} off; asked: within 3 %"
     if savings:
-        error = median(one.error for one in savings)
+        error = median(saving.error for saving in savings)
         yield f"savings told: {error:.0%} off, in the median of {len(savings)} causes; asked: within 15 %"
     beside = sum(row.get("other_work", 0) > 0 for row in [*every.on, *every.off])
     yield f"other work on the machine: told in {_part(beside, on + off)}, and left out above"
 
 
-def _part(count: int, of: int) -> str:
-    return f"{count} of {of} ({count / of:.0%})"
+def _side_by_side(rows: Sequence[Row]) -> Iterable[str]:
+    """Yield what healthy runs at once were accused of. Other work is no accusation: they are each other's."""
+    accusations = Counter(name for row in rows for name in _accused(row))
+    yield f"side by side, {max(row['side_by_side'] for row in rows)} healthy runs at once on {rows[0]['device']}:"
+    yield f"accused: {_part_with_interval([bool(_accused(row)) for row in rows])}"
+    yield from (f"  {name} {count}" for name, count in accusations.most_common())
+
+
+def _part(count: int, total: int) -> str:
+    return f"{count} of {total} ({count / total:.0%})"
+
+
+def _by_script(
+    rows: Sequence[Row], is_so: Callable[[Row], object], of_runs: Callable[[Iterable[object]], bool]
+) -> list[bool]:
+    """Return whether it is so for each distinct script, which is one with its cause: of all its runs, or of any."""
+    scripts: dict[str, list[object]] = {}
+    for row in rows:
+        scripts.setdefault(_script(row), []).append(is_so(row))
+    return [of_runs(answers) for answers in scripts.values()]
+
+
+def _part_with_interval(answers: Sequence[bool]) -> str:
+    low, high = wilson_interval(sum(answers), len(answers))
+    return f"{_part(sum(answers), len(answers))}, 95 % interval: {low:.0%} to {high:.0%}"
+
+
+def wilson_interval(count: int, total: int, z: float = 1.96) -> tuple[float, float]:
+    """Return Wilson's score interval of a part: where a part that is true would have the count within z deviations."""
+    part, weight = count / total, z * z / total
+    middle = (part + weight / 2) / (1 + weight)
+    half = z / (1 + weight) * math.sqrt(part * (1 - part) / total + weight / (4 * total))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 @dataclass(frozen=True)
@@ -75,9 +122,10 @@ class Saving:
 
 
 class Result:
-    """What runs with a cause (`on`) and without it (`off`) were told."""
+    """What runs with a cause (`on`) and without it (`off`) were told; `all_off` is every run without one."""
 
-    def __init__(self, rows: Sequence[Row]):
+    def __init__(self, rows: Sequence[Row], all_off: Sequence[Row] = ()):
+        self.all_off = all_off
         self.on = [row for row in rows if not row["off"]]
         self.off = [row for row in rows if row["off"]]
         self.first = sum(map(_is_first, self.on))
@@ -104,20 +152,42 @@ class Result:
 
     @property
     def saving(self) -> Saving | None:
-        """In the median over runs. None where nothing was told, or the cured step is another one."""
-        told = [row["told_s"] for row in self.on if row["first"] == row["cause"] and row["told_s"]]
-        on, off = ([row["paced_step_s"] for row in rows if row.get("is_same")] for rows in (self.on, self.off))
-        if not (told and on and off) or median(on) <= median(off):
+        """In the median over runs, of the script with the largest error. None where nothing was told, or the cured
+        step is another one."""
+        savings = list(filter(None, map(self._saving, dict.fromkeys(map(_script_off, self.on)))))
+        return max(savings, key=lambda saving: saving.error) if savings else None
+
+    def _saving(self, script_off: str) -> Saving | None:
+        on, off = ([row for row in rows if _script_off(row) == script_off] for rows in (self.on, self.all_off))
+        told_s = [row["told_s"] for row in on if _is_first(row) and row["told_s"]]
+        on_s = [row["paced_step_s"] for row in on if row.get("is_same")]
+        off_s = [row["paced_step_s"] for row in off if "paced_step_s" in row]
+        if not (told_s and on_s and off_s) or median(on_s) <= median(off_s):
             return None
-        return Saving(median(told), median(on) - median(off))
+        return Saving(median(told_s), median(on_s) - median(off_s))
+
+
+def _script(row: Row) -> str:
+    return f"{row.get('script')} {row.get('gpus')} {row['cause']}"
+
+
+def _script_off(row: Row) -> str:
+    """Return the script without its cause. In older files each cause has its own."""
+    return str(row.get("script_off", row["cause"]))
 
 
 def _is_first(row: Row) -> bool:
-    return row["first"] in (row["cause"], *row["also"])
+    return any(_rights(row)[:1])
 
 
 def _is_among_three(row: Row) -> bool:
-    return bool({row["cause"], *row["also"]} & set(list(row["reasons"])[:3]))
+    return any(_rights(row)[:3])
+
+
+def _rights(row: Row) -> list[bool]:
+    """Return whether each of the reasons is right, in their order. Older files leave that to the causes' names."""
+    names = (row["cause"], *row["also"])
+    return list(row["right"]) if "right" in row else [name in names for name in row["reasons"]]
 
 
 def _accused(row: Row) -> list[str]:

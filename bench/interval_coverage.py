@@ -11,6 +11,7 @@ five uneven configurations. The true speedup is 1 in all of them.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from unittest.mock import patch
 
 import numpy as np
@@ -170,6 +171,7 @@ class Intervals:
         return math.expm1(float(np.median(self.high - self.low)) / 2)
 
 
+@cache
 def of_two_servers(
     case: TwoServers, others_as: int = figure.COUNTS_AS, studies: int = STUDIES, seed: int = 1
 ) -> Intervals:
@@ -233,7 +235,7 @@ def line_of_method(name: str) -> str:
 
 def line_of_case(name: str) -> str:
     """Of the table of effects: with borrowed spread, and after a slash with that of the two servers alone."""
-    borrowed, own = of_two_servers(TWO_SERVERS[name]), of_two_servers(TWO_SERVERS[name], others_as=0)
+    borrowed, own = (of_two_servers(TWO_SERVERS[name], others_as) for others_as in (figure.COUNTS_AS, 0))
     pairs = [
         (borrowed.coverage_at(SMALL), own.coverage_at(SMALL)),
         (borrowed.coverage_at(LARGER), own.coverage_at(LARGER)),

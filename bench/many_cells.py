@@ -84,7 +84,7 @@ def finished_study(cells: int, folder: Path) -> list[str]:
         configuration = cell.configuration
         epoch_s = (2 + 30 / configuration.batch_per_gpu) / configuration.gpus**0.9 * (1 + 0.01 * cell.run)
         write(results, cell, timing_record(cell, study.settings, [epoch_s, 1.01 * epoch_s, 0.99 * epoch_s]))
-    return ["--study", str(folder / "study.json")]
+    return [str(folder / "study.json")]
 
 
 def link_outputs(folder: Path) -> None:

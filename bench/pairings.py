@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from dpscale.analyse.timing.environments import places, servers_of
+from dpscale.analyse.records import places, servers_of
 from dpscale.records.files import read_record
 from dpscale.records.kinds import TimingRecord
 

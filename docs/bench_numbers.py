@@ -34,6 +34,7 @@ COPIES = {
     "copies, unaveraged": "sending gradients",
     "copies": "averaging them and sending averages",
 }
+NOT_MEASURED = "This was not measured yet."
 DIAGNOSED = {
     "gpu": "[one H100]({file}) a script, two machines",
     "cpu": "[two CPU workers]({file}) on two quiet cores",
@@ -233,12 +234,30 @@ def trained_epochs() -> str:
     return f"{sixth:.2f} s per epoch on the sixth, {third[0]:.2f} and {third[1]:.2f} s on the third"
 
 
+def search_per_thread() -> str:
+    """Return a row per machine and case of docs/upstream/cudnn_search_per_thread.py."""
+    rows = []
+    for file in sorted((ROOT / "results/recorded-search-per-thread").glob("*.json")):
+        measured = json.loads(file.read_text())
+        step_ms = {
+            (case["batch_per_gpu"], case["gpus"], case["searches"]): f"{case['step_ms']:,}"
+            for case in measured["cases"]
+        }
+        for batch, gpus in dict.fromkeys((batch, gpus) for batch, gpus, _ in step_ms):
+            times = (step_ms[batch, gpus, searches] for searches in (False, True))
+            name = "one GPU" if gpus == 1 else f"DataParallel on {gpus} GPUs"
+            rows.append((f"{measured['gpu']}, torch {measured['torch']}", f"{batch:,}", name, *times))
+    head = ("machine", "batch per GPU", "what trains", "step without a search, ms", "with a search, ms")
+    return markdown(head, rows) if rows else f"{NOT_MEASURED}\n"
+
+
 MADE: Mapping[str, Callable[[], str]] = {
     "turns": spreads_by_turns,
     "pairings": spreads_by_pairing,
     "small-batch": small_batch_table,
     "small-batch-alone": lambda: small_batch()["captured: alone"][0],
     "small-batch-ladder": small_batch_ladder,
+    "search-per-thread": search_per_thread,
     "diagnosis": diagnosis,
     "cost-of-marks": cost_of_marks,
     "cost-of-an-epoch": cost_of_an_epoch,

@@ -41,7 +41,13 @@ html_css_files = ["site.css"]
 NAVIGATION = {
     "Tutorials": ("docs/assignment", "docs/cluster", "docs/diagnose", "docs/own-table"),
     "How to": ("docs/guide", "examples/README"),
-    "Results": ("docs/gallery", "docs/results", *RECORDED),
+    "Results": (
+        "docs/gallery",
+        "docs/results",
+        "docs/upstream/cudnn_search_per_thread",
+        "docs/upstream/snakemake_executor_slurm",
+        *RECORDED,
+    ),
     "Reference": ("config/README", "docs/reference/commands", "docs/reference/tables"),
     "Method": ("docs/method", *(f"docs/method/{name}" for name in made.CHAPTERS)),
     "The project": ("docs/architecture", "CONTRIBUTING", "CHANGELOG"),

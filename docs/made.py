@@ -1,20 +1,26 @@
 """Documents that are made: keys of a study and columns of tables, of the code; the gallery, of recorded studies.
 
-`python docs/made.py` writes the tables of config/README.md anew, those of recorded_numbers.py and README's picture; the
-site's own pages are made with the site.
+`python docs/made.py` writes the tables of config/README.md anew, those of recorded_numbers.py, the chart of efficiency,
+and the page that README shows, with its picture where that changed and a Chromium is there; the site's own pages are
+made with the site.
 """
 
 import inspect
 import io
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from PIL import Image
+
 from bench_numbers import markdown
+from costs import COSTS, costs_file
 from dpscale.cli import main
 from dpscale.loaded import LoadedStudy
 from dpscale.options import read_study
@@ -29,6 +35,7 @@ ROOT = DOCS.parent
 SPEEDUP, EFFICIENCY = "speedup-1.svg", "efficiency-1.svg"
 KEYS = ROOT / "config/README.md"
 TWO_GPUS = ROOT / "config" / f"{TWO_H100}.yaml"
+PAGE, PICTURE = DOCS / "example.html", DOCS / "page.png"
 CHAPTERS = re.findall(r"\(method/(.*)\.md\)$", (DOCS / "method.md").read_text(), re.MULTILINE)
 
 Schema = Mapping[str, Any]
@@ -150,11 +157,27 @@ def write_documents() -> None:
         (DOCS / name).write_text(text)
 
 
-def readme_chart(folder: Path) -> str:
-    """README's picture, an SVG: the efficiency of two GPUs by strategy and batch. `folder` takes what it is made of."""
-    run("tables", "--study", TWO_GPUS, "--results", ROOT / "results" / TWO_GPUS.stem, "--out", folder)
-    run("report", "--study", TWO_GPUS, "--tables", folder, "--out", folder / "page.html", "--charts", folder / "charts")
-    return (folder / "charts" / EFFICIENCY).read_text()
+def example_page(folder: Path) -> tuple[str, str]:
+    """README's page, of two GPUs, and its chart of efficiency, an SVG. `folder` takes what they are made of."""
+    run("tables", TWO_GPUS, "--results", ROOT / "results" / TWO_GPUS.stem, "--out", folder)
+    run("report", TWO_GPUS, "--tables", folder, "--out", folder / "page.html", "--charts", folder / "charts")
+    return (folder / "page.html").read_text(), (folder / "charts" / EFFICIENCY).read_text()
+
+
+def with_picture(page: str) -> None:
+    """Write README's page; where what it says changed, its first screen as a picture too, if there is a browser."""
+    is_new = not PAGE.exists() or words_of(PAGE.read_text()) != words_of(page)
+    PAGE.write_text(page)
+    browser = shutil.which("chromium-headless-shell")
+    if is_new and browser:
+        size = ("--window-size=1280,800", "--hide-scrollbars", "--no-sandbox")
+        subprocess.run([browser, *size, f"--screenshot={PICTURE}", PAGE.as_uri()], check=True, capture_output=True)
+        Image.open(PICTURE).convert("RGB").quantize(128).save(PICTURE, optimize=True)
+
+
+def words_of(page: str) -> str:
+    """Return a page without its charts, which fonts of a machine decide."""
+    return re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
 
 
 def write_study_pages(folder: Path) -> None:
@@ -163,9 +186,9 @@ def write_study_pages(folder: Path) -> None:
     compared = []
     for name, file, study in recorded():
         tables = folder / name
-        run("tables", "--study", file, "--results", study.results, "--out", tables)
+        run("tables", file, "--results", study.results, "--out", tables)
         run(
-            "report", "--study", file, "--tables", tables, "--out", folder / f"{name}.html",
+            "report", file, "--tables", tables, "--out", folder / f"{name}.html",
             "--charts", tables / "charts",
         )  # fmt: skip
         compared += [file] * (file.stem == name)
@@ -179,8 +202,11 @@ def run(command: str, *arguments: str | Path) -> None:
 
 
 if __name__ == "__main__":
+    COSTS.write_text(costs_file())
     KEYS.write_text(with_tables(KEYS.read_text()))
     for document in (ROOT / name for name in DOCUMENTS):
         document.write_text(with_made(document.read_text()))
     with TemporaryDirectory() as made:
-        (DOCS / "efficiency.svg").write_text(readme_chart(Path(made)))
+        page, chart = example_page(Path(made))
+        (DOCS / "efficiency.svg").write_text(chart)
+        with_picture(page)

@@ -6,6 +6,7 @@ block of its own where the line ends behind the first mark, otherwise inside a s
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,20 +14,27 @@ from typing import NamedTuple, TypeVar
 from unittest.mock import patch
 
 import bench_numbers
-from bench_numbers import ROOT, markdown, rounded
+from bench_numbers import NOT_MEASURED, ROOT, markdown, rounded
+from dpscale.analyse.answer.answer import answer_of
 from dpscale.analyse.tables import build_tables
 from dpscale.formulas.figure import Figure, multiplied
 from dpscale.options import read_records, read_study
-from dpscale.plan.study import Study
-from dpscale.present.text.numbers import estimate
-from dpscale.present.text.words import capitalised, joined, plural
+from dpscale.plan.expected import expected_s
+from dpscale.plan.plan import plan
+from dpscale.plan.study import BASE, Study
+from dpscale.present.findings.answer import first_screen
+from dpscale.present.text.numbers import ABSENT, estimate
+from dpscale.present.text.words import Terms, capitalised, joined, plural
+from dpscale.records.collect import CellState, states_of
 from dpscale.records.kinds import Scope
+from dpscale.records.progress import seconds_of
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, RunsRow, SpeedupRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
+from dpscale.vocabulary.chips import chip_named
 
 TWO_H100, TWO_H200, FOUR_H200 = "recorded-two-gpus", "recorded-h200-2", "recorded"
 # One H200 with all variants, and trainings by tuned recipes.
@@ -39,9 +47,11 @@ DOCUMENTS = (
     "README.md",
     "docs/results.md",
     "docs/diagnose.md",
+    "docs/guide.md",
     "docs/method/communication.md",
     "docs/method/statistics.md",
     "docs/method/time.md",
+    "docs/upstream/cudnn_search_per_thread.md",
     "examples/README.md",
     f"results/{FOUR_H200}/README.md",
     f"results/{TWO_H100}/README.md",
@@ -83,6 +93,27 @@ def study_of(results: str) -> Study:
     return read_study(study_file(results))
 
 
+def jobs_of(results: str) -> list[CellState]:
+    """Return the jobs of a recorded study that ended well."""
+    study = study_of(results).on_any_machine()
+    states = states_of(plan(study).all_cells, study.settings, ROOT / "results" / results)
+    return [state for state in states if state.record is not None and state.record.status == "ok"]
+
+
+def expected_times() -> str:
+    """How many times as long as expected jobs on record took: all of a kind and study together, least and most."""
+    ratios = []
+    for results in (TWO_H100, TWO_H200, ONE_H200):
+        study = study_of(results)
+        for jobs in grouped(jobs_of(results), lambda state: state.cell.kind).values():
+            took_s = sum(seconds_of(state.record) for state in jobs if state.record)
+            chip = chip_named(tables_of(results).environments[0].device_model)
+            ratios.append(
+                took_s / sum(expected_s(job.cell, job.cell.settings_under(study.settings), chip) or 0.0 for job in jobs)
+            )
+    return f"{min(ratios):.1f} to {max(ratios):.1f} times"
+
+
 @cache
 def tables_of(results: str) -> Tables:
     """The tables of a recorded study, of its records."""
@@ -110,13 +141,13 @@ def runs_of_grid(study: str, gpus: int) -> list[RunsRow]:
 
 
 def speedup_table(columns: Sequence[Series]) -> str:
-    """A row per batch of the first series."""
+    """A row per batch of the first series. As on a page, nothing is said of epochs with fewer than ten full steps."""
     found = [weak_speedups(series.study, series.gpus) for series in columns]
     batches = sorted({batch for _, batch in found[0]})
 
     def cells(batch: int) -> list[str]:
         rows = [of_series[series.strategy, batch] for series, of_series in zip(columns, found, strict=True)]
-        return [f"{batch:,}", *(estimate(row.speedup, MULTIPLES) for row in rows)]
+        return [f"{batch:,}", *(estimate(row.speedup, MULTIPLES) if row.is_headline else ABSENT for row in rows)]
 
     return markdown(["batch per GPU", *(series.heading for series in columns)], map(cells, batches))
 
@@ -159,8 +190,27 @@ def speedups_found() -> str:
     rests += filter(None, [borrowed(four)])
     few = {row.batch_per_gpu: row.full_steps_per_epoch for row in four if not row.is_headline}
     for batch, steps in few.items():
-        rests.append(f"An epoch with batch {batch:,} on 4 GPUs has {steps} full steps: these two cells say little.")
+        rests.append(f"An epoch with batch {batch:,} on 4 GPUs has {steps} full steps: too few for a speedup.")
+    again = weak_speedups(ONE_H200, 4)
+    repeated = ", ".join(
+        f"{estimate(again['ddp', batch].speedup, MULTIPLES)} at {batch:,}"
+        for batch in sorted(batches)
+        if again["ddp", batch].is_headline
+    )
+    rests.append(
+        f"A later study of one run on such GPUs, so without intervals, gave `ddp` {repeated} (`results/{ONE_H200}`)."
+    )
     return speedup_table(columns) + "\n" + "\n".join(rests) + "\n"
+
+
+def summary() -> str:
+    """What a terminal shows of the study of two GPUs: the answer, its table, the reason and the first thing to do."""
+    tables, study = tables_of(TWO_H100), study_of(TWO_H100)
+    screen = first_screen(answer_of(tables), Terms.of(study.values, tables))
+    lines = [screen.sentence, *screen.table.lines, f"Why not more: {screen.reason}", f"To do: {screen.to_do[0].text}."]
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 118, drop_whitespace=False)]
+    command = f"$ dpscale summary config/{TWO_H100}.yaml"
+    return "```\n" + "\n".join(line.rstrip() for line in [command, *wrapped]) + "\n```\n"
 
 
 def speedups_of_both_kinds() -> str:
@@ -239,6 +289,20 @@ def fast_beside_eager() -> str:
         f"{eager} where neither is"
     )
     return "\n".join(lines) + "\n"
+
+
+def searched_in_every_step() -> str:
+    """What cuDNN's search adds to a step of one H100 and of DataParallel on two."""
+    rows = tables_of(TWO_H100).variants
+    lines = []
+    for row in (row for row in rows if row.variant == "searched" and row.longer_step_s.is_known):
+        place = row.point, row.scope
+        base = next(plain for plain in rows if plain.variant == BASE and (plain.point, plain.scope) == place)
+        figures = (base.step_s, row.step_s, row.longer_step_s)
+        what = "one H100" if row.gpus == 1 else f"`{row.strategy}` on {row.gpus} H100s"
+        lines.append((what, f"{row.batch_per_gpu:,}", *(rounded(multiplied(figure, 1000), 1) for figure in figures)))
+    head = ("what trains", "batch per GPU", "step without a search, ms", "with a search, ms", "longer by, ms")
+    return markdown(head, sorted(lines, reverse=True)) if lines else f"{NOT_MEASURED}\n"
 
 
 def examples() -> str:
@@ -367,11 +431,14 @@ def steps_elsewhere() -> str:
 
 
 MADE: Mapping[str, Callable[[], str]] = {
+    "summary": summary,
     "speedups": speedups_found,
+    "expected-times": expected_times,
     "kinds": speedups_of_both_kinds,
     "servers": servers,
     "drift": drift_of_one_gpu,
     "fast": fast_beside_eager,
+    "searched": searched_in_every_step,
     "examples": examples,
     "one-gpu": one_gpu,
     "deviation": deviation_over_machines,

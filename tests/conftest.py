@@ -1,15 +1,18 @@
 """What all tests share: real studies made small, marks that set themselves, and hardware that is needed."""
 
+import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from hypothesis import settings
 
+import warm
+from once import FOLDER, new_folder, once
 from project import Clone, Project
 
 # Tests start hundreds of processes. Where Python keeps no bytecode, each of them compiles the package again.
@@ -44,9 +47,11 @@ MARK_OF_FIXTURE = {
 LONGEST_FIRST = (
     "slurm/test_nodes_on_slurm.py",
     "workflow/test_reruns.py",
-    "measure/attach/test_scripts_as_they_are.py",
+    "diagnosis/attach/test_scripts_as_they_are.py",
     "workflow/test_laptop_study.py",
+    "browser/test_site.py",
     "browser/test_accessibility.py",
+    "diagnosis/test_versus.py",
     "workflow/",
     "measure/worker/",
     "browser/",
@@ -59,9 +64,21 @@ LONGEST_FIRST = (
 )
 
 
-def pytest_configure() -> None:
-    """Started in a shell's background, tests would inherit that Ctrl-C is ignored, and so would the runs they stop."""
+def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all modules are loaded, nothing is garbage
+    # Started in a shell's background, tests would inherit that Ctrl-C is ignored, and so would the runs they stop.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="dpscale-tests-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[FOLDER] = folder.name
+        if config.getoption("numprocesses", None):
+            warm.share()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -99,26 +116,17 @@ def method(root: Path) -> str:
     return "\n".join(file.read_text() for file in [root / "docs/method.md", *sorted(root.glob("docs/method/*.md"))])
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The folder `name`, which `make` fills; pytest-xdist's other processes wait for that. Nobody may change it."""
-    base = factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder, done = base / name, base / f"{name}.done"
-    with FileLock(base / f"{name}.lock"):
-        if not done.exists():
-            make(folder)
-            done.touch()
-    return folder
+@once
+def _finished(root: Path) -> Project:
+    project = Project.create(root, new_folder() / "project")
+    project.run_first()
+    return project
 
 
 @pytest.fixture(scope="session")
 def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The tiny study, run once from nothing to its page. Tests work on copies."""
-
-    def make(folder: Path) -> None:
-        Project.create(root, folder).run_first()
-
-    return Project(made_once(tmp_path_factory, "finished", make)).copy(tmp_path_factory.mktemp("finished"))
+    return _finished(root).copy(tmp_path_factory.mktemp("finished"))
 
 
 @pytest.fixture
@@ -131,15 +139,17 @@ def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(root, tmp_path_factory.mktemp("clone") / "project")
 
 
+@once
+def _example(root: Path) -> Path:
+    clone = Clone(root, new_folder() / "project")
+    (clone.folder / "example.txt").write_text(clone.make("example"))
+    return clone.folder
+
+
 @pytest.fixture(scope="session")
-def example(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def example(root: Path) -> Path:
     """A fresh clone in which `make example` was called; example.txt has what it printed. Nobody may change it."""
-
-    def make(folder: Path) -> None:
-        printed = Clone(root, folder).make("example")
-        (folder / "example.txt").write_text(printed)
-
-    return made_once(tmp_path_factory, "example", make)
+    return _example(root)
 
 
 @pytest.fixture(scope="session", autouse=True)

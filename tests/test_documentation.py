@@ -14,6 +14,7 @@ import yaml
 
 import dpscale
 import made
+from cases import cases
 from dpscale.cli import main
 from dpscale.formulas import scaling
 from dpscale.strategies.strategy import IMAGE_BYTES
@@ -118,15 +119,7 @@ def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path, method
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [
-        ("analyse.timing.points.DRIFT_TOLERANCE", "Above {:.0%} ("),
-        ("measure.worker.communication.ROUNDS", "for {} rounds"),
-        ("measure.worker.communication.BLOCK_S", "in blocks of about {} s"),
-        ("measure.worker.communication.CPU_BLOCK_S", "({} s on a CPU)"),
-        ("plan.contradictions.REFERENCE_BATCH", "meant for a global batch of {}"),
-        ("audit.search.CHANCE_LIMIT", "At {:.0%} or more"),
-        ("audit.checks.DOUBTFUL_SHARE", "above {:.0%} of it"),
-    ],
+    cases(__file__, "numbers"),
 )
 def test_numbers_of_the_method_are_those_of_the_code(method: str, name: str, sentence: str) -> None:
     assert sentence.format(resolve_name(f"dpscale.{name}")).replace("%", " %") in method

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import cases
 from command_line import dpscale
 
 THREE_GPUS = "study: three\ngpus: [1, 3]\nbatch_per_gpu: [32]\nstrong_scaling_global_batch: [32]\n"
@@ -12,22 +13,7 @@ THREE_GPUS = "study: three\ngpus: [1, 3]\nbatch_per_gpu: [32]\nstrong_scaling_gl
 
 @pytest.mark.parametrize(
     ("command", "said"),
-    [
-        (
-            "diagnose --workload cifar_resnet18 --gpus 99 --batch-per-gpu 32 --device cuda",
-            "asked for 99 GPUs on this node, visible are ",
-        ),
-        ("audit {folder}/large.csv", "large.csv: is no table of results: it has 50 MB, a table at most 5"),
-        ("plan {folder}/three.yaml", "strong_scaling_global_batch: 32 does not divide by 3 GPUs"),
-        (
-            "tables --study config/recorded.yaml --results {folder}/nowhere --out {folder}/tables",
-            "nowhere: there is no such folder of results. To measure the study: make report",
-        ),
-        (
-            "tables --study config/recorded.yaml --results {folder} --out {folder}/tables",
-            "Make it again with: dpscale audit config/published/*.yaml --out {folder}/audit",
-        ),
-    ],
+    cases(__file__, "commands"),
 )
 def test_it_is_said_in_one_line(root: Path, tmp_path: Path, command: str, said: str) -> None:
     (tmp_path / "three.yaml").write_text(THREE_GPUS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dpscale
+from command_line import must
 
 NOTEBOOK = """
 import json, re, sys
@@ -39,3 +40,10 @@ def test_a_study_is_named_in_three_ways(root: Path, monkeypatch: pytest.MonkeyPa
     study = dpscale.load(what)
     assert (study.study.name, study.results.name) == ("recorded", "recorded")
     assert {"speedup", "times", "answer"} <= set(dir(study))
+
+
+def test_a_summary_makes_the_tables_that_are_missing_and_finds_a_study_by_its_name(root: Path) -> None:
+    told = must("summary", "recorded", folder=root)
+    assert told.startswith("With ddp at batch 128")
+    sentence = json.loads(must("summary", "recorded", "--json", folder=root))["sentence"]
+    assert " ".join(told.split()).startswith(sentence[:200])

@@ -1,5 +1,6 @@
 """Errors of `make report` are told in one line."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,17 +8,28 @@ from pathlib import Path
 import pytest
 
 
-def error_lines(root: Path, study: Path) -> list[str]:
-    """Return the lines that `make report CONFIG=<study>` ends with."""
-    words = [sys.executable, "-m", "dpscale.run", str(study), "config/config.yaml", "", "summary"]
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+def error_lines(root: Path, study: Path | str) -> list[str]:
+    """Return the lines that `make report CONFIG=<study>` ends with, or without a study `make assignment`."""
+    words = [sys.executable, "-m", "dpscale.run", str(study), "config/config.yaml", "", "", "summary"]
+    without_gpus = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(words, cwd=root, env=without_gpus, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     return done.stderr.strip().splitlines()
 
 
 @pytest.mark.processes
 def test_a_study_file_that_is_not_there_is_an_error_of_one_line(root: Path, tmp_path: Path) -> None:
-    assert error_lines(root, tmp_path / "none.yaml") == [f"Error: {tmp_path}/none.yaml: there is no such study file"]
+    lines = error_lines(root, tmp_path / "none.yaml")
+    assert lines == [f"Error: {tmp_path}/none.yaml: cannot be read: No such file or directory"]
+
+
+@pytest.mark.snakemake
+def test_snakemake_alone_reads_a_study_as_strictly(root: Path, tmp_path: Path) -> None:
+    (study := tmp_path / "mine.yaml").write_text("runs: 1\nruns: 2\n")
+    words = [sys.executable, "-m", "snakemake", "-n", "--cores", "1", "--configfile", str(study)]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: {study}: is not YAML: runs is there twice")
 
 
 @pytest.mark.processes
@@ -26,3 +38,11 @@ def test_an_error_of_the_study_is_one_line_without_the_place_in_the_rules(root: 
     lines = error_lines(root, study)
     assert lines[-1].startswith("Error: ") and "/mine.yaml: nothing can be run here: global batch 60000" in lines[-1]
     assert not [line for line in lines if "WorkflowError" in line or "common.smk" in line]
+
+
+@pytest.mark.processes
+def test_an_assignment_is_not_made_up_where_there_is_no_gpu(root: Path) -> None:
+    (line,) = error_lines(root, "")
+    assert "no GPU" in line
+    for way in ("snakemake --profile slurm --configfile config/config.yaml", "CONFIG=config/laptop.yaml"):
+        assert way in line

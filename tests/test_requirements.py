@@ -3,19 +3,19 @@
 import tomllib
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
 # What uses private parts of a package must not meet a version that it was not tried with.
 PRIVATE_PARTS = ("snakemake", "snakemake-executor-plugin-slurm")
 
 
-@pytest.fixture(scope="module")
-def required(root: Path) -> dict[str, list[Requirement]]:
-    """The requirements of the package (under ""), and of each of its extras."""
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    lines_by_extra = {"": project["dependencies"], **project["optional-dependencies"]}
-    return {extra: list(map(Requirement, lines)) for extra, lines in lines_by_extra.items()}
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# The requirements of the package (under ""), and of each of its extras.
+REQUIRED = {
+    extra: list(map(Requirement, lines))
+    for extra, lines in {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items()
+}
 
 
 def pins(file: Path) -> dict[str, str]:
@@ -24,38 +24,26 @@ def pins(file: Path) -> dict[str, str]:
     return dict(line.split("==") for line in stated if line)
 
 
-@pytest.fixture(scope="module")
-def run(root: Path) -> dict[str, str]:
-    """Pins of what `make report` runs."""
-    return pins(root / "requirements.txt")
+# What `make report` runs, and that with what tests and linters add.
+RUN, DEVELOPED = (pins(ROOT / f"requirements{more}.txt") for more in ("", "-dev"))
 
 
-@pytest.fixture(scope="module")
-def developed(root: Path) -> dict[str, str]:
-    """Pins of that and of what tests and linters add."""
-    return pins(root / "requirements-dev.txt")
+def test_what_runs_is_a_part_of_what_is_tested_and_has_no_linter() -> None:
+    assert RUN.items() < DEVELOPED.items()
+    assert not {"pytest", "mypy", "ruff", "playwright"} & RUN.keys()
 
 
-def test_what_runs_is_a_part_of_what_is_tested_and_has_no_linter(
-    run: dict[str, str], developed: dict[str, str]
-) -> None:
-    assert run.items() < developed.items()
-    assert not {"pytest", "mypy", "ruff", "playwright"} & run.keys()
-
-
-def test_everything_that_is_asked_for_is_pinned_as_asked(
-    required: dict[str, list[Requirement]], run: dict[str, str], developed: dict[str, str]
-) -> None:
-    for extra, requirements in required.items():
-        pinned = run if extra in ("", "measure", "workflow") else developed
+def test_everything_that_is_asked_for_is_pinned_as_asked() -> None:
+    for extra, requirements in REQUIRED.items():
+        pinned = RUN if extra in ("", "measure", "workflow") else DEVELOPED
         for requirement in requirements:
             assert requirement.specifier.contains(pinned[requirement.name.lower()]), requirement
 
 
-def test_where_private_parts_are_used_versions_are_bounded_above(required: dict[str, list[Requirement]]) -> None:
+def test_where_private_parts_are_used_versions_are_bounded_above() -> None:
     bounded = {
         requirement.name
-        for requirements in required.values()
+        for requirements in REQUIRED.values()
         for requirement in requirements
         if any(bound.operator == "<" for bound in requirement.specifier)
     }

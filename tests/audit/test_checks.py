@@ -6,7 +6,7 @@ import pytest
 
 from dpscale.audit.checks import IMPOSSIBLE, LOOK, above_the_peak, doubts, link_of_utilisation
 from dpscale.audit.published import Published, Spot
-from dpscale.audit.verdicts import corrected, read
+from dpscale.audit.verdicts import corrected, link_of, read
 from dpscale.vocabulary.chips import chip_named
 from published_factory import by_place, published
 
@@ -29,6 +29,13 @@ def test_a_mistake_is_not_said_of_figures_that_are_of_other_runs() -> None:
     columns = {"speedup": "32x2 3.20, 128x2 3.33"}
     study = published(f"{EPOCH_S}, 512x1 28.00, 512x2 15.00", columns, of_other_runs={"speedup": by_place("512x2 3.7")})
     assert set(details(study, "reported as speedup")) == {Spot(32, 2), Spot(128, 2)}
+
+
+@pytest.mark.parametrize(("two_gpus_s", "is_copied"), [("25.00", True), ("25.01", False)])
+def test_times_that_repeat_those_of_another_batch(two_gpus_s: str, is_copied: bool) -> None:
+    study = published(f"32x1 40.00, 32x2 25.00, 128x1 40.00, 128x2 {two_gpus_s}", {})
+    places = {Spot(128, 1), Spot(128, 2)} if is_copied else set()
+    assert details(study, "times of another batch").keys() == places
 
 
 def test_a_global_batch_larger_than_the_dataset() -> None:
@@ -139,7 +146,7 @@ def test_utilisation_of_a_link(link_gb_s: float, is_none: bool) -> None:
     }
     epoch_s = {(batch, gpus): f"{20 / gpus + 5:.2f}" for batch in (32, 128) for gpus in (1, 2, 4)}
     reading = read(published(epoch_s, columns, gpu="A40"))
-    assert reading.outcomes["utilisation_percent"].factor
+    assert link_of(reading)
     assert bool(list(link_of_utilisation(reading))) == is_none
 
 

@@ -34,9 +34,9 @@ def page_of_studies(records: list[AuditRecord]) -> str:
         ("a", "32 2 36.93 look 1.40 → 0.700 wrong"),
         ("a", "An epoch is the same work on any number of GPUs."),
         ("a", "batch 32 on 2 GPUs: 1.40 is 0.700, slower than one GPU"),
-        ("a", "labelled GB/s, is 2^30 bytes a second (6 cells)"),
+        ("a", "batch 32 on 2 GPUs: 0.0018 is 0.00193 GB/s: it counts 2^30 bytes a second"),
         ("d", "Some figures are not known: T(N,b) was not printed."),
-        ("g", "and 3 more cells"),
+        ("e", "and 2 more cells"),
         ("j", "Compute it again as the definitions below say, or call it what it is."),
     ],
 )
@@ -56,8 +56,13 @@ def test_what_was_assumed_or_left_out_is_said(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("batch,gpus,time (s),mood\n32,1,40.00,good\n32,2,25.00,good\n")
     text = text_of(render([audit(study) for study in read_table(path)]))
+    assert "The column mood is left out." in text and "assumed" not in text
+    path.write_text("batch,gpus,time (s),bandwidth (GB/s)\n32,1,40.00,\n32,2,25.00,6.990\n")
+    text = text_of(render([audit(study) for study in read_table(path)]))
     assert "Not given, and assumed: 50,000 training images per epoch (CIFAR-10); 11,173,962 parameters" in text
-    assert "The column mood is left out." in text
+    # Nothing rests on what does not give a figure.
+    path.write_text(path.read_text().replace("6.990", "1.5"))
+    assert "and assumed" not in text_of(render([audit(study) for study in read_table(path)]))
 
 
 def test_a_file_of_several_studies_has_a_block_of_each() -> None:

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.published import UNSTATED, Published, Spot
+from dpscale.audit.checks import LOOK
+from dpscale.audit.published import UNSTATED, Printed, Published, Spot
 from dpscale.audit.search import CHANCE_LIMIT
-from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, read
+from dpscale.audit.sentences import in_short
+from dpscale.audit.verdicts import EXPLAINED, MEASURED, UNEXPLAINED, UNKNOWN, read
+from dpscale.tables.study import AuditTables
 from published_factory import published, with_table
 
 EPOCH_S = (
@@ -41,8 +44,8 @@ def test_a_clean_study_is_clean() -> None:
         # 61.87 / 40.66 = 1.5216, 104.02 / 40.19 = 2.5882, 61.87 / 22.93 = 2.6982.
         ("speedup", (128, 2), "1.822", UNEXPLAINED, ""),
         ("speedup", (32, 4), "25.88", UNEXPLAINED, ""),
-        ("speedup", (128, 4), "2.72", ANOTHER_RUN, "as where times are of another run"),
-        ("speedup", (128, 4), "2.69", ANOTHER_RUN, "as where its digits are cut, not rounded"),
+        ("speedup", (128, 4), "2.72", UNEXPLAINED, "the others of its column are exact"),
+        ("speedup", (128, 4), "2.69", EXPLAINED, "T(1,b) / T(N,b)"),  # cut, not rounded
         ("communication_s", (128, 2), "19.33", UNEXPLAINED, ""),
         ("compute_s", (512, 4), "0.00", UNEXPLAINED, ""),
     ],
@@ -77,3 +80,93 @@ def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
     record = audit(with_table(clean(batch=UNSTATED), "bandwidth", table))
     assert record.batch == "global"
     assert record.findings[-1]["verdict"] == EXPLAINED and not is_faulty(record)
+
+
+PARTS = {
+    "compute_s": "32x2 48.7, 128x2 27.1, 512x2 25.0, 32x4 27.4, 128x4 12.9, 512x4 13.3",
+    "communication_s": "32x2 15.1, 128x2 11.2, 512x2 3.3, 32x4 9.9, 128x4 8.1, 512x4 2.7",
+    "communication_share": "32x2 0.21, 128x2 0.28, 512x2 0.11, 32x4 0.25, 128x4 0.35, 512x4 0.17",
+    "bandwidth": "32x2 12.1, 128x2 12.4, 512x2 11.9, 32x4 9.3, 128x4 9.4, 512x4 9.2",
+    "images_per_s": "32x2 810, 128x2 1400, 512x2 1890, 32x4 1500, 128x4 2500, 512x4 3600",
+}
+
+
+@pytest.mark.parametrize("quantity", PARTS)
+@pytest.mark.parametrize("beside", [{}, {"speedup": SPEEDUP}], ids=["alone", "beside a speedup"])
+def test_what_may_have_been_measured_is_held_against_nothing(quantity: str, beside: dict[str, str]) -> None:
+    """No definition was printed, and none gives it: it cannot be checked, and nobody is accused."""
+    record = audit(published(EPOCH_S, {**beside, quantity: PARTS[quantity]}))
+    cells = [cell for cell in record.cells if cell["quantity"] == quantity and cell["published"]]
+    assert {(cell["verdict"], cell["why"]) for cell in cells} == {(UNKNOWN, MEASURED)}
+    assert not is_faulty(record) and "6 cannot be checked" in record.answer
+
+
+def test_measured_parts_that_are_no_whole_are_worth_a_look_and_no_more() -> None:
+    columns = {"compute_s": PARTS["compute_s"], "communication_s": PARTS["communication_s"]}
+    record = audit(published(EPOCH_S, columns))
+    assert {(row["check"], row["severity"]) for row in record.warnings} == {
+        ("T(N,b) is not compute plus communication", LOOK)
+    }
+
+
+def test_compute_that_was_measured_and_communication_that_is_the_rest_add_up() -> None:
+    rest = {place: f"{float(clean().epoch_s[place]) - float(part):.2f}" for place, part in table("compute_s").items()}
+    record = audit(published(EPOCH_S, {"compute_s": PARTS["compute_s"], "communication_s": rest}))
+    assert record.warnings == []
+
+
+def table(quantity: str) -> Printed:
+    return published(EPOCH_S, {quantity: PARTS[quantity]}).quantities[quantity]
+
+
+def test_a_figure_that_was_measured_is_never_below_zero() -> None:
+    study = with_cell("communication_s", (32, 2), "-3.1")
+    assert read(study).verdicts["communication_s", Spot(32, 2)].state == UNEXPLAINED
+
+
+@pytest.mark.parametrize(("quantity", "figures"), [("speedup", "1.80 3.33"), ("efficiency", "0.90 0.833")])
+def test_a_ratio_of_the_printed_rates_is_not_held_against_times(quantity: str, figures: str) -> None:
+    """An epoch may have more in it than its steps: 2,430 / 1,350 is 1.80, 61.87 / 40.66 is 1.52."""
+    figure = dict(zip((Spot(128, 2), Spot(128, 4)), figures.split(), strict=True))
+    rates = "128x1 1350, 128x2 2430, 128x4 4498"
+    record = audit(published("128x1 61.87, 128x2 40.66, 128x4 22.93", {quantity: figure, "images_per_s": rates}))
+    assert not is_faulty(record)
+    assert {cell["verdict"] for cell in record.cells if cell["quantity"] == quantity and cell["published"]} == {
+        EXPLAINED
+    }
+    assert any("the ratio of the throughputs as printed" in str(row["sentence"]) for row in record.findings)
+
+
+@pytest.mark.parametrize(("assumed", "missing"), [("network", "network"), ("images", "images of an epoch")])
+def test_a_bandwidth_that_rests_on_what_nobody_said_is_not_accused(assumed: str, missing: str) -> None:
+    record = audit(
+        published(EPOCH_S, {"bandwidth": "32x2 14.613, 128x2 58.881, 512x4 29.17"}, assumed={assumed: "something"})
+    )
+    assert not is_faulty(record) and f"3 cannot be checked: {missing} not given" in record.answer
+    assert not any("assumed" in str(row["sentence"]) for row in record.findings)
+
+
+def test_rows_of_other_numbers_of_gpus_are_exchanged() -> None:
+    compute = clean().quantities["compute_s"]
+    exchanged = {place: compute[place._replace(gpus=6 - place.gpus)] for place in compute}
+    record = audit(with_table(clean(), "compute_s", exchanged))
+    assert is_faulty(record) and "in the rows of other numbers of GPUs" in str(record.warnings[0]["detail"])
+
+
+def test_nothing_longer_than_the_time_is_offered() -> None:
+    """One GPU is so slow that its time over N is more than the time of N: parts of that are not corrected."""
+    columns = {"compute_s": "32x2 52.01, 128x2 30.94, 512x2 19.00, 32x4 26.00, 128x4 15.47, 512x4 12.08"}
+    record = audit(published(EPOCH_S.replace("512x2 29.41", "512x2 20.00"), columns))
+    assert not is_faulty(record)
+    (cell,) = [row for row in record.cells if row["published"] == "19.00"]
+    assert (cell["verdict"], cell["recomputed"], cell["corrected"]) == (UNKNOWN, None, None)
+
+
+def test_a_wrong_unit_shows_the_printed_number_in_the_right_one() -> None:
+    """In GiB/s, and of one step: only the unit is mended."""
+    table = {}
+    for place, communication in clean().quantities["communication_s"].items():
+        table[place] = f"{2 * (place.gpus - 1) / place.gpus * 44_695_848 / float(communication) / 2**30:.3g}"
+    record = audit(with_table(clean(), "bandwidth", table))
+    should_be = dict(in_short(AuditTables.of([record])))["Should be"]
+    assert should_be.startswith("0.00215 is 0.00231 GB/s, ")

@@ -9,10 +9,10 @@ import pytest
 from page_tables import audited, h200, with_variants
 from playwright.sync_api import Browser, Page
 
-from dpscale.plan.study import Study
 from dpscale.present.page import render
 from dpscale.tables.study import RejectedRow
 from offline import (
+    BROKEN_WORDS,
     CUT,
     IN_PAIRS,
     LABELS_THAT_OVERLAP,
@@ -24,6 +24,7 @@ from offline import (
     loaded_offline,
     opened,
 )
+from recorded import recorded_study
 
 # Of the elements only the tables' own containers may be wider than the window.
 FITTING = "body, header, nav, section, article, figure, svg, h1, li, dd"
@@ -39,7 +40,7 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
     )
     file = tmp_path_factory.mktemp("report") / "h200.html"
-    file.write_text(render(Study.read(root / "config/recorded.yaml").values, data))
+    file.write_text(render(recorded_study(root, "recorded").values, data))
     return file
 
 
@@ -91,13 +92,33 @@ def test_the_first_screen_has_the_answer_a_chart_and_what_to_do_first(browser: B
 
 
 def test_nothing_is_cut_of_what_is_not_folded(browser: Browser, recorded_file: Path) -> None:
-    page = browser.new_page()
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(recorded_file.as_uri())
-    for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate(CUT) == [], width
+    assert page.evaluate(CUT) == []
     page.evaluate(OPEN_ALL)
     assert page.evaluate(CUT) != [], "what is cut is found"
+    page.close()
+
+
+def test_on_a_phone_tables_scroll_under_their_first_column_and_no_word_is_broken(
+    browser: Browser, recorded_file: Path
+) -> None:
+    page = opened(browser, recorded_file)
+    page.set_viewport_size({"width": 390, "height": 900})
+    table, first = page.locator(".scroll:has(#table-1)"), page.locator("#table-1 tr:nth-child(2) th").first
+    before = first.bounding_box()
+    assert table.evaluate("region => { region.scrollLeft = 200; return region.scrollLeft }") == 200
+    assert first.bounding_box() == before
+    assert page.evaluate(BROKEN_WORDS) == []
+    page.close()
+
+
+def test_the_contents_stay_beside_what_is_read(browser: Browser, recorded_file: Path) -> None:
+    page = opened(browser, recorded_file)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.evaluate("scrollTo(0, 3000)")
+    box = page.get_by_role("navigation").bounding_box()
+    assert box and 0 <= box["y"] < 800 and box["x"] > 1000
     page.close()
 
 

@@ -1,4 +1,4 @@
-"""The documentation site, as `make site` builds it in a clone. It takes half a minute: `make test` leaves it out."""
+"""The documentation site, as `make site` builds it in a clone."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,6 @@ from playwright.sync_api import Browser
 
 from offline import listen
 from project import Clone
-
-pytestmark = pytest.mark.alone
 
 
 @pytest.fixture(scope="module")

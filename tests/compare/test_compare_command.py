@@ -1,5 +1,6 @@
 """`dpscale compare` as it is called: its page, its table, and what it refuses."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cases import cases
 from command_line import dpscale
 from dpscale.plan.study import NETWORK_FACTS, Study
 from dpscale.records.files import write_record
@@ -57,6 +59,13 @@ def test_two_studies_give_a_page_and_a_table(compare: Command, folder: Path) -> 
     assert (folder / "page.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_programs_get_every_ratio(compare: Command) -> None:
+    rows = json.loads(compare("plain.yaml", "slower.yaml", "--json").stdout)
+    row = next(row for row in rows if (row["strategy"], row["gpus"], row["batch_per_gpu"]) == ("ddp", 4, 512))
+    assert (row["study"], round(row["ratio"], 2), row["verdict"]) == ("slower", 1.2, "slower")
+    assert row["interval"][0] <= row["ratio"] <= row["interval"][1]
+
+
 def test_one_study_measured_on_two_machines(compare: Command, folder: Path) -> None:
     measured(folder, "plain", slower(1.5), results="elsewhere")
     done = compare("plain.yaml", "plain.yaml", "--results", "results/plain", "--results", "elsewhere")
@@ -66,12 +75,7 @@ def test_one_study_measured_on_two_machines(compare: Command, folder: Path) -> N
 
 @pytest.mark.parametrize(
     ("second", "limit", "beyond", "undecided"),
-    [
-        ("slower", "5%", True, False),
-        ("slower", "20%", False, True),
-        ("slower", "30%", False, False),
-        ("once", "5%", False, True),
-    ],
+    cases(__file__, "tolerated"),
 )
 def test_what_is_slower_than_is_tolerated_ends_with_status_1(
     compare: Command, folder: Path, second: str, limit: str, beyond: bool, undecided: bool
@@ -86,11 +90,7 @@ def test_what_is_slower_than_is_tolerated_ends_with_status_1(
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["plain.yaml"], "name two studies or more"),
-        (["plain.yaml", "once.yaml", "--results", "results/plain"], "once per study"),
-        (["plain.yaml", "once.yaml", "--fail-slower", "5"], "Write it in percent, such as 5%"),
-    ],
+    cases(__file__, "refused"),
 )
 def test_wrong_arguments_are_refused(compare: Command, arguments: list[str], message: str) -> None:
     done = compare(*arguments)

@@ -12,6 +12,7 @@ from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.formulas.statistics import ratio_of_blocks
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
+from dpscale.records.files import JsonRecord
 from dpscale.tables.timing import TimesRow
 from html_reader import assert_sound, visible
 from made_study import collected, compared, side, slower, study
@@ -25,7 +26,7 @@ def small(**changes: Any) -> Study:
     return study(**{"communication": {"runs": 0}, "batch_per_gpu": [128, 512], **changes})
 
 
-def other_nccl(cell: AnyCell, record: dict[str, Any]) -> None:
+def other_nccl(cell: AnyCell, record: JsonRecord) -> None:
     record["software"]["nccl"] = "2.30.0"
 
 
@@ -73,7 +74,7 @@ def test_settings_and_environment_that_differ_are_named_for_the_study_that_has_t
 
 
 def test_several_environments_are_never_pooled() -> None:
-    def change(cell: AnyCell, record: dict[str, Any]) -> None:
+    def change(cell: AnyCell, record: JsonRecord) -> None:
         if cell.coordinates.get("run") == 2:
             other_nccl(cell, record)
 
@@ -84,8 +85,8 @@ def test_several_environments_are_never_pooled() -> None:
 def test_studies_that_share_a_record_are_refused() -> None:
     """Every pair is looked at; the same times on another day are another record."""
 
-    def measured_again(cell: AnyCell, record: dict[str, Any]) -> None:
-        record["started_at"] = record["started_at"].replace("20", "21", 1)
+    def measured_again(cell: AnyCell, record: JsonRecord) -> None:
+        record["started_at"] = record["started_at"].replace("20", "19", 1)
 
     plain = small(batch_per_gpu=[128])
     again = collected(plain, measured_again)
@@ -95,7 +96,7 @@ def test_studies_that_share_a_record_are_refused() -> None:
 
 
 def test_each_study_is_compared_with_the_first() -> None:
-    def hostile(cell: AnyCell, record: dict[str, Any]) -> None:
+    def hostile(cell: AnyCell, record: JsonRecord) -> None:
         slower(1.3)(cell, record)
         record["hardware"]["device_model"] = "<script>alert(1)</script>"
 

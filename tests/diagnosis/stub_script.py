@@ -1,4 +1,4 @@
-"""A script that trains nothing, and writes what hooks in it would: `stub_script.py FILE CODE ENDED SLEEP_S`.
+"""A script that trains nothing, and writes what hooks in it would: `stub_script.py FILE CODE ENDED SLEEP_S`, and more.
 
 FILE holds the processes that it writes down; ENDED is `time` where hooks have ended it. It leaves a process behind that
 has a session of its own, as torchrun's workers have.
@@ -11,14 +11,14 @@ import sys
 import time
 from pathlib import Path
 
-processes, code, ended, sleep_s = json.loads(Path(sys.argv[1]).read_text()), *sys.argv[2:]
+processes, code, ended, sleep_s = json.loads(Path(sys.argv[1]).read_text()), *sys.argv[2:5]
 folder = Path(os.environ["DPSCALE_ATTACH"])
 print("training", json.loads((folder / "job.json").read_text())["mode"], os.environ["WANDB_MODE"], flush=True)
 subprocess.Popen(["sleep", "600"], start_new_session=True)
 for number, process in enumerate(processes):
-    (folder / f"progress-here-{number}.json").write_text(json.dumps({"phase": "timing", "left_s": 9.0}))
+    (folder / f"progress-here-{number}.json").write_text(json.dumps({"phase": "timing"}))
     (folder / f"process-here-{number}.json").write_text(json.dumps(process))
     phase = "ended" if ended == "time" else "timing"
-    (folder / f"progress-here-{number}.json").write_text(json.dumps({"phase": phase, "left_s": 0.0}))
+    (folder / f"progress-here-{number}.json").write_text(json.dumps({"phase": phase}))
 time.sleep(float(sleep_s))
 sys.exit(int(code))

@@ -2,9 +2,9 @@
 
 import math
 
+import scipy  # its distributions load when they are first used
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from dpscale.formulas.statistics import FEWEST_UNITS, MOST_UNITS, units_to_decide
 
@@ -14,7 +14,7 @@ UNITS = st.integers(1, 30)
 
 
 def reach(units: int, spread: float) -> float:
-    return float(stats.t.ppf(0.975, units - 1)) * spread / math.sqrt(units)
+    return float(scipy.stats.t.ppf(0.975, units - 1)) * spread / math.sqrt(units)
 
 
 @given(NUMBERS, NUMBERS, SPREADS, UNITS)

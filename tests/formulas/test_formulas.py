@@ -5,20 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.formulas import scaling
-from dpscale.strategies.strategy import ring_allreduce_bytes
-
-seconds = st.floats(1e-3, 1e4)
-gpus = st.integers(2, 1024)
-K_BYTES = 44_695_848
-
-
-@given(seconds, gpus)
-def test_perfect_scaling_has_speedup_n_efficiency_1_and_no_communication(baseline_s: float, n: int) -> None:
-    epoch_s = baseline_s / n
-    speedup = scaling.speedup(baseline_s, epoch_s)
-    assert speedup == pytest.approx(n)
-    assert scaling.efficiency(speedup, n) == pytest.approx(1)
-    assert scaling.communication_s(baseline_s, epoch_s, n) == pytest.approx(0, abs=1e-9 * baseline_s)
 
 
 @given(st.floats(1e-4, 10), st.floats(1e-4, 10), st.integers(2, 16), st.integers(1, 512), st.integers(1, 40))
@@ -30,11 +16,6 @@ def test_both_ways_to_weak_speedup_agree_where_all_steps_are_full(
     epoch_1 = scaling.steps_per_epoch(images, 1, batch) * step_1
     epoch_n = scaling.steps_per_epoch(images, n, batch) * step_n
     assert scaling.speedup(epoch_1, epoch_n) == pytest.approx(scaling.speedup_from_steps(n, step_1, step_n))
-
-
-@pytest.mark.parametrize(("n", "volume"), [(2, 44_695_848), (4, 67_043_772)])
-def test_ring_volume_of_the_network(n: int, volume: int) -> None:
-    assert ring_allreduce_bytes(n, K_BYTES) == volume
 
 
 @pytest.mark.parametrize(

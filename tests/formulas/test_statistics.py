@@ -2,11 +2,9 @@ import math
 
 import pytest
 from bench.interval_coverage import CASES, SERVERS, covered
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dpscale.formulas import OnServer, scaling
-from dpscale.formulas.figure import derive_in_blocks, estimate_of_blocks, estimate_of_runs, ratio
+from dpscale.formulas.figure import derive_in_blocks, estimate_of_blocks, estimate_of_runs
 from dpscale.formulas.statistics import (
     mean_with_t_interval,
     ratio_of_blocks,
@@ -14,28 +12,7 @@ from dpscale.formulas.statistics import (
 )
 from rows import apart, together
 
-seconds = st.floats(0.01, 1000, allow_nan=False)
-blocks = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), seconds, min_size=1, max_size=6).map(apart)
 COVERED = 0.93
-
-
-@given(blocks, st.floats(0.01, 100))
-def test_a_mean_of_logarithms_does_not_depend_on_the_unit(values: dict[OnServer, float], unit: float) -> None:
-    estimate = estimate_of_blocks(values)
-    in_unit = estimate_of_blocks({name: value * unit for name, value in values.items()})
-    assert in_unit.value == pytest.approx(estimate.value * unit)
-    if estimate.kind != "one run":
-        assert in_unit.interval == pytest.approx([end * unit for end in estimate.interval])
-
-
-def test_runs_of_one_server_are_averaged_in_it() -> None:
-    """Geometric means 2, 4 and 8 are the three units, whichever server has more runs."""
-    estimate = estimate_of_blocks(
-        {OnServer("a", 1): 1.0, OnServer("b", 1): 4.0, OnServer("c", 2): 8.0, OnServer("d", 3): 4.0}
-    )
-    assert estimate.value == pytest.approx(4)
-    assert estimate.kind == "interval"
-    assert estimate.interval == pytest.approx(estimate_of_blocks(apart({"a": 2.0, "b": 8.0, "c": 4.0})).interval)
 
 
 def test_two_servers_or_runs_have_their_two_values_and_no_interval() -> None:
@@ -61,18 +38,6 @@ def test_a_run_counts_once_however_many_timings_it_has() -> None:
     few, many = (apart({"a": [1.0] * number, "b": [2.0], "c": [4.0]}) for number in (1, 10))
     assert estimate_of_runs(few).value == estimate_of_runs(many).value == pytest.approx(2.0)
     assert estimate_of_runs(apart({"a": [1.0, 9.0, 2.0]})).value == 2.0
-
-
-def test_inside_blocks_what_they_share_drops_out() -> None:
-    """Servers differ by 30 %, the ratio by 0.1 %: formed within blocks it is known, across them it is not."""
-    server = {"a": 1.0, "b": 1.3, "c": 0.8, "d": 1.1}
-    noise = {"a": 0.999, "b": 1.001, "c": 1.0, "d": 1.0}
-    baseline = estimate_of_blocks(apart(server))
-    epoch = estimate_of_blocks(apart({name: server[name] * noise[name] / 2 for name in server}))
-    low, high = derive_in_blocks(scaling.speedup, baseline, epoch).interval
-    assert 1.99 < low < 2.0 < high < 2.01
-    low, high = ratio(baseline, epoch).interval
-    assert low < 1.6 and high > 2.5
 
 
 def test_only_blocks_that_both_have_are_paired() -> None:

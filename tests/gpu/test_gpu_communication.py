@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from dpscale.analyse.communication.bandwidth import collectives_rows, isolated_step_s
-from dpscale.analyse.communication.estimators import from_steps
+from dpscale.analyse.communication import collectives_rows, from_steps, isolated_step_s
 from dpscale.formulas import OnServer
 from dpscale.plan.cells import Configuration
 from dpscale.records.facts import NetworkRecord

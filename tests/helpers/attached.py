@@ -1,4 +1,4 @@
-"""Runs a training script with the hooks of `measure/attach` in it, as `dpscale diagnose` does."""
+"""Runs a training script with the hooks of `diagnosis/attach` in it, as `dpscale diagnose` does."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 import dpscale
 import warm
 
-SITE = Path(dpscale.__file__).parent / "measure/attach/site"
+SITE = Path(dpscale.__file__).parent / "diagnosis/attach/site"
 AS_MANY_AS_FIT = 1000  # rounds
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -50,9 +50,7 @@ def run_attached(
     processes have loaded torch already."""
     out = folder / "attached"
     out.mkdir()
-    (out / "job.json").write_text(
-        json.dumps({"minutes": minutes, "rounds": rounds, "seed": 0, "mode": "diagnose", **job})
-    )
+    (out / "job.json").write_text(json.dumps({"minutes": minutes, "rounds": rounds, "mode": "diagnose", **job}))
     path = os.pathsep.join([str(SITE), *(environment or {}).get("PYTHONPATH", "").split(os.pathsep)])
     variables = {**os.environ, **(environment or {}), "PYTHONPATH": path, "DPSCALE_ATTACH": str(out)}
     if python is None:

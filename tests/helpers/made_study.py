@@ -10,45 +10,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cases import cases
 from dpscale.analyse.tables import build_tables
 from dpscale.compare.comparison import ComparedStudies, ComparedStudy
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
+from dpscale.plan.cells import AnyCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import expected_cells, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected, collect
 from dpscale.records.files import JsonRecord
 from dpscale.tables.tables import Tables
-from record_factory import (
-    collected_of,
-    collectives_record,
-    communication_record,
-    network_facts,
-    timing_record,
-    training_record,
-    write,
-)
+from record_factory import any_record, collected_of, network_facts, write
 
 Change = Callable[[Any, JsonRecord], JsonRecord | None]
 # Strategy, GPUs and batch per GPU.
 Place = tuple[str, int, int]
 # Compute epoch seconds of the first run.
 EPOCH_S: Mapping[Place, float] = {
-    ("single", 1, 32): 8.0, ("single", 1, 128): 4.0, ("single", 1, 512): 2.3,
-    ("dp", 2, 32): 20.0, ("dp", 2, 64): 8.0, ("dp", 2, 128): 4.1, ("dp", 2, 512): 1.23,
-    ("dp", 4, 32): 13.3, ("dp", 4, 128): 3.14, ("dp", 4, 512): 0.756,
-    ("ddp", 2, 32): 5.0, ("ddp", 2, 64): 2.5, ("ddp", 2, 128): 2.0, ("ddp", 2, 512): 1.18,
-    ("ddp", 4, 32): 2.52, ("ddp", 4, 128): 1.01, ("ddp", 4, 512): 0.591,
-}  # fmt: skip
+    (strategy, gpus, batch): seconds for strategy, gpus, batch, seconds in cases(__file__, "epoch_s")
+}
 # What communication takes of every step, and what of it shows.
 COMMUNICATION_S = {"dp": 0.8e-3, "ddp": 0.25e-3}
 EXPOSED_S = {"dp": 0.8e-3, "ddp": 0.1e-3}
-H200: Mapping[str, Any] = {
-    "study": "h200", "batch_per_gpu": [32, 128, 512], "scopes": ["compute"], "runs": 3, "communication": {"runs": 3},
-}  # fmt: skip
-TIMED: Mapping[str, Any] = {
-    "study": "s", "gpus": [1, 2], "batch_per_gpu": [32, 128], "strong_scaling_global_batch": [128],
-    "scopes": ["compute"], "runs": 2, "communication": {"runs": 0},
-}  # fmt: skip
+H200: Mapping[str, Any] = cases(__file__, "h200")
+TIMED: Mapping[str, Any] = cases(__file__, "timed")
 THREE_RUNS = {**TIMED, "runs": 3}
 DDP = {"strategy": "ddp", "batch_per_gpu": 32}
 
@@ -67,10 +51,11 @@ def step_s(strategy: str, gpus: int, batch: int) -> float:
     return EPOCH_S[strategy, gpus, batch] * gpus * batch / 50_000
 
 
-def run_factor(cell: TimingCell | CommunicationCell | CollectivesCell) -> float:
+def run_factor(cell: AnyCell) -> float:
     """Return what everything in one of three runs takes longer by; the mean of its logarithms is zero. One GPU's
     baseline is not off by the same, so ratios have a spread too."""
-    return math.exp(1e-4 * (cell.run % 3 - 1 if cell.gpus > 1 else cell.run - 2))
+    run = 1 if isinstance(cell, TrainingCell) else cell.run
+    return math.exp(1e-4 * (run % 3 - 1 if cell.gpus > 1 else run - 2))
 
 
 def epochs_that_differ_little(cell: TimingCell) -> list[float]:
@@ -91,19 +76,13 @@ def records_of(
     """Return a record for every cell of the plan. Memory ran out where `epoch_s` is None."""
     settings, records = study.settings, {}
     for cell in plan(study.on_any_machine()).all_cells:
-        match cell:
-            case CollectivesCell():
-                record = collectives_record(cell, settings, 1e-5 * run_factor(cell), 250 / run_factor(cell))
-            case CommunicationCell():
-                strategy, _, _ = place = place_of(cell)
-                parts_s = (step_s(*place), COMMUNICATION_S[strategy], EXPOSED_S[strategy])
-                record = communication_record(cell, settings, *(part_s * run_factor(cell) for part_s in parts_s))
-            case TrainingCell():
-                record = training_record(cell, [0.5, 0.6])
-            case TimingCell() | VariantCell():
-                record = timing_record(
-                    cell, cell.settings if isinstance(cell, VariantCell) else settings, epoch_s(cell)
-                )
+        seconds, parts_s = None, (1.0, 0.2, 0.1)
+        if isinstance(cell, TimingCell | VariantCell):
+            seconds = epoch_s(cell)
+        elif isinstance(cell, CommunicationCell):
+            place = place_of(cell)
+            parts_s = (step_s(*place), COMMUNICATION_S[place[0]], EXPOSED_S[place[0]])
+        record = any_record(cell, settings, seconds, parts_s, run_factor(cell))
         records[cell] = (change and change(cell, record)) or record
     return records
 

@@ -50,6 +50,18 @@ CUT = """
     || shown && look.overflowY !== 'visible' && element.scrollHeight > element.clientHeight + 1;
 }).map(element => element.getAttribute('aria-label') || element.outerHTML.slice(0, 80))
 """
+# Words of tables that are not in one line.
+BROKEN_WORDS = """
+() => [...document.querySelectorAll('table *')].flatMap(element => [...element.childNodes]).filter(
+  node => node.nodeType === Node.TEXT_NODE && node.parentElement.checkVisibility()
+    && !node.parentElement.closest('caption')
+).flatMap(node => [...node.data.matchAll(/[^\\s-]+/g)].filter(word => {
+  const range = new Range();
+  range.setStart(node, word.index);
+  range.setEnd(node, word.index + word[0].length);
+  return new Set([...range.getClientRects()].map(line => line.top)).size > 1;
+}).map(word => word[0]))
+"""
 # Ids that two elements have, and references to an id that none has.
 WRONG_IDS = """
 () => {

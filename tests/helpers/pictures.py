@@ -29,9 +29,8 @@ def points(svg: str, colour: str, log: bool) -> list[tuple[float, float]]:
     x_labels, y_labels = _groups(svg, "role-axis-label")
     values_of_x = _read([x for x, _, _ in x_labels], x_labels, log=True)
     values_of_y = _read([y - _TO_MIDDLE for _, y, _ in y_labels], y_labels, log)
-    markers = [
-        (x, y) for group in _groups(svg, "role-mark") for x, y, element in group if element.get("fill") == colour
-    ]
+    placed = [place for group in _groups(svg, "role-mark") for place in group]
+    markers = [(x, y) for x, y, element in placed if element.get("fill") == colour and element.tag != f"{SVG}text"]
     return [
         (float(np.exp(np.polyval(values_of_x, x))), float((np.exp if log else np.abs)(np.polyval(values_of_y, y))))
         for x, y in markers

@@ -1,5 +1,6 @@
 """Processes of this machine: which ones a process has started, which still run, and what others do."""
 
+import ctypes
 import signal
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import psutil
 
 # Cores that other processes may use during a measurement that decides.
 QUIET_CORES = 0.3
+_PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
 def started_by(pid: int) -> set[int]:
@@ -51,14 +53,21 @@ def _running(attribute: str) -> Iterator[psutil.Process]:
 
 
 class OtherWork:
-    """`cores`: how many cores worked for others than this process and its children, on average; known afterwards."""
+    """`cores`: how many cores worked for others than this process and its children, on average; known afterwards.
+
+    Processes that outlive the child which started them become children of this process.
+    """
 
     cores: float
 
     @contextmanager
     def watched(self) -> Iterator["OtherWork"]:
         start, others_before_s = time.perf_counter(), _others_s()
-        yield self
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        try:
+            yield self
+        finally:
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0)
         self.cores = (_others_s() - others_before_s) / (time.perf_counter() - start)
 
 

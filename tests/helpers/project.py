@@ -15,23 +15,10 @@ import pytest
 import yaml
 
 import warm
+from cases import cases
 
 HELPERS = Path(__file__).parent
-STUDY: dict[str, Any] = {
-    "study": "tiny",
-    "device": "cpu",
-    "strategies": ["single", "ddp"],
-    "gpus": [1, 2],
-    "batch_per_gpu": [64],
-    "scopes": ["compute"],
-    "epochs": {"timed": 1},
-    "runs": 2,
-    "dataset": {"source": "synthetic", "images": 128, "loader_workers": 0},
-    "network": {"width": 4},
-    "communication": {"runs": 0},
-}
-
-
+STUDY: dict[str, Any] = cases(__file__, "tiny")
 KINDS = ("timing", "communication", "collectives", "training")
 
 
@@ -174,7 +161,7 @@ class Clone:
                 shutil.copy(root / change, folder / change)
 
     def make(self, *targets: str) -> str:
-        """Call make, which must succeed. Return its output."""
+        """Call make with programs that have loaded what they need; it must succeed. Return its output."""
         environment_folder = Path(sys.executable).parents[1]
         if not (environment_folder / ".ready").exists():
             pytest.skip("not in an environment that make has set up")
@@ -182,12 +169,8 @@ class Clone:
             f"VENV={environment_folder}",
             *(f"--old-file={environment_folder}/.ready{suffix}" for suffix in ("", "-dev")),
         ]
-        return self.run("make", "--no-print-directory", *targets, *borrowed, stderr=subprocess.STDOUT)
-
-    def make_warm(self, *targets: str) -> str:
-        """Call make with programs that have loaded what they need. `make example` calls them as they are."""
-        with warm.programs() as place:
-            return self.make(*targets, f"BIN={place}")
+        words = ["make", "--no-print-directory", *targets, *borrowed, f"BIN={warm.programs()}"]
+        return self.run(*words, stderr=subprocess.STDOUT)
 
     def run(self, *command: str, stderr: int = subprocess.PIPE) -> str:
         """Run a command in the clone's folder, which must succeed. Return its output."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from itertools import permutations
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,16 +23,22 @@ from dpscale.plan.cells import (
 from dpscale.records import VERSIONS
 from dpscale.records.collect import Collected
 from dpscale.records.facts import NetworkRecord
-from dpscale.records.files import decoded, write_record
+from dpscale.records.files import JsonRecord, decoded, write_record
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import BASELINE, STRATEGIES
 
 R = TypeVar("R", bound=Struct)
 
-PARAMETERS = 11_173_962
+_MADE_UP: Mapping[str, JsonRecord] = json.loads(Path(__file__).with_name("made_up.json").read_text())
+PARAMETERS = _MADE_UP["network"]["parameters"]
 # The epochs of one GPU alone at a batch, before and after the parallel ones; None where its memory ran out.
 Around = tuple[list[float], list[float]] | None
+
+
+def made_up(name: str) -> JsonRecord:
+    """Return what is the same in all made-up records of a kind, or rows of a file."""
+    return deepcopy(_MADE_UP[name])
 
 
 def timing_record(
@@ -39,7 +46,7 @@ def timing_record(
     settings: TimingSettings,
     epoch_s: list[float] | None,
     alone: Mapping[int, Around] | None = None,
-) -> dict[str, Any]:
+) -> JsonRecord:
     """The record of `cell`; out of memory where `epoch_s` is None. Steps take an equal share of the epoch.
 
     `alone` holds the baselines of its own by batch; None where it has none.
@@ -55,7 +62,7 @@ def timing_record(
     }
 
 
-def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, Any]:
+def _alone(batch: int, settings: TimingSettings, around: Around) -> JsonRecord:
     scopes = {}
     if around is not None:
         before, after = (_scopes(Configuration(BASELINE, 1, batch), settings, epoch_s) for epoch_s in around)
@@ -63,56 +70,30 @@ def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, An
     return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
 
 
-def on_gpus(record: dict[str, Any], *uuids: str, host: str = "node1") -> dict[str, Any]:
+def on_gpus(record: JsonRecord, *uuids: str, host: str = "node1") -> JsonRecord:
     """The record as if it was measured on these GPUs, as many as it had."""
     hardware = record["hardware"]
     gpus = [{**gpu, "uuid": uuid} for gpu, uuid in zip(hardware["gpus"], uuids, strict=True)]
     return {**record, "hardware": {**hardware, "gpus": gpus, "host": host}}
 
 
-def watched(gpus: int) -> dict[str, Any]:
+def watched(gpus: int) -> JsonRecord:
     """Return the observations of an epoch in which nothing was wrong."""
-    gpu = {"clock_event_reasons": [], "slowed_s": {"power": 0.0, "thermal": 0.0}}
-    return {"gpus": [gpu] * gpus, "host": {"stolen_cores": 0.0}, "other_processes": 0}
+    return {"gpus": [made_up("watched gpu")] * gpus, "other_processes": 0}
 
 
-def where_and_when(run: int, gpus: int) -> dict[str, Any]:
+def where_and_when(run: int, gpus: int) -> JsonRecord:
     """Return the hardware, software and time of a record."""
+    devices = [{**made_up("gpu"), "uuid": f"GPU-{index}"} for index in range(gpus)]
     return {
+        **made_up("record"),
         "started_at": f"2026-01-01T00:00:{run:02}+00:00",
         "finished_at": f"2026-01-01T00:01:{run:02}+00:00",
-        "provenance": {
-            "dpscale_version": "0",
-            "git_commit": "f" * 40,
-            "git_dirty": False,
-            "command": "dpscale time",
-            "job_id": None,
-            "environment": {},
-        },
-        "hardware": {
-            "host": "node1",
-            "device_model": "NVIDIA H200",
-            "cpu_model": "Test CPU",
-            "cpu_cores": 8,
-            "threads_per_worker": 8,
-            "memory_bytes": 10**11,
-            "gpus": [{"name": "Test GPU", "uuid": f"GPU-{index}", "memory_bytes": 10**10} for index in range(gpus)],
-            "links": [],
-        },
-        "software": {
-            "python": "3.12.0",
-            "torch": "2.11.0",
-            "torchvision": "0.26.0",
-            "cuda": "13.0",
-            "cudnn": "91900",
-            "nccl": "2.28.9",
-            "driver": "580",
-        },
-        "sensors": {"before": [], "after": []},
+        "hardware": {**made_up("hardware"), "gpus": devices},
     }
 
 
-def _scopes(configuration: Configuration, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
+def _scopes(configuration: Configuration, settings: TimingSettings, epoch_s: list[float]) -> JsonRecord:
     on_gpus = settings.device == "cuda"
     full_steps, smaller = divmod(settings.epoch_images, configuration.global_batch)
     scope = {
@@ -131,7 +112,7 @@ def _scopes(configuration: Configuration, settings: TimingSettings, epoch_s: lis
     }
 
 
-def _of_cell(cell: AnyCell, settings: CollectivesSettings, run: int, devices: int) -> dict[str, Any]:
+def _of_cell(cell: AnyCell, settings: CollectivesSettings, run: int, devices: int) -> JsonRecord:
     """Return the keys of all records."""
     return {
         "kind": cell.kind,
@@ -143,7 +124,7 @@ def _of_cell(cell: AnyCell, settings: CollectivesSettings, run: int, devices: in
     }
 
 
-def _of_steps(cell: AnyCell, settings: StepSettings, run: int, devices: int) -> dict[str, Any]:
+def _of_steps(cell: AnyCell, settings: StepSettings, run: int, devices: int) -> JsonRecord:
     """Return the keys of records of training steps."""
     source = settings.dataset_source
     images = {"source": source, "synthetic": source == "synthetic", "images": settings.epoch_images, "sha256": "0" * 64}
@@ -151,19 +132,12 @@ def _of_steps(cell: AnyCell, settings: StepSettings, run: int, devices: int) -> 
     return {**_of_cell(cell, settings, run, devices), "dataset": images, "network": network, "oom": None}
 
 
-def network_facts(settings: NetworkSettings) -> dict[str, Any]:
+def network_facts(settings: NetworkSettings) -> JsonRecord:
     """The facts of the 32x32 ResNet-18, as `dpscale network` writes them."""
     return {
         "kind": "network",
         "settings": NetworkSettings.from_json(settings.to_json()).to_json(),
-        "parameters": PARAMETERS,
-        "gradient_bytes": 4 * PARAMETERS,
-        "tensors": 62,
-        "buffer_bytes": 38_560,
-        "flop_per_image": {"forward": 1_110_845_440, "forward_backward": 3_328_997_376},
-        "dp_broadcast_bytes": [8_739_072, 7_084_032, 9_969_664, 9_441_280, 9_461_800, 38_400, 160],
-        "dp_reduce_bytes": [8_739_072, 7_084_032, 9_969_664, 9_441_280, 9_461_800],
-        "ddp_buckets": [{"bytes": 9_461_800}, {"bytes": 26_494_976}, {"bytes": 8_739_072}],
+        **made_up("network"),
     }
 
 
@@ -174,11 +148,11 @@ def typed_facts(settings: NetworkSettings, **changes: Any) -> NetworkRecord:
 
 def collectives_record(
     cell: CollectivesCell, settings: TimingSettings, latency_s: float = 1e-5, gb_s: float = 250.0
-) -> dict[str, Any]:
+) -> JsonRecord:
     """Collectives on links that a latency and a bandwidth describe exactly, with 1 % of spread between repeats."""
     gpus = cell.gpus
 
-    def timings(operation: str, size: int) -> dict[str, Any]:
+    def timings(operation: str, size: int) -> JsonRecord:
         rounds = {"allreduce": 2 * (gpus - 1), "broadcast": 1, "reduce": 1}.get(operation, gpus - 1)
         sent = size * {"broadcast": 1, "reduce": 1}.get(operation, rounds / gpus)
         seconds = rounds * latency_s + sent / (gb_s * 1e9)
@@ -202,25 +176,20 @@ def communication_record(
     step_s: float,
     communication_s: float,
     exposed_s: float,
-) -> dict[str, Any]:
+) -> JsonRecord:
     """Steps of `step_s` with the rungs of a ladder, of which communication takes `communication_s` on the mean device,
-    10 % less on the first and more on the last, and shows as `exposed_s`. Blocks differ by 1 %."""
+    10 % less on the first and more on the last, and shows as `exposed_s`. Blocks differ by 1 %. The made-up ladder has
+    what every rung takes less than the whole step, in exposed communication."""
     configuration = cell.configuration
     gpus = configuration.gpus if settings.device == "cuda" else 0
     spread = (0.99, 1.0, 1.01)
-    # What every rung takes less than the whole step, in exposed communication.
-    ladder = {
-        "ddp": {
-            "alone": 1.5, "together": 1.3, "no_sync": 1.2, "no_op_hook": 1.0, "allreduce_hook": 0.0, "training": 0.0,
-        },
-        "dp": {"alone": 1.5, "threads": 1.1, "scattered": 1.0, "training": 0.0},
-    }.get(configuration.strategy, {"training": 0.0})  # fmt: skip
+    ladder = made_up("ladder").get(configuration.strategy, {"training": 0.0})
 
-    def blocks(seconds: float) -> dict[str, Any]:
+    def blocks(seconds: float) -> JsonRecord:
         rounds = [seconds * f for f in spread]
         return {"step_s": rounds, "rank_block_step_s": [[step] for step in rounds]}
 
-    def device(index: int, f: float) -> dict[str, Any]:
+    def device(index: int, f: float) -> JsonRecord:
         waiting = 1 + 0.1 * (2 * index / (gpus - 1) - 1)  # the mean over the devices stays
         return {
             "device": index, "communication_s": communication_s * f * waiting, "exposed_s": exposed_s * f,
@@ -241,7 +210,7 @@ def communication_record(
     }  # fmt: skip
 
 
-def training_record(cell: TrainingCell, test_accuracy: Sequence[float | None], epoch_s: float = 2.0) -> dict[str, Any]:
+def training_record(cell: TrainingCell, test_accuracy: Sequence[float | None], epoch_s: float = 2.0) -> JsonRecord:
     """The record of an arm whose test accuracy after every epoch is known; the rest follows from it by simple rules.
     One that diverged ends with None."""
     arm = cell.settings
@@ -250,7 +219,7 @@ def training_record(cell: TrainingCell, test_accuracy: Sequence[float | None], e
     def less(loss: float, accuracy: float | None) -> float | None:
         return None if accuracy is None else loss - accuracy
 
-    def epoch(number: int, accuracy: float | None) -> dict[str, Any]:
+    def epoch(number: int, accuracy: float | None) -> JsonRecord:
         return {
             "epoch": number, "global_batch": arm.global_batch, "steps": steps, "learning_rate": arm.learning_rate,
             "training_loss": less(2, accuracy), "training_accuracy": accuracy,
@@ -266,38 +235,47 @@ def training_record(cell: TrainingCell, test_accuracy: Sequence[float | None], e
     }
 
 
-def any_record(cell: AnyCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
-    """The record of a cell of any kind, where its figures do not matter; `epoch_s` are those of a timing cell."""
+def any_record(
+    cell: AnyCell,
+    settings: TimingSettings,
+    epoch_s: list[float] | None,
+    parts_s: Sequence[float] = (1.0, 0.2, 0.1),
+    longer: float = 1.0,
+) -> JsonRecord:
+    """The record of a cell of any kind. `epoch_s` are those of a timing cell, `parts_s` a step, its communication and
+    what shows of it; where no epoch is given, everything takes so many times `longer`."""
     match cell:
         case CollectivesCell():
-            return collectives_record(cell, settings)
+            return collectives_record(cell, settings, 1e-5 * longer, 250 / longer)
         case CommunicationCell():
-            return communication_record(cell, settings, 1.0, 0.2, 0.1)
+            return communication_record(cell, settings, *(part_s * longer for part_s in parts_s))
         case TrainingCell():
-            return training_record(cell, [0.5] * cell.settings.epochs)
-        case TimingCell() | VariantCell():
+            return training_record(cell, [0.6] * cell.settings.epochs)
+        case VariantCell():
+            return timing_record(cell, cell.settings, epoch_s)
+        case TimingCell():
             return timing_record(cell, settings, epoch_s)
     raise TypeError(cell)
 
 
-def write(results: Path, cell: AnyCell, record: dict[str, Any]) -> Path:
+def write(results: Path, cell: AnyCell, record: JsonRecord) -> Path:
     path = results / cell.path
     write_record(cell.kind, path, record)
     return path
 
 
-def typed(kind: type[R], record: dict[str, Any]) -> R:
+def typed(kind: type[R], record: JsonRecord) -> R:
     """The record as analysis has it, in an environment and a block where `record` names them."""
     placed = {name: record[name] for name in ("environment", "block") if name in record}
     written = {name: value for name, value in record.items() if name not in placed}
     return replace(decoded(kind, json.dumps(written).encode()), **placed)
 
 
-def typed_records(records: Mapping[AnyCell, dict[str, Any]]) -> dict[AnyCell, Record]:
+def typed_records(records: Mapping[AnyCell, JsonRecord]) -> dict[AnyCell, Record]:
     """The records of cells of any kind, as analysis has them."""
     return {cell: typed(RECORDS[cell.kind], record) for cell, record in records.items()}
 
 
-def collected_of(records: Mapping[AnyCell, dict[str, Any]], network: dict[str, Any] | None = None) -> Collected:
+def collected_of(records: Mapping[AnyCell, JsonRecord], network: JsonRecord | None = None) -> Collected:
     """A study with these records, and with nothing that failed."""
     return Collected(typed_records(records), {}, {}, typed(NetworkRecord, network) if network else None)

@@ -13,6 +13,7 @@ from dpscale.present.page import render
 from dpscale.present.text import numbers
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
+from once import once
 
 # Folders of results, and the studies that they are of.
 RECORDED = {
@@ -21,29 +22,31 @@ RECORDED = {
 }
 
 
-@cache
-def recorded_tables(root: Path, results: str, config: str = "") -> Tables:
-    """Return the tables of results/<results>, whose study is config/<config>.yaml; without `config` of the same name.
+def recorded_study(root: Path, results: str) -> Study:
+    return Study.read(root / f"config/{RECORDED[results]}.yaml")
 
-    Built once per process: whoever changes a table changes a copy.
-    """
-    study = Study.read(root / f"config/{config or results}.yaml")
+
+@cache
+@once
+def recorded_tables(root: Path, results: str) -> Tables:
+    """Return the tables of results/<results>. Whoever changes a table changes a copy."""
+    study = recorded_study(root, results)
     collected = collect(root / "results" / results, expected_cells(study), study.settings)
     assert not collected.rejected
     return build_tables(study, collected)
 
 
-def recorded_page(root: Path, results: str, config: str = "") -> str:
+def recorded_page(root: Path, results: str) -> str:
     """Return the page of such a study."""
-    return written_page(root, results, config)[0]
+    return written_page(root, results)[0]
 
 
 @cache
-def written_page(root: Path, results: str, config: str = "") -> tuple[str, Sequence[float]]:
-    """Return the page, rendered once per process, and the numbers that were written into it, before rounding."""
-    study = Study.read(root / f"config/{config or results}.yaml")
+@once
+def written_page(root: Path, results: str) -> tuple[str, Sequence[float]]:
+    """Return the page, and the numbers that were written into it, before rounding."""
     with watched() as numbers_written:
-        return render(study.values, recorded_tables(root, results, config)), numbers_written
+        return render(recorded_study(root, results).values, recorded_tables(root, results)), numbers_written
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dpscale.tables.tables import TABLES, Tables
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
+Entries = dict[str, Any]  # of a row, as its file holds them
 
 
 def picked(rows: Iterable[R], **where: object) -> list[R]:
@@ -23,7 +24,7 @@ def one(rows: Iterable[R], **where: object) -> R:
     return row
 
 
-def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
+def known(name: str, value: float, spread: float | None = 0.01) -> Entries:
     """A file's entries of a figure that is known to such a share, or without an interval."""
     if spread is None:
         return {name: value, f"{name}_low": None, f"{name}_high": None}

@@ -24,8 +24,10 @@ def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY
             blocks.append({
                 "round": number, "probe": name, "steps": STEPS, "seconds": sum(step_s), "step_s": step_s,
                 "loading_s": STEPS * changed.get("loading_ms", 0.1) / 1e3,
+                "parts": parts_of_step(sum(step_s) / STEPS, name, changed.get("parts_ms", {})),
             })  # fmt: skip
-    changed.pop("loading_ms", None)
+    for name in ("loading_ms", "parts_ms"):
+        changed.pop(name, None)
     values = {
         "host": "here", "pid": 100 + rank, "rank": rank, "world_size": ranks,
         "python": "3.11.7", "torch": "2.8.0", "device": "cpu", "device_model": None, "devices": 0,
@@ -36,9 +38,21 @@ def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY
         "counted_steps": 400, "blocks": blocks, "collectives": [], "waits": [], "gaps": [], "events": {}, "lines": [],
         "loader": {"workers": 2, "batches": 200 // ranks, "samples": 1600, "hashes": [f"{rank} {n}" for n in range(9)]},
         "switches": {}, "environment": {},
-        "machine": {"cores": 16, "cores_usable": 16, "busy_share": 0.2, "same_command": 0},
+        "machine": {"cores": 16, "cores_usable": 16, "busy_share": 0.2},
     }  # fmt: skip
     return values | changed
+
+
+def parts_of_step(step_s: float, probe: str, parts_ms: Mapping[str, float]) -> dict[str, float]:
+    """Return parts that add up to a step: some of it is forward, and the rest is backward."""
+    parts = {"forward": 0.3 * HEALTHY["no_allreduce"] / 1e3, **{name: ms / 1e3 for name, ms in parts_ms.items()}}
+    return {**parts, "backward": step_s - sum(parts.values())}
+
+
+def statement(code: str, samples: int, kind: str = "own", **changed: Any) -> dict[str, Any]:
+    """Return a statement of the script's own code, of 1,000 samples in all."""
+    place = {"file": "train.py", "line": 7, "code": code, "part": "own", "kind": kind, "inside": ""}
+    return {**place, "samples": samples, **changed}
 
 
 def script_record(
@@ -58,6 +72,6 @@ def script_record(
         "command": ["torchrun", "--nproc-per-node", str(len(processes)), "train.py"],
         "minutes": 3.0, "started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:03:00+00:00",
         "dpscale_version": "1.0", "one_unknown": None if one else "the command says no number of processes",
-        "runs": [*on_one_device, run("diagnosed", processes), run("paced", processes), *on_one_device],
+        "runs": [run("diagnosed", processes), *on_one_device, run("paced", processes), *on_one_device],
     }  # fmt: skip
     return decoded(ScriptRecord, json.dumps(record | changed).encode())

@@ -21,10 +21,12 @@ SLURM_CONF={configuration} exec /usr/bin/srun "$@"
 
 
 # As often as a test likes; the profile as it is has a test of its own.
-LOOK_OFTEN = ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]
+LOOK_OFTEN = ["--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1"]
 
 
 GPU_JOBS = {"rehearsal": True, "gpu_jobs": {"gpu_type": "v100"}}
+OF_TWO = {**GPU_JOBS, "gpus_per_node": 2}
+IMAGES = {"source": "synthetic", "images": 256, "loader_workers": 0}
 
 
 class SlurmProject(Project):
@@ -41,6 +43,14 @@ class SlurmProject(Project):
         programs.mkdir()
         (programs / "srun").write_text(SRUN.format(configuration=slurm.environment["SLURM_CONF"]))
         (programs / "srun").chmod(0o755)
+        return project
+
+    @classmethod
+    def on_nodes(cls, slurm: ThrowawaySlurm, source: Project, folder: Path, **study: Any) -> Self:
+        """A study of one run on nodes of two GPUs each."""
+        project = cls.on(slurm, source, folder)
+        project.change_study(**{"runs": 1, "dataset": IMAGES, **study})
+        project.configure_cluster(**OF_TWO)
         return project
 
     def command(self, *arguments: str) -> list[str]:

@@ -53,17 +53,10 @@ def measure_stub(
         return measure("stub_cell", cell, SETTINGS, job, cell.gpus, cell.gpus, run, Samples(IMAGES))
 
 
-def stub_words(
-    out: Path,
-    behaviour: str,
-    timeout_s: float = 60,
-    end_with_parent: bool = False,
-    place: NodePlace = ONE_NODE,
-    batch: int = 32,
-) -> list[str]:
+def stub_words(out: Path, behaviour: str, place: NodePlace = ONE_NODE, **more: Any) -> list[str]:
     """Return the command that measures such a cell, or is one of its nodes', and prints errors as the command line."""
-    words = [str(out), behaviour, timeout_s, end_with_parent, astuple(place), batch]
-    return [sys.executable, __file__, json.dumps(words)]
+    options = {"behaviour": behaviour, "place": astuple(place), **more}
+    return [sys.executable, __file__, str(out), json.dumps(options)]
 
 
 def start_stub(out: Path, behaviour: str, **more: Any) -> subprocess.Popen[str]:
@@ -162,8 +155,9 @@ WORKER = StubWorker
 
 
 if __name__ == "__main__":
-    path, behaviour, timeout_s, end_with_parent, node, batch = json.loads(sys.argv[1])
+    options = json.loads(sys.argv[2])
+    options["place"] = NodePlace(*options["place"])
     try:
-        measure_stub(Path(path), behaviour, timeout_s, end_with_parent, NodePlace(*node), batch)
+        measure_stub(Path(sys.argv[1]), **options)
     except DpscaleError as error:
         sys.exit(f"Error: {error}")

@@ -4,6 +4,7 @@ what a test asks of them. That process has loaded nothing of the project, which 
 Every call is a process of its own, with the words, folder and environment of the call, and ends as the program would.
 """
 
+import atexit
 import gc
 import json
 import multiprocessing
@@ -14,12 +15,13 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fcntl import F_DUPFD, fcntl
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from itertools import dropwhile
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -37,6 +39,8 @@ WARM.set_forkserver_preload(
     ]
 )
 FORK = multiprocessing.get_context("fork")
+# Names the process that has loaded all this to processes of pytest-xdist, which share it: to load takes a core 5 s.
+SHARED = "DPSCALE_SHARED_FORKER"
 # What is started hands its words, folder, environment and open files to the process that forks, and waits for the end.
 PROGRAM = """#!{python} -IS
 import json, os, socket, sys
@@ -55,16 +59,39 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as forker:
 LONGEST_MESSAGE, MOST_FILES = 2**20, 100
 
 
+def share() -> None:
+    """Start the process that loads, before it is needed, for all processes that this one starts. It ends with this one.
+
+    From Python 3.14 on it asks for a key that only this process has: each process then starts its own.
+    """
+    if sys.version_info >= (3, 14):
+        return
+    server: Any = forkserver._forkserver
+    server.ensure_running()
+    os.environ[SHARED] = server._forkserver_address
+
+
+def _use(address: str) -> None:
+    """Have processes forked by the server at this address. Python has no public way to name it."""
+    server: Any = forkserver._forkserver
+    server._forkserver_address = address
+    server._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)  # who started it keeps it alive
+    server.ensure_running = lambda: None
+
+
+if SHARED in os.environ:
+    _use(os.environ[SHARED])
+
+
 def _run(name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    with programs() as place:
-        return run(
-            [place / name, *arguments],
-            cwd=folder,
-            env=environment,
-            stdout=PIPE,
-            stderr=STDOUT,
-            text=True,
-        )
+    return run(
+        [programs() / name, *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=PIPE,
+        stderr=STDOUT,
+        text=True,
+    )
 
 
 # What `snakemake ARGUMENTS` prints in a folder, on both streams, and its exit code.
@@ -76,9 +103,17 @@ dpscale = partial(_run, "dpscale")
 python = partial(_run, "python")
 
 
+@cache
+def programs() -> Path:
+    """Return a folder with these programs. Rules of that Snakemake find the others there, too. What they started and
+    did not end ends with this process."""
+    ending = ExitStack()
+    atexit.register(ending.close)
+    return ending.enter_context(_started())
+
+
 @contextmanager
-def programs() -> Iterator[Path]:
-    """A folder with these programs. Rules of that Snakemake find the others there, too. All end with the context."""
+def _started() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
         address = f"{folder}/forker"
         for name in PROGRAMS:

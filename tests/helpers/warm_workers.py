@@ -23,17 +23,21 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells, workers
 from dpscale.measure.launch.nodes import NodeTeam
 from dpscale.measure.parent import OUTCOME
+from dpscale.records.files import JsonRecord
 from processes import signals_as_they_were
 from warm import WARM
 
-# `dpscale` with fewer and shorter blocks, for `python -c`: where it does not matter how long a step takes.
+# `dpscale` with fewer messages, and with fewer and shorter blocks, for `python -c`: where no time matters.
 QUICK = """
 from functools import partial
 from dpscale.cli import main
-from dpscale.measure.worker import communication
+from dpscale.measure.launch import cells
+from dpscale.measure.worker import collectives, communication
 from dpscale.strategies.ddp import in_torch
 from warm_workers import warm_workers
 
+cells.FACTOR = 32
+collectives.BUDGET_S = 0.01
 in_torch.SETTLES_STEPS = 3
 communication.CPU_BLOCK_S = 0.02
 communication.random_orders = partial(communication.random_orders, rounds=1)
@@ -98,7 +102,7 @@ def warm_workers() -> Iterator[None]:
         yield
 
 
-def outcome_of(worker: type, job: Mapping[str, Any], count: int = 2) -> dict[str, Any]:
+def outcome_of(worker: type, job: Mapping[str, Any], count: int = 2) -> JsonRecord:
     """Return the outcome of forked workers of a class. Raises MeasurementError as the launcher does."""
     name = f"{worker.__module__}:{worker.__qualname__}"
     with signals_as_they_were(), warm_workers(), workers.Workers(name, job, count, 0) as started:
@@ -119,7 +123,7 @@ class WorkerHere:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
+    def outcome(self, timeout_s: float, end_with_parent: bool) -> JsonRecord:
         import torch
 
         threads = torch.get_num_threads()
@@ -127,7 +131,7 @@ class WorkerHere:
             _run(self._worker, {**self._job, "folder": self._folder.name}, 0)
         finally:
             torch.set_num_threads(threads)
-        outcome: dict[str, Any] = json.loads((Path(self._folder.name) / OUTCOME).read_text())
+        outcome: JsonRecord = json.loads((Path(self._folder.name) / OUTCOME).read_text())
         if outcome["status"] == "failed":
             raise MeasurementError(outcome["message"])
         return outcome

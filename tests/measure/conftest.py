@@ -1,10 +1,5 @@
 """Torch in the tests' own process."""
 
-import pytest
-import torch
+from torch_threads import one_thread
 
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    """Several processes of tests share the cores, and threads that wait for each other take them all."""
-    torch.set_num_threads(1)
+__all__ = ["one_thread"]

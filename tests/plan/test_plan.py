@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import cases
 from dpscale.errors import StudyError
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import batches_per_gpu, plan, runnable_plan
 from dpscale.plan.study import Study
+
+Values = dict[str, Any]  # of a study file
 
 studies = st.fixed_dictionaries(
     {
@@ -27,11 +30,10 @@ studies = st.fixed_dictionaries(
     }
 )
 ARM = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
-SMALL: dict[str, Any] = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32, 128], "runs": 2}
 
 
 @given(studies)
-def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(values: dict[str, Any]) -> None:
+def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(values: Values) -> None:
     study = Study(values)
     planned = plan(study)
     assert all(reason for _, reason in planned.not_run.values())
@@ -47,7 +49,7 @@ def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(val
 
 @given(studies)
 def test_cells_are_unique_can_be_measured_here_and_run_1_of_all_comes_before_run_2_of_any(
-    values: dict[str, Any],
+    values: Values,
 ) -> None:
     study = Study(values)
     planned = plan(study)
@@ -65,7 +67,7 @@ def test_cells_are_unique_can_be_measured_here_and_run_1_of_all_comes_before_run
 
 @given(studies)
 def test_steps_are_taken_apart_wherever_several_gpus_train_at_the_batches_that_are_named(
-    values: dict[str, Any],
+    values: Values,
 ) -> None:
     study = Study(values)
     one_batch = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)[:1]
@@ -81,18 +83,14 @@ def test_steps_are_taken_apart_wherever_several_gpus_train_at_the_batches_that_a
 
 @pytest.mark.parametrize(
     ("values", "reason"),
-    [
-        ({"batch_per_gpu": [60_000]}, "global batch 60000 > 50000 images"),
-        ({"gpus_available": 0, "batch_per_gpu": [32, 60_000]}, "needs 1 GPU, 0 here"),
-        ({"device": "cpu", "gpus": [2], "strategies": ["dp"]}, "not emulated"),
-    ],
+    cases(__file__, "nothing_runs"),
 )
-def test_a_study_of_which_nothing_can_run_is_an_error_with_the_reasons(values: dict[str, Any], reason: str) -> None:
+def test_a_study_of_which_nothing_can_run_is_an_error_with_the_reasons(values: Values, reason: str) -> None:
     with pytest.raises(StudyError, match=r"nothing can be run here.*" + reason):
         runnable_plan(Study({"study": "s", "batch_per_gpu": [32], **values}))
 
 
-NODES_OF_4: dict[str, Any] = {
+NODES_OF_4: Values = {
     "study": "s", "runs": 1, "gpus": [1, 4, 8], "gpus_per_node": 4, "batch_per_gpu": [32], "communication": {"runs": 1},
 }  # fmt: skip
 
@@ -110,27 +108,9 @@ def test_more_gpus_than_a_node_has_are_spread_over_several() -> None:
 
 @pytest.mark.parametrize(
     ("values", "state", "reason"),
-    [
-        (
-            {**SMALL, "strategies": ["single", "dp"], "compile": "default"},
-            "not available",
-            "compile does not go with DataParallel",
-        ),
-        (
-            {**SMALL, "strategies": ["single", "fsdp"], "memory_format": "channels_last"},
-            "not available",
-            "memory_format",
-        ),
-        ({**NODES_OF_4, "nodes_available": 1}, "not run", "needs 2 nodes, 1 here"),
-        ({**NODES_OF_4, "gpus": [1, 5]}, "not available", "5 GPUs do not fill 2 nodes evenly"),
-        (
-            {**NODES_OF_4, "ddp": {"reducer": "copies", "broadcast_buffers": False}, "communication": {"runs": 0}},
-            "not available",
-            "copies reach the GPUs of one node: use torch's reducer",
-        ),
-    ],
+    cases(__file__, "not_run"),
 )
-def test_what_cannot_be_measured_is_not_run_and_says_why(values: dict[str, Any], state: str, reason: str) -> None:
+def test_what_cannot_be_measured_is_not_run_and_says_why(values: Values, state: str, reason: str) -> None:
     study = Study({"strategies": ["single", "ddp"], **values, "batch_per_gpu": [32]})
     ((item_state, item_reason),) = plan(study).not_run.values()
     assert item_state == state and item_reason.startswith(reason)
@@ -150,15 +130,13 @@ def test_seed_1_of_every_arm_comes_first_and_an_arm_may_have_seeds_of_its_own() 
 
 @pytest.mark.parametrize(
     ("where", "expected"),
-    [
-        ({}, {("single", 1), ("dp", 2), ("ddp", 2)}),
-        ({"strategies": ["ddp"], "batch_per_gpu": [32, 512]}, {("ddp", 2)}),
-        ({"cuda_graph": True, "gpus": [1, 2]}, {("single", 1), ("ddp", 2)}),
-    ],
+    cases(__file__, "variants"),
 )
 def test_a_variant_is_measured_where_the_study_is_and_where_it_says(
-    where: dict[str, Any], expected: set[tuple[str, int]]
+    where: Values, expected: list[list[str | int]]
 ) -> None:
-    cells = plan(Study({**SMALL, "variants": {"half": {"precision": "bfloat16", **where}}})).variants
-    assert {(cell.configuration.strategy, cell.gpus) for cell in cells} == expected
+    small: Values = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32, 128], "runs": 2}
+    cells = plan(Study({**small, "variants": {"half": {"precision": "bfloat16", **where}}})).variants
+    measured = {(cell.configuration.strategy, cell.gpus) for cell in cells}
+    assert measured == set(map(tuple, expected))
     assert [cell.run for cell in cells] == [1] * 2 * len(expected) + [2] * 2 * len(expected)

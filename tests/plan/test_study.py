@@ -1,16 +1,16 @@
 """A study file: what follows from what it leaves out, and what is refused in one line before any GPU is used."""
 
-import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cases import cases
 from dpscale.errors import StudyError
+from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 
 ARM = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
-COPIES = {"reducer": "copies", "broadcast_buffers": False}
 
 
 def refusal(values: dict[Any, Any]) -> str:
@@ -23,21 +23,7 @@ def refusal(values: dict[Any, Any]) -> str:
 
 @pytest.mark.parametrize(
     ("values", "line"),
-    [
-        ({"batch_per_gpu": [0]}, "batch_per_gpu[0]: 0 is less than the minimum of 1"),
-        ({"study": datetime.date(2026, 1, 1)}, "holds what JSON cannot"),
-        ({"gpus": [2, 4]}, "strategies: single needs a number of GPUs in gpus that is 1"),
-        ({"gpus": [1]}, "strategies: dp needs a number of GPUs in gpus that is more than 1"),
-        ({"gpus": [1, 2], "strategies": ["ddp"]}, "gpus: 1 needs the strategy single"),
-        ({"cuda_graph": True}, "cuda_graph: a captured step cannot be taken apart; set communication.runs"),
-        ({"precision": "bfloat16-pure"}, "precision: "),
-        ({"ddp": {"reducer": "copies"}}, "ddp.reducer: copies sends no buffers"),
-        ({"ddp": COPIES, "device": "cpu"}, "ddp.reducer: a CPU has no engines that copy"),
-        ({"cuda_graph": True, "device": "cpu"}, "cuda_graph: a CUDA graph needs CUDA GPUs"),
-        ({"training": {"arms": {"a": ARM}, "baseline": "b"}}, "training.baseline: there is no arm b"),
-        ({"variants": {"base": {"precision": "bfloat16"}}}, "variants.base: is what tables call"),
-        ({"variants": {"fast": {"learning_rate": 1}}}, "variants.fast"),
-    ],
+    cases(__file__, "refused"),
 )
 def test_a_bad_study_is_one_line_that_begins_with_the_key(values: dict[Any, Any], line: str) -> None:
     assert refusal(values).startswith(line)
@@ -45,32 +31,10 @@ def test_a_bad_study_is_one_line_that_begins_with_the_key(values: dict[Any, Any]
 
 @pytest.mark.parametrize(
     ("values", "hint"),
-    [
-        ({"bacth_per_gpu": [32]}, "did you mean batch_per_gpu?"),
-        ({"training": {"arms": {"a": {**ARM, "label_smoothin": 0.1}}}}, "did you mean label_smoothing?"),
-    ],
+    cases(__file__, "hints"),
 )
 def test_a_slip_of_the_pen_has_a_hint(values: dict[str, Any], hint: str) -> None:
     assert hint in refusal(values)
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"strategy": "single"}, "gpus"),
-        ({"schedule": "one_cycle"}, "schedule"),
-        ({"schedule": "step"}, "schedule"),
-        ({"batch_growth_epochs": [1, 2], "batch_growth_factor": 5}, "batch_growth_epochs"),
-        ({"validation_images": 48_000}, "validation_images"),
-        ({"strategy": "fsdp"}, "strategy"),
-        ({"strategy": "dp", "sync_batch_norm": True}, "sync_batch_norm"),
-        ({"cuda_graph": True}, "cuda_graph"),
-        ({"compile": "default", "batch_growth_epochs": [2]}, "compile"),
-        ({"optimiser": "lars", "fused_optimiser": True}, "fused_optimiser"),
-    ],
-)
-def test_an_arm_that_makes_no_sense_is_named_with_its_key(changes: dict[str, Any], key: str) -> None:
-    assert refusal({"training": {"arms": {"a": {**ARM, **changes}}}}).startswith(f"training.arms.a.{key}: ")
 
 
 def test_a_file_that_is_no_study(tmp_path: Path) -> None:
@@ -79,6 +43,38 @@ def test_a_file_that_is_no_study(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("study: [")
     with pytest.raises(StudyError, match="is not YAML"):
         Study.read(tmp_path / "bad.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        *cases(__file__, "hostile"),
+        (f"runs: {'9' * 5_000}", "is not YAML: no int"),
+        (f"runs: {'9' * 4_000}", "runs: a number beyond 1e+15"),
+        (f"runs: {'[' * 1_000}", "is nested too deeply"),
+        (f"gpus: [{', '.join(map(str, range(1, 60)))}]", "gpus: "),
+        (f"study: {'a' * 300}", "study: "),
+        (f"published: [{'a, ' * 100_000}]", "cannot be read: it has more than 0.2 MB"),
+    ],
+)
+def test_a_hostile_file_is_one_line_at_once(tmp_path: Path, text: str, line: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(text if text.startswith("study") else f"study: s\nbatch_per_gpu: [32]\n{text}")
+    with pytest.raises(StudyError) as error:
+        plan(Study.read(path))
+    message = str(error.value)
+    assert message.startswith(f"{path}: {line}") and "\n" not in message and len(message) < 700
+
+
+def test_what_a_name_stands_for_may_be_changed_where_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("""study: s
+training:
+  arms:
+    first: &first {strategy: ddp, gpus: 2, batch_per_gpu: 64}
+    second: {<<: *first, gpus: 4}
+""")
+    assert [arm.gpus for arm in Study.read(path).arms.values()] == [2, 4]
 
 
 def test_settings_that_an_arm_leaves_out_are_the_studys() -> None:

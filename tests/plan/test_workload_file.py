@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import cases
 from dpscale.errors import StudyError, WorkloadError
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study, checksum, of_its_file
@@ -14,7 +15,6 @@ from dpscale.records.kinds import RECORDS
 from dpscale.schemas.settings import NetworkSettings
 from record_factory import any_record, typed
 
-SMALL_ARM = {"strategy": "single", "gpus": 1, "batch_per_gpu": 8}
 # Running it would fail.
 TEXT = "raise SystemExit('a plan runs no file')\n"
 
@@ -38,6 +38,13 @@ def test_a_study_knows_its_file_by_its_checksum(file: Path) -> None:
     assert of_its_file(settings) == settings
 
 
+def test_a_home_folder_is_in_no_study_and_no_record(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(file.absolute().parent))
+    mine = study(file.absolute())
+    assert mine["workload"] == mine.settings.workload == f"~/{file.name}"
+    assert mine.settings.workload_sha256 == checksum(Path(mine["workload"]))
+
+
 def test_a_changed_file_is_a_changed_setting_of_every_cell(file: Path) -> None:
     before = study(file)
     file.write_text(f"{TEXT}# changed\n")
@@ -57,15 +64,7 @@ def test_a_complete_study_needs_the_file_no_more(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("more", "key"),
-    [
-        ({"dataset": {}}, "dataset.images"),
-        ({"network": {"width": 8}}, "network.width"),
-        ({"dataset": {"images": 64, "source": "synthetic"}}, "dataset.source"),
-        ({"images_on": "device"}, "images_on"),
-        ({"training": {"arms": {"a": SMALL_ARM}}}, "training.arms.a.workload"),
-        ({"workload": "nowhere.py"}, "workload: nowhere.py: there is no such file"),
-        ({"workload": "built-in", "network": {"name": "workload"}}, "network.name"),
-    ],
+    cases(__file__, "refused"),
 )
 def test_keys_that_do_not_go_with_a_file_are_refused_in_one_line(file: Path, more: dict[str, Any], key: str) -> None:
     with pytest.raises(StudyError) as error:

@@ -21,8 +21,9 @@ from page_tables import (
 
 from dpscale.audit.page import render_studies
 from dpscale.present.page import render
-from dpscale.tables.row import with_names
 from dpscale.tables.tables import Tables
+from dpscale.terminal import with_names
+from once import once
 
 ROOT = Path(__file__).parents[2]
 RTL_OVERRIDE = "\u202e"
@@ -81,6 +82,7 @@ def hostile(text: str) -> tuple[Mapping[str, Any], Tables]:
 
 
 @cache
+@once
 def hostile_page(text: str) -> str:
     """The page of that study. Many tests look at it."""
     return render(*hostile(text), "audit.html")

@@ -14,8 +14,10 @@ from dpscale.present.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.study import AuditTables
 from dpscale.tables.tables import Tables
+from once import once
+from record_factory import made_up
 from recorded import recorded_page, recorded_tables
-from rows import apart, read_tables
+from rows import Entries, apart, known, read_tables
 
 ROOT = Path(__file__).parents[2]
 IMAGES = 50_000
@@ -30,37 +32,31 @@ def study(**changes: Any) -> Mapping[str, Any]:
     return Study({"study": "h200", **changes}).values
 
 
-def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:
-    """A quantity and its interval."""
-    half = abs(value) * spread
-    return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
-
-
-def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environment: Any = "A") -> dict[str, Any]:
+def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environment: Any = "A") -> Entries:
     return {
         "strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "global_batch": gpus * batch,
         "scope": scope, "environment": environment,
     }  # fmt: skip
 
 
-def times_row(epoch_s: float, **where: Any) -> dict[str, Any]:
-    quantities = {**around("epoch_s", epoch_s), **around("images_per_s", IMAGES / epoch_s)}
+def times_row(epoch_s: float, **where: Any) -> Entries:
+    quantities = {**known("epoch_s", epoch_s), **known("images_per_s", IMAGES / epoch_s)}
     return {**with_steps(**where), "status": "ok", "runs": 3, **quantities}
 
 
-def with_steps(**where: Any) -> dict[str, Any]:
+def with_steps(**where: Any) -> Entries:
     place = key(**where)
     steps = IMAGES // place["global_batch"]
     return {**place, "full_steps_per_epoch": steps, "is_headline": steps >= 10}
 
 
-def variant_row(variant: str, epoch_s: float, **more: Any) -> dict[str, Any]:
+def variant_row(variant: str, epoch_s: float, **more: Any) -> Entries:
     """A row of variants.csv: one GPU at batch 128 unless said otherwise. Quantities are known to 1 %."""
     where = {"strategy": "single", "gpus": 1, "batch": 128}
     where |= {name: more.pop(name) for name in ("strategy", "gpus", "batch", "scope") if name in more}
     row = {"variant": variant, **times_row(epoch_s, **where), "n": 6, "is_fastest": False}
     for name, value in more.items():
-        row |= around(name, value) if isinstance(value, float) else {name: value}
+        row |= known(name, value) if isinstance(value, float) else {name: value}
     return row
 
 
@@ -74,60 +70,51 @@ def with_variants() -> Tables:
     return recorded_tables(ROOT, "recorded-h200-4")
 
 
-def absent_row(status: str, reason: str | None, **where: Any) -> dict[str, Any]:
+def absent_row(status: str, reason: str | None, **where: Any) -> Entries:
     return {**key(**where), "status": status, "reason": reason, "runs": 0, "n": 0}
 
 
-def speedup_row(speedup: float, baseline_s: float, **where: Any) -> dict[str, Any]:
+def speedup_row(speedup: float, baseline_s: float, **where: Any) -> Entries:
     row = with_steps(**where)
     return {
         **row, "scaling": "weak", "status": "ok", "epoch_s": baseline_s / speedup, "baseline_epoch_s": baseline_s,
-        **around("speedup", speedup), **around("efficiency", speedup / row["gpus"]),
+        **known("speedup", speedup), **known("efficiency", speedup / row["gpus"]),
     }  # fmt: skip
 
 
-def block_row(name: str, drift: float, **where: Any) -> dict[str, Any]:
+def block_row(name: str, drift: float, **where: Any) -> Entries:
     drifted = {"drift": drift, "has_drifted": abs(drift) > 0.02}
     return {**key(**where), "scaling": "weak", "block": name, **drifted}
 
 
-def record_row(run: int = 1, **where: Any) -> dict[str, Any]:
+def record_row(run: int = 1, **where: Any) -> Entries:
     place = key(**where)
     path = f"cells/{place['strategy']}/gpus-{place['gpus']}/batch-{place['batch_per_gpu']}/run-{run}.json"
-    return {
-        **{name: place[name] for name in ("strategy", "gpus", "batch_per_gpu", "environment")}, "kind": "timing",
-        "path": path, "run": run, "status": "ok", "started_at": "2025-11-19T08:30:00Z",
-        "finished_at": "2025-11-20T09:31:00Z", "host": "gpu-node-07", "git_commit": "4be1f0c2" * 5,
-        "other_processes": 0, "dataset_source": "cifar10", "synthetic": False,
-    }  # fmt: skip
+    where_measured = {name: place[name] for name in ("strategy", "gpus", "batch_per_gpu", "environment")}
+    return {**where_measured, "path": path, "run": run, **made_up("records.csv")}
 
 
 def missing_row(
     status: str = "missing", reason: str = "no record yet", log: str | None = None, run: int = 1, **where: Any
-) -> dict[str, Any]:
+) -> Entries:
     record = record_row(run, **where)
     names = ("path", "strategy", "gpus", "batch_per_gpu", "run")
     return {**{name: record[name] for name in names}, "status": status, "reason": reason, "log": log}
 
 
-def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
-    return {
-        "environment": letter, "device_model": "NVIDIA H200", "cpu_model": "Intel Xeon Platinum 8468",
-        "driver": "580.65.06", "cuda": "13.0", "cudnn": "9.13.0", "nccl": "2.28.9", "torch": "2.11.0+cu130",
-        "torchvision": "0.26.0", "python": "3.11.9", "dataset_sha256": "9d" * 32,
-        "links": "NVLink, 18 links, via switch", "hosts": "gpu-node-07", "records": records,
-    }  # fmt: skip
+def environment_row(letter: str = "A", records: int = 78) -> Entries:
+    return {"environment": letter, "records": records, **made_up("environments.csv")}
 
 
-def arm_row(arm: str, accuracy: float, **more: Any) -> dict[str, Any]:
+def arm_row(arm: str, accuracy: float, **more: Any) -> Entries:
     """A row of training_summary.csv."""
     return {
         "arm": arm, **key("ddp", 4, 512), "epochs": 5, "is_baseline": False, "status": "ok", "seeds": 3, "diverged": 0,
-        "compared_with": None if more.get("is_baseline") else "small", **around("test_accuracy", accuracy), **more,
+        "compared_with": None if more.get("is_baseline") else "small", **known("test_accuracy", accuracy), **more,
     }  # fmt: skip
 
 
-def epoch_row(arm: str, seed: int, epoch: int, accuracy: float | None, batch: int = 512) -> dict[str, Any]:
+def epoch_row(arm: str, seed: int, epoch: int, accuracy: float | None, batch: int = 512) -> Entries:
     """A row of training.csv; the loss was not finite any more where `accuracy` is None."""
     return {
         "arm": arm, **key("ddp", 4, batch), "seed": seed, "epoch": epoch,
@@ -141,7 +128,7 @@ def empty() -> Tables:
     return tables(environments=[])
 
 
-def tables(**rows: list[dict[str, Any]]) -> Tables:
+def tables(**rows: list[Entries]) -> Tables:
     """Empty tables but for the given rows and what follows from them; `environments` has one row unless given."""
     read = read_tables({"environments": [environment_row()], **rows})
     # A file has no blocks, of which the answer is made.
@@ -166,7 +153,7 @@ def h200() -> Tables:
     return recorded_tables(ROOT, "recorded")
 
 
-def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
+def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> Entries:
     """Return the configuration of a row, as the factories of rows take it."""
     return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
@@ -183,13 +170,14 @@ def audited(root: Path, data: Tables) -> Tables:
 
 
 @cache
+@once
 def _audits(root: Path) -> Tables:
     """They are the same in every test."""
     records = [audit(published) for published in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
     return Tables(**AuditTables.of(records)._asdict())
 
 
-def ladder_rows(*rungs: tuple[float, float]) -> list[dict[str, Any]]:
+def ladder_rows(*rungs: tuple[float, float]) -> list[Entries]:
     """Rows of ladder.csv, of dp on 2 GPUs: of parts, and of the step that they reach, in ms."""
     adds = (None, "threads, contention", "inputs, outputs", "replicate, reduce")
     return [

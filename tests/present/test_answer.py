@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import GPU, WORKER, around, key
+from page_tables import GPU, WORKER, key
 from syrupy.assertion import SnapshotAssertion
 
 from dpscale.analyse.answer import advice as problems
@@ -24,6 +24,7 @@ from dpscale.tables.study import MissingRow
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.causes import CAUSES
 from record_factory import collected_of, on_gpus, timing_record
+from rows import known
 
 VALUES: Mapping[str, Any] = {
     "study": "s", "strategies": ["single", "ddp"], "gpus": [1, 2, 4], "batch_per_gpu": [128], "scopes": ["compute"],
@@ -95,6 +96,14 @@ def test_the_first_screen_says_what_the_data_call_for(case: str, snapshot: Snaps
     assert screen_of(answered_tables(**CASES[case])).on_terminal == snapshot
 
 
+def test_twice_as_many_is_arithmetic_on_what_was_measured() -> None:
+    two, four = answer_of(answered_tables(FAST)).several
+    efficiencies = [row.efficiency.value for row in (two, four)]
+    assert four.twice_if_level == pytest.approx(8 * efficiencies[1])
+    assert four.twice_if_growing == pytest.approx(8 * (efficiencies[1] - (efficiencies[0] - efficiencies[1])))
+    assert two.twice_if_growing == pytest.approx(4 * (2 * efficiencies[0] - 1)), "one alone loses nothing"
+
+
 def test_what_the_command_measures_beside_these_runs_is_said() -> None:
     """Missing cells of other kinds take time too; those of the runs themselves are in their time."""
     data = answered_tables(gains={2: [1.9]}, gpus=[1, 2])
@@ -123,13 +132,13 @@ def test_workers_are_no_gpus(snapshot: SnapshotAssertion) -> None:
     assert "GPU" not in on_terminal.replace("no measure of GPUs", "")
 
 
-AT_96 = around("efficiency", 0.96, 0.01 / 0.96)
+AT_96 = known("efficiency", 0.96, 0.01 / 0.96)
 REASONS: Mapping[str, Mapping[str, Any]] = {
     "nothing, by steps with loading": {"cause": "nothing", "is_by_steps": True, "scope": "end_to_end", **AT_96},
     "not sure": {"cause": "no_certain_loss", **AT_96},
     "unknown with loading": {"cause": "unknown", "scope": "end_to_end", "efficiency": 0.6},
     "unknown but for a part": {
-        "cause": "unknown", "efficiency": 0.6, "part": "buckets, buffers", **around("part_s", 0.003),
+        "cause": "unknown", "efficiency": 0.6, "part": "buckets, buffers", **known("part_s", 0.003),
     },
     "a cause": {"cause": "data_parallel", "cost_s": 0.005},
 }  # fmt: skip
@@ -137,7 +146,7 @@ REASONS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("case", REASONS)
 def test_why_not_more(case: str, snapshot: SnapshotAssertion) -> None:
-    row = {"gpus": 4, "scope": "compute", **around("whole_s", 0.02), **REASONS[case]}
+    row = {"gpus": 4, "scope": "compute", **known("whole_s", 0.02), **REASONS[case]}
     assert reason(CausesRow.read(row), GPU) == snapshot
 
 
@@ -162,7 +171,7 @@ def test_the_answer_for_machines_has_its_schema(case: str, kind: str | None) -> 
 
 
 def advice_row(problem: str, **more: Any) -> AdviceRow:
-    saving = {**around("saving", 0.5, 0.1), **around("saving_gpu_s", 0.8, 0.1)}
+    saving = {**known("saving", 0.5, 0.1), **known("saving_gpu_s", 0.8, 0.1)}
     return AdviceRow.read({**key("ddp", 4, 512), "problem": problem, "used_s": 2.0, "better_s": 1.0, **saving, **more})
 
 

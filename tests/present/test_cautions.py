@@ -10,14 +10,16 @@ from dpscale.present.findings.cautions import first_cautions, other_cautions
 from dpscale.present.text.words import Terms
 from dpscale.records import OLDER, VERSIONS
 from dpscale.tables.tables import Tables
-from rows import known
+from rows import Entries, known
 
-AT: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+AT: Entries = {"strategy": "ddp", "gpus": 2, "batch": 32}
 TIMES = times_row(5.04, **AT)
 SLOW = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 32, "rung": "together", "slowest": "rank 1 on gn2"}
 
+SERVER = {"server": 2, "host": "gn2", "gpu_uuids": "GPU-1; GPU-2; GPU-3", "configurations": 22}
 
-def sound(**changed: list[dict[str, Any]]) -> Tables:
+
+def sound(**changed: list[Entries]) -> Tables:
     """A study that calls for no caution, but for these tables."""
     return tables(**{"times": [TIMES], "records": [record_row(**AT)], **changed})
 
@@ -37,6 +39,8 @@ CASES = {
     "synthetic": records(synthetic=True),
     "missing": sound(missing=[missing_row(**AT)]),
     "slow device": sound(ladder=[{**SLOW, **known("uneven_s", 0.01), **known("step_s", 0.02)}]),
+    "slow server": sound(servers=[{**SERVER, **known("times_as_long", 2.0)}]),
+    "slow node": sound(servers=[{**SERVER, **known("times_as_long", 2.0), "is_of_scheduler": True}]),
     "environments": sound(environments=[environment_row("A"), environment_row("B")]),
     "older versions": sound(environments=[{**environment_row(), "measurement_versions": "timing 1"}]),
     "cores": sound(environments=[{**environment_row(), "cpu_cores": "16; 64; 8"}]),
@@ -44,13 +48,15 @@ CASES = {
     "one server": sound(times=[{**TIMES, "rests_on": "one machine: epoch_s"}]),
     "drift": sound(blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),
     "other processes": records(other_processes=2),
-    "slowed": records(slowed_s=1.25, slowed_by="power"),
+    "slowed": records(slowed_s=1.25),
+    "stalled": records(stalled_s=12.5),
     "hot": records(hot_devices="GPU-eb86bf1f"),
 }
 SOUND = {
     "nothing": sound(),
     "quiet": records(),
     "an even server": sound(ladder=[{**SLOW, **known("uneven_s", 0.003), **known("step_s", 0.02)}]),
+    "a server like the others": sound(servers=[{**SERVER, **known("times_as_long", 1.05)}]),
     "no drift": sound(blocks=[block_row("run 1", -0.019, **AT)]),
 }
 

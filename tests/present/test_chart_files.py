@@ -1,18 +1,24 @@
 """The page's charts as files of their own; and that the same tables give the same bytes."""
 
+import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import vl_convert
 from page_tables import audited, h200, plain_page
+from PIL import Image
 
-from dpscale.plan.study import Study
+import dpscale
 from dpscale.present.charts.charts import charts_of
-from dpscale.present.charts.picture import Chart, write_charts
+from dpscale.present.charts.picture import Chart, light_colours, write_charts
 from dpscale.present.page import render
 from dpscale.present.text.words import Terms
 from pictures import texts
+from recorded import recorded_study
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -24,18 +30,40 @@ def files(folder: Path, *charts: Chart) -> dict[str, str]:
 
 
 def test_every_picture_of_the_page_is_a_file_that_needs_no_page(root: Path, tmp_path: Path) -> None:
-    study, page = Study.read(root / "config/recorded.yaml").values, plain_page()
-    (tmp_path / "stale-1.svg").write_text("<svg/>")
+    study, page = recorded_study(root, "recorded").values, plain_page()
+    (tmp_path / "stale-1.svg").write_text('<svg role="img" aria-label="Stale"/>')
     written = files(tmp_path, *charts_of(study, h200(), Terms.of(study, h200())).values())
     assert set(written) == set(re.findall(r'<figure id="([^"]*)"', page))
     for svg in written.values():
         assert "var(" not in svg and "currentColor" not in svg
         assert " ".join(texts(svg)).count(ElementTree.fromstring(svg).attrib["aria-label"]) == 1
-    assert files(tmp_path) == {}
+    (tmp_path / "drawn-by-hand.svg").write_text("<svg/>")
+    assert set(files(tmp_path)) == {"drawn-by-hand"}
+
+
+def test_what_a_notebook_shows_is_drawn_in_colours() -> None:
+    """As pixels: colours that nothing defines leave a picture blank."""
+    chart = dpscale.load("recorded").figure("speedup")
+    png = vl_convert.svg_to_png(chart._repr_html_())
+    pixels = Image.open(io.BytesIO(png)).convert("RGB").tobytes().hex(",", 3).split(",")
+    for name in ("ddp", "ink", "grid"):
+        assert pixels.count(light_colours()[name].lower().removeprefix("#")) > 100, name
 
 
 def test_the_same_tables_give_the_same_bytes(root: Path, example: Path) -> None:
     """Here and in the process of `make example`, which orders sets differently."""
-    study = Study.read(root / "config/recorded.yaml").values
+    study = recorded_study(root, "recorded").values
     page = render(study, audited(root, h200()), "recorded-audit.html")
     assert (example / "report/recorded.html").read_text() == page
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("limit", "code"), [("-v 16000000", 1), ("-Sv 16000000", 0)], ids=["hard", "soft alone"])
+def test_a_shell_that_limits_addresses_gets_one_line_or_its_charts(limit: str, code: int) -> None:
+    """What draws would end the process, with a backtrace of fifty lines."""
+    drawing = "from dpscale.present.charts.picture import layer, picture; import sys; sys.tracebacklimit = 0; "
+    drawing += "print(picture('a', 'A', '', [layer([{'x': 1}]).mark_point()], 9).svg[:4])"
+    shell = f'ulimit {limit} && exec "$0" -c "$1"'
+    done = subprocess.run(["bash", "-c", shell, sys.executable, drawing], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stdout == "<svg\n" if code == 0 else done.stderr.count("ulimit -v allows 16 GB") == 1

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from page_tables import (
     GPU,
     SEVERAL,
@@ -23,22 +25,23 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.charts import charts
 from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.ladder import ladders
-from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines
+from dpscale.present.charts.lines import DrawnLine, Marker, Panel, apart, chart_of_lines
 from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP
 from pictures import beyond_the_plot, headings, points, texts
+from rows import Entries
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
 
-Rows = list[dict[str, Any]]
+Rows = list[Entries]
 
 
-def efficiency(*rows: dict[str, Any], **more: Rows) -> Chart:
+def efficiency(*rows: Entries, **more: Rows) -> Chart:
     return charts_of(study(), tables(speedup=list(rows), **more), GPU)["efficiency"]
 
 
-def accuracy(*rows: dict[str, Any], target: float = 65) -> Chart:
+def accuracy(*rows: Entries, target: float = 65) -> Chart:
     data = tables(training=list(rows), training_summary=[arm_row("good", 0.5, compared_with="base")])
     return charts.accuracy(data.training_curves, "base", target, GPU)
 
@@ -108,6 +111,15 @@ def test_a_bar_that_tells_nothing_gives_way_to_the_runs(
 ) -> None:
     marker = Marker(1, figure, runs)
     assert (marker.has_bar, tuple(marker.dots)) == (has_bar, dots)
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=8).map(sorted))
+def test_names_of_lines_stand_apart_and_as_near_to_their_ends_as_that_allows(ends: list[float]) -> None:
+    places = apart(ends, 1.0, 50.0)
+    assert max(places) <= 50
+    assert all(later - earlier > 1 - 1e-9 for earlier, later in pairwise(places))
+    if ends[-1] <= 50 and all(later - earlier >= 1 for earlier, later in pairwise(ends)):
+        assert places == ends
 
 
 @pytest.mark.parametrize("figure", [Figure.of(20, 10, 1e9), Figure.of(20, -5, 30), Figure(20)])

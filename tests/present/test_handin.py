@@ -4,6 +4,7 @@ import csv
 import re
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import lxml.html
@@ -11,7 +12,8 @@ from markdown_it import MarkdownIt
 from page_tables import GPU, WORKER, absent_row, h200, study, tables, times_row
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, markdown, report
+from dpscale.present.handin_questions import Section
+from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, markdown, report, write
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
@@ -55,12 +57,60 @@ def test_every_form_has_the_same_cells() -> None:
     cells = [
         list(row) for sheet in handed_in.sheets for row in [[column.heading for column in sheet.columns], *sheet.cells]
     ]
-    assert rows_of_html(MarkdownIt("commonmark").enable("table").render(texts["report.md"])) == cells
-    assert rows_of_latex(texts["report.tex"]) == [list(map(latex, row)) for row in cells]
+    assert rows_of_html(MarkdownIt("commonmark").enable("table").render(texts["report.md"]))[-len(cells) :] == cells
+    assert rows_of_latex(texts["report.tex"])[-len(cells) :] == [list(map(latex, row)) for row in cells]
     lines = [line for line in texts["tables.csv"].splitlines() if not line.startswith("#")]
     for row in csv.DictReader(lines):
         table = next(line for line in cells if line[:3] == [row["Strategy"], row["GPUs"], row["Batch per GPU"]])
         assert re.findall(r"[\d.]+", table[3]) == [row["Time (s)"], row["Time low (s)"], row["Time high (s)"]]
+
+
+def table_of(handed_in: Report, question: str) -> list[list[str]]:
+    """Return headings and rows of a question's table."""
+    sheet = section_of(handed_in, question).table
+    assert sheet is not None
+    return [[f"{column.over} {column.heading}".strip() for column in sheet.columns], *map(list, sheet.cells)]
+
+
+def section_of(handed_in: Report, question: str) -> Section:
+    return next(section for section in handed_in.sections if section.heading.startswith(question))
+
+
+def said_of(handed_in: Report, question: str) -> str:
+    paragraphs = section_of(handed_in, question).paragraphs.values()
+    return " ".join(sentence for paragraph in paragraphs for sentence in paragraph)
+
+
+def test_every_question_is_answered_in_the_assignments_order_and_layout() -> None:
+    handed_in = made()
+    asked = ("1", "2", "3.1", "3.2", "4.1", "4.2", "5", "6", "7")
+    assert [section.heading.partition(":")[0] for section in handed_in.sections] == [f"Question {n}" for n in asked]
+    assert all(said_of(handed_in, f"Question {question}") for question in asked)
+    headings, *rows = table_of(handed_in, "Question 2")
+    assert headings[:3] == ["", "Batch 32 Time (s)", "Batch 32 Speedup"]
+    assert [row[0] for row in rows] == ["1-GPU", "2-GPU, dp", "4-GPU, dp", "2-GPU, ddp", "4-GPU, ddp"]
+    assert rows[0][:3] == ["1-GPU", "8.338", "1"]
+    assert [row[0] for row in table_of(handed_in, "Question 1")[1:]] == ["32", "128", "512", "2,048", "8,192"]
+    assert "Batch 32,768 does not fit" in said_of(handed_in, "Question 1")
+    assert "So the speedup is surely lower with strong scaling." in said_of(handed_in, "Question 2")
+    assert "67.04 MB / 301.8 GB/s = 0.222 ms per step" in said_of(handed_in, "Question 3.2")
+    assert "The large batch is surely less accurate." in said_of(handed_in, "Question 4.1")
+
+
+def test_what_was_not_measured_is_said_with_what_measures_it() -> None:
+    rows = [times_row(2.0, strategy=strategy, gpus=gpus, batch=32) for strategy, gpus in (("single", 1), ("ddp", 2))]
+    handed_in = made(tables(times=rows))
+    assert "make assignment" in said_of(handed_in, "Question 4.1")
+    assert "add larger ones" in said_of(handed_in, "Question 1")
+    weak_alone = [row for row in h200().speedup if row.scaling == "weak"]
+    assert "it needs B/N on N GPUs" in said_of(made(replace(h200(), speedup=weak_alone)), "Question 2")
+
+
+def test_the_plot_of_time_against_batch_is_beside_the_report(tmp_path: Path) -> None:
+    write(made(), tmp_path)
+    assert (tmp_path / "epoch-time-1.pdf").read_bytes().startswith(b"%PDF")
+    assert "{epoch-time-1.pdf}" in (tmp_path / "report.tex").read_text()
+    assert "(epoch-time-1.svg)" in (tmp_path / "report.md").read_text()
 
 
 def test_every_word_in_the_tables_has_its_note() -> None:
@@ -83,3 +133,14 @@ def test_texts_are_escaped() -> None:
     html = f"<table><tr><td>{MarkdownIt().renderInline(markdown(evil))}</td></tr></table>"
     assert rows_of_html(html) == [[" ".join(evil.split())]]
     assert r"\item Study: a\_b" in files(made(study="a_b"))["report.tex"]
+
+
+def test_what_was_edited_is_kept(tmp_path: Path) -> None:
+    """Until then it is made anew; and of what is made beside it, edits are kept too."""
+    others = ["report.md", "tables.csv"]
+    write(made(), tmp_path)
+    for tex in ("report.tex", "report.new.tex", "report.new.new.tex"):
+        assert [place.name for place in write(made(), tmp_path)] == [tex, *others]
+        (tmp_path / tex).write_text((tmp_path / tex).read_text().replace("Your name", "Ada"))
+        write(made(), tmp_path)
+        assert "Ada" in (tmp_path / tex).read_text()

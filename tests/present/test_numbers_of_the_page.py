@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from page_tables import audited
 
-from dpscale.analyse.timing import points
+from dpscale.analyse import points
 from dpscale.audit.page import render_studies
-from dpscale.plan.study import Study
-from dpscale.tables.column import KIB, PERCENT, PLAIN
+from dpscale.tables.column import KIB, MILLISECONDS, PERCENT, PLAIN
 from dpscale.tables.tables import TABLES, Tables
-from recorded import recorded_tables, watched, written_page
+from recorded import recorded_study, recorded_tables, watched, written_page
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -37,14 +36,22 @@ def cells(tables: Tables) -> Iterator[float]:
                     yield from (abs(float(unit.of(entry))) for unit in units[column])
 
 
+def allreduces_ms(tables: Tables) -> Iterator[float]:
+    """What the hand-in's formula gives with the numbers that it shows: bytes of an allreduce over bus bandwidth."""
+    for row in tables.bandwidth:
+        if row.allreduce_bytes_per_step:
+            yield MILLISECONDS.of(row.allreduce_bytes_per_step / row.bus_bandwidth_gb_s.value / 1e9)
+
+
 @pytest.mark.parametrize("name", ["recorded", "recorded-two-gpus", "recorded-h200-2"])
 def test_every_number_is_a_cell_to_its_last_digit(root: Path, name: str) -> None:
     """The studies have trainings, variants and a ladder."""
-    study = Study.read(root / f"config/{name}.yaml")
+    study = recorded_study(root, name)
     tables = audited(root, recorded_tables(root, name))
     _, of_page = written_page(root, name)
     with watched() as of_others:
         render_studies(study.values, tables, "page.html")
-    in_tables = {*cells(tables), *LIMITS, PERCENT.of(study["training"]["target_accuracy"])}
+    of_study = {float(study["dataset"]["images"]), PERCENT.of(study["training"]["target_accuracy"])}
+    in_tables = {*cells(tables), *LIMITS, *of_study, *allreduces_ms(tables)}
     assert len(of_page) > 800
     assert sorted({*of_page, *of_others} - in_tables) == []

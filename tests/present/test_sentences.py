@@ -17,14 +17,14 @@ from dpscale.present.findings.findings import findings
 from dpscale.present.handin_report import report
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
-from recorded import RECORDED, recorded_tables
+from recorded import recorded_study, recorded_tables
 
 
 def sentences(study: Study, tables: Tables) -> Iterator[str]:
     """Yield every sentence behind the place where it stands."""
     terms = Terms.of(study.values, tables)
     yield first_screen(answer_of(tables), terms).on_terminal
-    yield f"by chance: {by_chance(tables.counts)}"
+    yield f"by chance: {by_chance(tables.counts, terms)}"
     yield from (f"first caution: {caution}" for caution in first_cautions(tables, terms))
     yield from (f"caution: {caution}" for caution in other_cautions(tables, terms))
     for section, sentences_there in findings(tables, terms).items():
@@ -36,5 +36,4 @@ def sentences(study: Study, tables: Tables) -> Iterator[str]:
 
 @pytest.mark.parametrize("results", ["recorded", "recorded-h200-2", "recorded-h200-4", "recorded-gpt"])
 def test_what_a_recorded_study_says(root: Path, results: str, snapshot: SnapshotAssertion) -> None:
-    study = Study.read(root / f"config/{RECORDED[results]}.yaml")
-    assert list(sentences(study, recorded_tables(root, results, RECORDED[results]))) == snapshot
+    assert list(sentences(recorded_study(root, results), recorded_tables(root, results))) == snapshot

@@ -124,6 +124,9 @@ def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(results: P
     (results / DATASET_MANIFEST).write_text(json.dumps(manifest(source="imagefolder", synthetic=False)))
     dataset = {**STUDY["dataset"], "source": "imagefolder"}
     assert "manifest.json" not in made_again(results, dataset={**dataset, "root": "./data/"})
+    in_home = manifest(source="imagefolder", synthetic=False, root="~/data")
+    (results / DATASET_MANIFEST).write_text(json.dumps(in_home))
+    assert "manifest.json" not in made_again(results, dataset={**dataset, "root": str(Path.home() / "data")})
     assert made_again(results, dataset={**dataset, "root": "other"})["manifest.json"] == 1
 
 

@@ -1,6 +1,8 @@
 """What a cell's job asks of a cluster: pure functions, and the file that a user edits."""
 
 import math
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.errors import ClusterError
+from dpscale.measure.launch.nodes import SECRET
 from dpscale.plan.cells import Configuration
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
@@ -75,11 +78,7 @@ def test_slurm_never_cuts_a_cell_short(attempt: int, limit_s: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("gpu_jobs: {gpu_type: 'v100:2'}", "gpu_jobs.gpu_type"),
-        ("a: [", "is not YAML"),
-    ],
+    ("text", "message"), [("gpu_jobs: {gpu_type: 'v100:2'}", "gpu_jobs.gpu_type"), ("a: [", "is not YAML")]
 )
 def test_a_fault_in_the_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "cluster.yaml"
@@ -91,13 +90,7 @@ def test_a_fault_in_the_file_is_one_line(tmp_path: Path, text: str, message: str
 
 
 @pytest.mark.parametrize(
-    ("limit", "minutes"),
-    [
-        ("infinite", math.inf),
-        ("12:00:00", 720),
-        ("7-00:00:00", 10_080),
-        ("0:30", 0.5),
-    ],
+    ("limit", "minutes"), [("infinite", math.inf), ("12:00:00", 720), ("7-00:00:00", 10_080), ("0:30", 0.5)]
 )
 def test_time_limits_are_read_as_slurm_writes_them(limit: str, minutes: float) -> None:
     assert slurm.limit_min(limit) == minutes
@@ -131,3 +124,9 @@ def test_cores_and_memory_are_those_of_a_node() -> None:
     assert cluster.cpus(CUDA, on_two) == cluster.cpus(CUDA, on_one)
     assert cluster.memory_mb(CUDA, on_two, 1) == cluster.memory_mb(CUDA, on_one, 1)
     assert "--nodes=2 --ntasks=2 --cpus-per-task=12 " in cluster.launcher(2, 12)
+
+
+def test_the_commands_of_a_job_share_a_secret_that_no_other_job_has() -> None:
+    shell = ["bash", "-c", f"{cluster.SHELL_PREFIX} printenv {SECRET}"]
+    first, second = (subprocess.run(shell, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert re.fullmatch(r"[0-9a-f]{32}\n", first) and first != second

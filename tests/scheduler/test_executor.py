@@ -2,13 +2,17 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.scheduler.executor import PatientExecutor, Size, spread
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import states_of
+from dpscale.scheduler.executor import PASSING, PatientExecutor, Size, keep_words, spread
 
 ONE, TWO = "gpu:v100:1", "gpu:v100:2"
 
@@ -47,3 +51,27 @@ def test_looks_are_never_further_apart_than_asked_for(monkeypatch: pytest.Monkey
         with pytest.raises(StopIteration):
             executor.sleep().send(None)  # another test of this process may have left a loop that runs
     assert slept_s == [10, 10, 5]
+
+
+REFUSAL = "Batch job submission failed: "
+
+
+PASSES = [
+    *("QOSGrpSubmitJobsLimit", "AssocMaxSubmitJobLimit", "Resource temporarily unavailable", "Connection timed out"),
+    *("Zero Bytes were transmitted or received", "Protocol authentication error"),
+]
+STAYS = ["Invalid qos specification", "Requested node configuration is not available", "AssocMaxJobs"]
+
+
+def test_what_sbatch_says_is_waited_for_where_it_passes() -> None:
+    assert [said for said in PASSES + STAYS if any(pattern.search(REFUSAL + said) for pattern in PASSING)] == PASSES
+
+
+def test_what_sbatch_says_is_why_a_cell_failed(tmp_path: Path) -> None:
+    study = Study({"study": "s", "device": "cpu", "strategies": ["single"], "gpus": [1]})
+    cell = plan(study).all_cells[0]
+    job = SimpleNamespace(log=[str((tmp_path / "logs" / cell.path).with_suffix(".log"))])
+    said = f"sbatch: error: Memory is too much\nsbatch: error: {REFUSAL}No partition"
+    keep_words(job, f"SLURM sbatch failed. The error message was '{said}'.\n    sbatch call:\n        sbatch")
+    (state,) = states_of([cell], study.settings, tmp_path)
+    assert (state.state, state.reason) == ("failed", f"sbatch: error: Memory is too much; {REFUSAL}No partition")

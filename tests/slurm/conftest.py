@@ -26,9 +26,9 @@ def slurm(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def nodes(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
-    """Eight nodes, gn1 to gn8, with two GPUs each. One that says nothing is down after 20 s."""
+    """Eight nodes, gn1 to gn8, with two GPUs each. Slurm calls one down that has said nothing for a minute."""
     eight = {f"gn{number}": ("v100", 2) for number in range(1, 9)}
-    with ThrowawaySlurm(tmp_path_factory.mktemp("eight"), eight, "SlurmdTimeout=20") as cluster:
+    with ThrowawaySlurm(tmp_path_factory.mktemp("eight"), eight, "SlurmdTimeout=60") as cluster:
         yield cluster
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from project import Project, wait_for
-from slurm_project import GPU_JOBS, SlurmProject, read
+from slurm_project import GPU_JOBS, SlurmProject
 from throwaway_slurm import ThrowawaySlurm
 
 CONFIGURATION = """\
@@ -49,54 +49,6 @@ def test_a_preempted_cell_is_submitted_again_and_no_attempt_is_counted(
     assert {job["MinMemoryNode"] for job in cell.jobs("time")} == {"8002M"}
     assert f"job {number} was preempted" in cell.log.read_text()
     assert "failed" not in cell.log.read_text().partition("failed, ")[2]
-
-
-def test_slurm_that_goes_away_is_waited_for(busy: ThrowawaySlurm, cell: SlurmProject) -> None:
-    snakemake = cell.start_a_cell()
-    cell.endless_no_more()
-    (job,) = cell.jobs("time")
-    with busy.away():
-        wait_for(lambda: "Slurm does not say how the jobs are" in cell.log.read_text())
-    busy.run("scancel", job["JobId"])
-    assert snakemake.wait(240) == 0, cell.output
-    assert read(cell.record())["status"] == "ok"
-
-
-AT_THE_OUTAGE = """\
-#!/bin/sh
-case "$*" in *--test-only*) ;; *) touch submitting; until test -e away; do sleep 0.05; done ;; esac
-exec /usr/bin/sbatch "$@"
-"""
-
-
-def test_slurm_that_goes_away_while_cells_are_submitted_gets_them_later(
-    busy: ThrowawaySlurm, cell: SlurmProject
-) -> None:
-    cell.record().unlink()
-    (cell.folder / "bin/sbatch").write_text(AT_THE_OUTAGE)
-    (cell.folder / "bin/sbatch").chmod(0o755)
-    snakemake = cell.start("--until", "time", "--retries", "0")
-    wait_for((cell.folder / "submitting").exists)
-    with busy.away():
-        (cell.folder / "away").touch()
-        wait_for(lambda: "Slurm does not take jobs now" in cell.log.read_text())
-    assert snakemake.wait(240) == 0, cell.output
-    assert [job["JobState"] for job in cell.jobs("time")] == ["COMPLETED"]
-    assert read(cell.record())["status"] == "ok"
-
-
-def test_a_full_queue_is_waited_for(busy: ThrowawaySlurm, cell: SlurmProject) -> None:
-    busy.manage("modify", "user", "root", "set", "MaxSubmitJobs=1")
-    try:
-        for run in (1, 2):
-            cell.record(run=run).unlink()
-        done = cell.snakemake("--until", "time", "--retries", "0")
-    finally:
-        busy.manage("modify", "user", "root", "set", "MaxSubmitJobs=-1")
-    assert done.returncode == 0, done.stdout
-    assert [job["JobState"] for job in cell.jobs("time")] == ["COMPLETED"] * 2
-    assert "no more jobs in Slurm's queue (AssocMaxSubmitJobLimit)" in done.stdout
-    assert "SLURM account" not in done.stdout, "none is given, and none is guessed"
 
 
 def test_a_qos_and_a_reservation_reach_the_jobs_and_the_check_before(busy: ThrowawaySlurm, cell: SlurmProject) -> None:

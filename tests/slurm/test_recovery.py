@@ -50,10 +50,6 @@ def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice
     # Held, so that it cannot end while the next runs start, however fast the machine.
     assert project.slurm.run("scontrol", "suspend", job["JobId"]).returncode == 0
 
-    locked = project.snakemake()
-    assert locked.returncode != 0
-    assert "--unlock" in locked.stdout
-    assert project.snakemake("--unlock").returncode == 0
     refused = project.snakemake()
     assert refused.returncode != 0
     assert f"in this folder are still there: {job['JobId']} suspended" in refused.stdout

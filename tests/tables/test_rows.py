@@ -1,14 +1,23 @@
 """Rows: what is read back of a file is what was written."""
 
+import csv
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cases import cases
+from dpscale.errors import TableError
 from dpscale.formulas.figure import Figure, estimate_of_blocks
-from dpscale.tables.row import read_rows, written
+from dpscale.tables.answer import AnswerRow
+from dpscale.tables.row import csv_text, read_rows, written
+from dpscale.tables.study import OriginsRow
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import SpeedupRow
 from dpscale.tables.training import TrainingSummaryRow
+from dpscale.terminal import with_names
 from recorded import recorded_tables
 from rows import apart, together
 
@@ -34,28 +43,94 @@ def test_a_file_says_what_every_figure_rests_on() -> None:
         assert getattr(back, name) == getattr(ROW, name), name
 
 
-@pytest.mark.parametrize("study", ["recorded", "recorded-h200-4"])
-def test_no_table_of_a_study_makes_an_interval_of_two_values(root: Path, study: str) -> None:
-    """A table without the column `rests_on` would."""
-    tables = recorded_tables(root, study)
-    for name, kind in TABLES.items():
-        figures = [column for column, described in kind.columns().items() if described.kind == "figure"]
-        for row in getattr(tables, name):
-            back = kind.read(row.flat())
-            for column in figures:
-                assert getattr(back, column).is_of_two == getattr(row, column).is_of_two, (name, column)
-                assert getattr(back, column).has_interval == getattr(row, column).has_interval, (name, column)
-
-
 @pytest.mark.parametrize("figure", [Figure(), Figure(2.0), Figure(2.0, kind="one run"), Figure.of(2.0, 1.0, 3.0)])
 def test_a_figure_keeps_its_kind(figure: Figure) -> None:
     back = _read_back(SpeedupRow(speedup=figure)).speedup
     assert (back.kind, back.has_interval, back.is_known) == (figure.kind, figure.has_interval, figure.is_known)
 
 
-@pytest.mark.parametrize("arm", ["128", "1e5", "007", "nan", "true"])
+@pytest.mark.parametrize("arm", ["128", "1e5", "007", "nan", "null", "true"])
 def test_a_name_like_a_number_stays_a_name(tmp_path: Path, arm: str) -> None:
     """Once, an arm named 128 was read back as 128.0 and matched nothing."""
     file = tmp_path / "training_summary.csv"
-    file.write_text(written(TrainingSummaryRow, [TrainingSummaryRow(arm=arm)]), encoding="utf-8")
+    file.write_text(
+        written(TrainingSummaryRow, [TrainingSummaryRow(arm=arm, gpus=1, batch_per_gpu=1, global_batch=1)]),
+        encoding="utf-8",
+    )
     assert read_rows(TrainingSummaryRow, file)[0].arm == arm
+
+
+@pytest.mark.parametrize("text", cases(__file__, "formulas"))
+def test_no_text_is_a_formula_and_all_come_back(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "origins.csv"
+    file.write_text(written(OriginsRow, [OriginsRow(host=text, records=3)]), encoding="utf-8")
+    for table in (file.read_text(), csv_text([[text, -1.5, "-1.5"]])):
+        entries = list(csv.reader(table.splitlines()))[-1]
+        assert not any(re.match(r"[=+@\t]|-(?!1.5)", entry) for entry in entries)
+    assert "\x1b" not in written(OriginsRow, [OriginsRow(host="\x1b[2J")])
+    assert [(row.host, row.records) for row in read_rows(OriginsRow, file)] == [(text, 3)]
+
+
+def _with_entry(column: str, entry: str) -> Callable[[str], str]:
+    """Return what gives the third row of a table's text another entry."""
+
+    def change(text: str) -> str:
+        head, *rows = csv.reader(text.splitlines())
+        rows[1][head.index(column)] = entry
+        return csv_text([head, *rows])
+
+    return change
+
+
+NO_TABLES: dict[str, tuple[Callable[[str], str | bytes], str]] = {
+    **{
+        f"{column} {entry[:9]}": (_with_entry(column, entry), f", row 3: {column} is {entry[:40]}")
+        for column, entries in cases(__file__, "entries").items()
+        for entry in entries
+    },
+    "no number of GPUs": (_with_entry("gpus", ""), ", row 3: gpus is empty"),
+    "too many digits": (_with_entry("gpus", "9" * 5_000), f", row 3: gpus is {'9' * 40}"),
+    "a long entry": (_with_entry("reason", "x" * 200_000), ", row 3: field larger than field limit"),
+    "a row too long": (lambda text: f"{text}{text.splitlines()[1]},1\n", ", row 4: it has "),
+    "a row too short": (lambda text: f"{text}ddp,2\n", ", row 4: it has 2 entries"),
+    "cut in a row": (lambda text: text[:-3], ": is cut off"),
+    "cut in the head": (lambda text: text[:30] + "\n", ": is cut off"),
+    "empty": (lambda text: "", ": is cut off"),
+    "UTF-16": (lambda text: text.encode("utf-16"), ": is not text in UTF-8"),
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_a_table_that_is_not_as_it_was_written_is_named_with_its_row(tmp_path: Path, name: str) -> None:
+    change, why = NO_TABLES[name]
+    file = tmp_path / "speedup.csv"
+    place: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 32, "global_batch": 64, "scope": "compute"}
+    content = change(written(SpeedupRow, [SpeedupRow(**place, speedup=ROW.speedup)] * 2))
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(TableError) as error:
+        read_rows(SpeedupRow, file)
+    message = str(error.value)
+    assert message.startswith(f"{file}{why}") and message.endswith(". Make it again with: dpscale tables")
+
+
+@pytest.mark.parametrize("column", ["worth", "unit"])
+def test_a_verdict_is_one_of_its_words(column: str) -> None:
+    with pytest.raises(TableError, match=f"^{column} is great$"):
+        AnswerRow.read({column: "great"})
+
+
+@pytest.mark.parametrize("study", ["recorded", "recorded-h200-4", "recorded-two-gpus"])
+def test_a_table_of_a_study_can_be_read_back(root: Path, tmp_path: Path, study: str) -> None:
+    """With intervals where there were some: a table without the column `rests_on` would make one of two values."""
+    for name, rows in vars(recorded_tables(root, study)).items():
+        file = tmp_path / f"{name}.csv"
+        kind = TABLES[name]
+        file.write_text(written(kind, rows), encoding="utf-8")
+        figures = [column for column, described in kind.columns().items() if described.kind == "figure"]
+        for row, back in zip(rows, read_rows(kind, file), strict=True):
+            assert back.flat() == {
+                column: with_names(entry) if isinstance(entry, str) else entry for column, entry in row.flat().items()
+            }
+            for column in figures:
+                before, after = getattr(row, column), getattr(back, column)
+                assert (after.is_of_two, after.has_interval) == (before.is_of_two, before.has_interval), (name, column)

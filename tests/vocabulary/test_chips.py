@@ -2,24 +2,13 @@
 
 import pytest
 
+from cases import cases
 from dpscale.vocabulary.chips import UNITS, chip_named, chips
 
 
 @pytest.mark.parametrize(
     ("model", "precision", "tflop_s"),
-    [
-        ("NVIDIA H200", "float32", 494.5),
-        ("NVIDIA H200", "float32-strict", 67),
-        ("NVIDIA H200", "bfloat16", 989.5),
-        ("NVIDIA A100-SXM4-80GB", "float32", 156),
-        ("Tesla V100-PCIE-16GB", "float32", 14),
-        ("Tesla V100-PCIE-16GB", "float32-strict", 14),
-        ("Tesla T4", "bfloat16", None),
-        ("Quadro RTX 8000", "bfloat16", None),
-        ("NVIDIA H200 and NVIDIA H100 PCIe", "float32", None),
-        ("NVIDIA H200 NVL", "float32", None),
-        ("AMD EPYC 9654", "float32", None),
-    ],
+    cases(__file__, "peaks"),
 )
 def test_peaks_by_precision(model: str, precision: str, tflop_s: float | None) -> None:
     chip = chip_named(model)

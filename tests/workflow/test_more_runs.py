@@ -13,7 +13,7 @@ pytestmark = pytest.mark.snakemake
 
 def run(project: Project, runs: str) -> str:
     """Run `make report`'s command, and return what it printed, in one line."""
-    words = ["-m", "dpscale.run", "study.yaml", "study.yaml", runs, "summary"]
+    words = ["-m", "dpscale.run", "study.yaml", "", "", runs, "summary"]
     done = warm.python(words, project.folder, project.environment)
     assert done.returncode == 0, done.stdout
     return " ".join(done.stdout.split())

@@ -159,24 +159,12 @@ def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that
         process.kill()
     else:
         os.killpg(process.pid, ending)
-    process.wait(60)
-    wait_for(lambda: not running_in(project.folder), timeout_s=15)
+    process.wait(240)
+    wait_for(lambda: not running_in(project.folder))
     assert not project.record().exists()
     assert not list(project.record().parent.glob(".*partial"))
     project.endless_no_more()
     assert project.planned("--rerun-incomplete", "--nolock")["time"] == 1
-
-
-def test_a_failing_cell_leaves_the_others_measured(project: Project) -> None:
-    """A timeout that no cell can keep, for one new batch: everything else stands."""
-    project.endless()
-    project.change_study(batch_per_gpu=[32, 64], cell_timeout_s=0.2)
-    done = project.snakemake("--keep-going")
-    assert done.returncode != 0
-    assert len(project.records()) == 4
-    assert "stopped after" in project.logs()
-    project.change_study(batch_per_gpu=[32, 64])
-    assert project.planned()["time"] == 4
 
 
 def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(project: Project) -> None:

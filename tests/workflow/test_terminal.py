@@ -20,7 +20,7 @@ def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
     assert standing.startswith("tiny: 1 of 4 cells to be measured"), done.stdout
     assert "Job stats:" in (project.folder / log).read_text()
     failed, how_to_go_on = " ".join(lines.split()).split("What was measured is kept.")
-    assert failed.startswith("[4/4] cells/ddp/gpus-2/batch-64/run-1: failed: worker ")
+    assert failed.startswith("[3/4] cells/ddp/gpus-2/batch-64/run-1: failed: worker ")
     assert "no such GPU" in failed  # of both workers, whose lines may run into each other
     assert (project.folder / failed.split("log: ")[1].strip()).exists()
     assert "partial" in how_to_go_on

@@ -15,6 +15,7 @@ from dpscale.errors import DpscaleError
 from dpscale.measure import commands as measure
 from dpscale.present import commands as present
 from dpscale.records import commands as records
+from dpscale.terminal import with_names
 
 ROOMS = (measure, records, analyse, present, audit, diagnosis, compare)
 
@@ -29,7 +30,7 @@ class OneLineErrors(click.Group):
         try:
             return super().invoke(context)
         except DpscaleError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(with_names(str(error))) from error
         except ModuleNotFoundError as error:
             if error.name not in OF_MEASURE:
                 raise

@@ -17,6 +17,10 @@ class RecordError(DpscaleError):
     """A record that is damaged or not a record."""
 
 
+class TableError(DpscaleError):
+    """A table's file that is not as it was written."""
+
+
 class DatasetError(DpscaleError):
     """Images that are missing, damaged or not what the study asks for."""
 

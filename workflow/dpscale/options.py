@@ -1,7 +1,7 @@
 """Options that commands of several rooms share, and reading the study, records and tables that a command is about."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,7 @@ from dpscale.plan.study import Study
 from dpscale.scheduler.cluster import Cluster
 from dpscale.schemas.settings import JsonSchema
 from dpscale.schemas.validation import load_schema
+from dpscale.terminal import tell
 
 if TYPE_CHECKING:
     from dpscale.records.collect import Collected
@@ -18,7 +19,22 @@ if TYPE_CHECKING:
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
-study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+
+class StudyFile(click.Path):
+    """A study file, or the name of one in config/."""
+
+    name = "study"
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        named = Path("config", f"{value}.yaml")
+        return super().convert(named if named.exists() and not Path(value).exists() else value, param, ctx)
+
+
+STUDY = StudyFile()
+study_argument = click.argument("study_file", metavar="STUDY", type=STUDY)
 
 
 def schema_node(*path: str) -> JsonSchema:
@@ -43,8 +59,8 @@ def read_records(study: Study, results: Path) -> "Collected":
     if not results.is_dir():
         raise RecordError(f"{results}: there is no such folder of results. To measure the study: make report")
     collected = collect(results, expected_cells(study), study.settings)
-    for reason in collected.rejected.values():
-        click.echo(f"not used: {reason}", err=True)
+    for reason in filter(None, [*collected.rejected.values(), collected.network_problem]):
+        tell(f"not used: {reason}", err=True)
     return collected
 
 

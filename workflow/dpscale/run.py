@@ -1,39 +1,43 @@
 """`make report` and `make assignment` in one process: count the GPUs, run Snakemake, and show what came out.
 
-`python -m dpscale.run <study or ''> <study on GPUs> <runs or ''> <command> <options>` runs the first study; where none
-is named, the second one, or without a GPU the laptop's. A number of runs stands for the study's own `runs`. Then comes
-`dpscale <command> --study <study> <options>`.
+`python -m dpscale.run <study or ''> <study on GPUs> <study without a GPU or ''> <runs or ''> <command> <options>` runs
+the first study; where none is named, the second one, or without a GPU the third. A number of runs stands for the
+study's own `runs`. Then comes `dpscale <command> <study> <options>`.
 """
 
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+import tempfile
 
 from dpscale.measure.watch.nvml import count_gpus
+from dpscale.records.temporary import TemporaryFolder
 
-LAPTOP = "config/laptop.yaml"
+NO_GPU = (
+    "Error: no GPU here. On a cluster: snakemake --profile slurm --configfile {study} (docs/cluster.md). "
+    "To try it on this CPU: make assignment CONFIG=config/laptop.yaml"
+)
 
 
-def main(chosen: str, on_gpus: str, runs: str, command: str, *options: str) -> None:
+def main(chosen: str, on_gpus: str, without_gpu: str, runs: str, command: str, *options: str) -> None:
     gpus = count_gpus()
-    study = chosen or (on_gpus if gpus else LAPTOP)
-    if not Path(study).is_file():
-        sys.exit(f"Error: {study}: there is no such study file")
+    study = chosen or (on_gpus if gpus else without_gpu)
+    if not study:
+        sys.exit(NO_GPU.format(study=on_gpus))
     print(f"{gpus} CUDA GPUs here; the study is {study}", flush=True)
-    _snakemake(study, {"gpus_available": str(gpus), **({"runs": runs} if runs else {})})
+    with TemporaryFolder() as folder:
+        tempfile.tempdir = folder  # Snakemake's own, too, which a killed run leaves
+        _snakemake("--configfile", study, "--config", f"gpus_available={gpus}", *([f"runs={runs}"] if runs else []))
+    tempfile.tempdir = None
 
     from dpscale.cli import main as dpscale
 
-    dpscale([command, "--study", study, *options])
+    dpscale([command, study, *options])
 
 
-def _snakemake(study: str, changes: Mapping[str, str]) -> None:
-    """Run Snakemake, and end this process where that fails. `changes` stand for keys of the study file."""
+def _snakemake(*words: str) -> None:
+    """Run Snakemake, and end this process where that fails."""
     from snakemake import cli
 
-    how = ["--cores", "all", "--keep-going", "--rerun-incomplete", "--logger", "dpscale"]
-    sys.argv = [cli.__file__, *how, "--configfile", study, "--config"]
-    sys.argv += [f"{key}={value}" for key, value in changes.items()]
+    sys.argv = [cli.__file__, "--cores", "all", "--keep-going", "--rerun-incomplete", "--logger", "dpscale", *words]
     try:
         cli.main()
     except SystemExit as end:

@@ -1,4 +1,5 @@
-"""Lines for a terminal: no longer than it is wide, with colours where it shows them."""
+"""What a terminal shows: lines no longer than it is wide, colours where it has them, and no control characters in what
+others wrote."""
 
 import os
 import re
@@ -7,15 +8,32 @@ import sys
 import textwrap
 from typing import TextIO
 
+import click
+
 WIDEST = 120
 DIM, RED, GREEN, BOLD = "2", "31", "32", "1"
+
+# Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+
+
+def with_names(text: str) -> str:
+    """Return `text` with a name for every control character, which could not be seen or would turn what follows."""
+    return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
+
+
+def tell(text: str, err: bool = False) -> None:
+    """Print `text` as it is."""
+    click.echo(with_names(text), err=err)
 
 
 def say(text: str, stream: TextIO | None = None, colour: str = "", indent: str = "") -> None:
     """Print `text`; a line of it that is too long goes on below, indented. A place such as `[7/21]` is dim."""
     stream = stream or sys.stdout
     width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
-    for line in text.splitlines():
+    for line in with_names(text).splitlines():
         words = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
         for piece in words or [""]:
             stream.write(f"{_coloured(piece, colour) if shows_colours(stream) else piece}\n")

@@ -10,9 +10,11 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from dpscale.tables.row import read_rows
 from dpscale.tables.tables import TABLES
 from dpscale.audit.published import AUDIT_PATH, outdated_audits, read_all
 from dpscale.errors import DpscaleError
+from dpscale.measure.watch.nvml import model_here
 from dpscale.plan import cells
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import runnable_plan
@@ -20,10 +22,13 @@ from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Stud
 from dpscale.records.outdated import Outdated, find_outdated
 from dpscale.records.progress import Progress
 from dpscale.scheduler import cluster
+from dpscale.scheduler.lock import lock_until_the_process_ends
 from dpscale.scheduler.logger import follow
 from dpscale.scheduler.snakemake import (
     decide_by_results,
+    ignore_clocks,
     jobs_to_run,
+    keep_what_is_made,
     measure_one_at_a_time,
     partial_command,
     preload,
@@ -33,6 +38,7 @@ from dpscale.scheduler.snakemake import (
 )
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings
 from dpscale.strategies.known import STRATEGIES
+from dpscale.terminal import tell, with_names
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -52,7 +58,7 @@ try:
     PLAN = runnable_plan(STUDY)
     PUBLISHED = read_all(STUDY["published"])
 except DpscaleError as error:
-    sys.exit(f"Error: {error}")  # one line; a WorkflowError would begin with this file and its line
+    sys.exit(f"Error: {with_names(str(error))}")  # one line; a WorkflowError would begin with this file and its line
 
 RESULTS = STUDY.results
 STUDY_JSON = RESULTS / STUDY_FILE
@@ -60,11 +66,11 @@ MANIFEST = RESULTS / DATASET_MANIFEST
 NETWORK = RESULTS / NETWORK_FACTS
 DATASET = MANIFEST.parent
 IMAGES = f"--dataset {shlex.quote(str(DATASET))}" if STUDY.settings.workload == BUILT_IN else ""
-TIMING_RECORD = f"{RESULTS}/{cells.TIMING_PATH}.json"
-VARIANT_RECORD = f"{RESULTS}/{cells.VARIANT_PATH}.json"
-COMMUNICATION_RECORD = f"{RESULTS}/{cells.COMMUNICATION_PATH}.json"
-COLLECTIVES_RECORD = f"{RESULTS}/{cells.COLLECTIVES_PATH}.json"
-TRAINING_RECORD = f"{RESULTS}/{cells.TRAINING_PATH}.json"
+TIMING_RECORD = f"{RESULTS}/{cells.TimingCell.path_pattern}.json"
+VARIANT_RECORD = f"{RESULTS}/{cells.VariantCell.path_pattern}.json"
+COMMUNICATION_RECORD = f"{RESULTS}/{cells.CommunicationCell.path_pattern}.json"
+COLLECTIVES_RECORD = f"{RESULTS}/{cells.CollectivesCell.path_pattern}.json"
+TRAINING_RECORD = f"{RESULTS}/{cells.TrainingCell.path_pattern}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
 # The rules whose jobs measure.
 CELL_RULES = {cell.rule for cell in PLAN.all_cells}
@@ -117,16 +123,19 @@ CELL_PARAMS = {
 }
 
 measure_one_at_a_time(workflow)
+ignore_clocks()
+lock_until_the_process_ends()
 
 # Results that are missing, or that are not of this study. Such records are renamed when the run starts, never deleted.
 OUTDATED = Outdated()
 if workflow.is_main_process:
     OUTDATED = find_outdated(STUDY, PLAN, RESULTS, also=outdated_audits(STUDY["published"], RESULTS))
 for reason in OUTDATED.reasons:
-    print(f"to be measured again: {reason}", file=sys.stderr)
+    tell(f"to be measured again: {reason}", err=True)
 
 
 onstart:
+    keep_what_is_made(workflow)
     jobs = jobs_to_run(workflow)
     try:
         prepare_slurm(workflow, jobs, CELL_RULES, STUDY["cell_timeout_s"], OUTDATED, CLUSTER)
@@ -134,11 +143,21 @@ onstart:
         raise WorkflowError(str(error))
     measured = {str(path) for job in jobs for path in job.output}
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
-        print(f"set aside: {aside}", file=sys.stderr)
+        tell(f"set aside: {aside}", err=True)
     schedule_when_jobs_end(workflow)
     preload(workflow, sum(job.rule.name in CELL_RULES for job in jobs), STUDY["device"])
     begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
-    follow(workflow, Progress(STUDY, RESULTS, begun))
+    gpu = CLUSTER.gpu_jobs.gpu_type if has_several_nodes(workflow) else model_here()
+    follow(workflow, Progress(STUDY, RESULTS, begun, gpu))
+
+
+onsuccess:
+    if {job.rule.name for job in workflow.dag.needrun_jobs(exclude_finished=False)} & {"report", "partial"}:
+        from dpscale.present.findings.cautions import slow_servers
+
+        for sentence in slow_servers(read_rows(TABLES["servers"], RESULTS / "tables/servers.csv")):
+            tell(sentence, err=True)
+        tell(f"page: {PAGE}", err=True)
 
 
 onerror:

@@ -8,7 +8,7 @@ rule collectives:
     output:
         COLLECTIVES_RECORD,
     log:
-        f"{RESULTS}/logs/{cells.COLLECTIVES_PATH}.log",
+        f"{RESULTS}/logs/{cells.CollectivesCell.path_pattern}.log",
     resources:
         **CELL_JOB,
         cpus_per_task=gpus_per_node_of,
@@ -29,7 +29,7 @@ rule communication:
     output:
         COMMUNICATION_RECORD,
     log:
-        f"{RESULTS}/logs/{cells.COMMUNICATION_PATH}.log",
+        f"{RESULTS}/logs/{cells.CommunicationCell.path_pattern}.log",
     resources:
         **CELL_JOB,
         cpus_per_task=gpus_per_node_of,

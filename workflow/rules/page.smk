@@ -36,7 +36,7 @@ rule tables:
         folder=RESULTS / "tables",
         source=STUDY_SOURCES[0],
     shell:
-        "dpscale tables --study {input.study:q} --results {params.results:q} --out {params.folder:q}"
+        "dpscale tables {input.study:q} --results {params.results:q} --out {params.folder:q}"
         " --source {params.source:q} > {log} 2>&1"
 
 
@@ -68,7 +68,7 @@ rule report:
     params:
         tables=RESULTS / "tables",
     shell:
-        "dpscale report --study {input.study:q} --tables {params.tables:q} --out {output.page:q}"
+        "dpscale report {input.study:q} --tables {params.tables:q} --out {output.page:q}"
         " --charts {output.charts:q} > {log} 2>&1"
 
 
@@ -90,7 +90,7 @@ rule partial:
         source=STUDY_SOURCES[0],
     # Without Snakemake's own time stamp in it, the charts' folder is as new as the page.
     shell:
-        "{{ dpscale tables --study {input.study:q} --results {params.results:q} --out {params.tables:q}"
+        "{{ dpscale tables {input.study:q} --results {params.results:q} --out {params.tables:q}"
         " --source {params.source:q};"
-        " dpscale report --study {input.study:q} --tables {params.tables:q} --out {params.page:q} --charts {params.charts:q};"
+        " dpscale report {input.study:q} --tables {params.tables:q} --out {params.page:q} --charts {params.charts:q};"
         " rm -f {params.charts:q}/.snakemake_timestamp; }} > {log} 2>&1"

@@ -8,7 +8,7 @@ rule time:
     output:
         TIMING_RECORD,
     log:
-        f"{RESULTS}/logs/{cells.TIMING_PATH}.log",
+        f"{RESULTS}/logs/{cells.TimingCell.path_pattern}.log",
     # Run 1 of all cells before run 2 of any: drift then appears as spread, not as a difference between cells.
     priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
     resources:
@@ -33,7 +33,7 @@ rule time_variant:
     output:
         VARIANT_RECORD,
     log:
-        f"{RESULTS}/logs/{cells.VARIANT_PATH}.log",
+        f"{RESULTS}/logs/{cells.VariantCell.path_pattern}.log",
     priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
     resources:
         **CELL_JOB,

@@ -8,7 +8,7 @@ rule train:
     output:
         TRAINING_RECORD,
     log:
-        f"{RESULTS}/logs/{cells.TRAINING_PATH}.log",
+        f"{RESULTS}/logs/{cells.TrainingCell.path_pattern}.log",
     # Seed 1 of all arms before seed 2 of any: an early page then has all arms.
     priority: lambda wildcards: STUDY["training"]["seeds"] - int(wildcards.seed)
     resources:

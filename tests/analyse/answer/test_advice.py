@@ -10,13 +10,13 @@ from dpscale.analyse.answer.advice import advice_rows
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import best_of
 from dpscale.tables.answer import AdviceRow, AnswerRow
-from rows import known, read_tables
+from rows import Entries, known, read_tables
 
 PLACE = {"gpus": 4, "global_batch": 512, "environment": "A", "is_headline": True, "status": "ok"}
-ON_ONE: dict[str, Any] = {"strategy": "single", "gpus": 1}
+ON_ONE: Entries = {"strategy": "single", "gpus": 1}
 
 
-def entries(batch: int = 128, scope: str = "compute", strategy: str = "ddp", **more: Any) -> dict[str, Any]:
+def entries(batch: int = 128, scope: str = "compute", strategy: str = "ddp", **more: Any) -> Entries:
     return {**PLACE, "strategy": strategy, "batch_per_gpu": batch, "scope": scope, **more}
 
 
@@ -34,7 +34,7 @@ def only(*answer: AnswerRow, **rows: Sequence[Any]) -> AdviceRow:
     return row
 
 
-def pair(ddp_s: float, dp_s: float, spread: float | None = 0.01, **more: Any) -> dict[str, Any]:
+def pair(ddp_s: float, dp_s: float, spread: float | None = 0.01, **more: Any) -> Entries:
     times = {**known("epoch_s", ddp_s, spread), **known("other_epoch_s", dp_s, spread)}
     return entries(**{"other_strategy": "dp", **times, **more})
 
@@ -64,7 +64,7 @@ def test_the_largest_batch_is_advised_whatever_its_time() -> None:
     assert advised(times=timed[1:]) == [], "the batch of the answer was not timed"
 
 
-def variant(name: str, epoch_s: float, faster: float | None = None, **more: Any) -> dict[str, Any]:
+def variant(name: str, epoch_s: float, faster: float | None = None, **more: Any) -> Entries:
     """A row of variants.csv, over three servers."""
     times = known("faster", faster) if faster else {}
     return entries(variant=name, **known("epoch_s", epoch_s), **times, faster_units=3, **more)
@@ -88,7 +88,7 @@ def test_the_best_of_several_variants_has_an_interval_for_all_of_them() -> None:
     assert row.saving.interval == pytest.approx((1 - 1 / wider.low, 1 - 1 / wider.high))
 
 
-def one_device(ratio: float, other_variant: str = "base") -> dict[str, Any]:
+def one_device(ratio: float, other_variant: str = "base") -> Entries:
     times = {**known("epoch_s", 2.0 / ratio), **known("other_epoch_s", 2.0), **known("ratio", ratio)}
     return entries(variant="graph", other_variant=other_variant, units=3, **times)
 

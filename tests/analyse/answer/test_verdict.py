@@ -1,12 +1,11 @@
 """On which side of a limit a speedup lies, and how many more machines or runs would decide."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from dpscale.analyse.answer.answer import answer_of
-from dpscale.analyse.answer.verdict import Asked, Units, more_units, verdict
+from cases import cases
+from dpscale.analyse.answer.answer import Asked, Units, answer_of, more_units, verdict
 from dpscale.analyse.tables import build_tables, complete
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
@@ -18,34 +17,15 @@ from record_factory import timing_record, typed_records
 from rows import apart, together
 
 
-def machines(*values: float) -> Figure:
-    return estimate_of_blocks(apart(dict(enumerate(values))))
-
-
-def runs(*values: float) -> Figure:
-    return estimate_of_blocks(together(dict(enumerate(values))))
-
-
 def of_two(speedup: Figure) -> AnswerRow:
     """Return the row of 2 GPUs, which are worth it from 1.4 times on."""
     return AnswerRow(gpus=2, speedup=speedup, limit=1.4)
 
 
-@pytest.mark.parametrize(
-    ("speedup", "worth", "more"),
-    [
-        (machines(1.8, 1.82, 1.78), "worth it", None),
-        (runs(1.8, 1.82, 1.78), "worth it", None),
-        (machines(1.1, 1.12, 1.08), "not", None),
-        (machines(1.45, 1.8, 1.82), "probably", 2),
-        (runs(1.54, 1.87), "probably", 3),
-        (machines(1.1, 1.3), "probably not", 3),
-        (machines(1.2, 1.87), "undecided", None),
-        (machines(1.39, 1.5, 1.5), "undecided", 4),
-        (machines(1.9), "not confirmed", 2),
-    ],
-)
-def test_the_verdict_and_how_many_more_decide(speedup: Figure, worth: str, more: int | None) -> None:
+@pytest.mark.parametrize(("blocks", "speedups", "worth", "more"), cases(__file__, "verdicts"))
+def test_the_verdict_and_how_many_more_decide(blocks: str, speedups: list[float], worth: str, more: int | None) -> None:
+    on_servers = {"machines": apart, "runs": together}[blocks]
+    speedup = estimate_of_blocks(on_servers(dict(enumerate(speedups))))
     units = Units.of(speedup)
     assert verdict(of_two(speedup), units) == worth
     if worth not in ("worth it", "not"):
@@ -60,14 +40,8 @@ def test_two_that_borrowed_are_as_far_apart_as_their_interval_says() -> None:
     assert more_units(alike, Units.of(alike), 1.72) is None
 
 
-VALUES: dict[str, Any] = {
-    "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32],
-    "variants": {"own": {"precision": "bfloat16", "runs": 1}, "as-study": {"memory_format": "channels_last"}},
-}  # fmt: skip
-
-
 def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
-    study = Study(VALUES, source="/somewhere/clone/config/mine.yaml")
+    study = Study(cases(__file__, "study"), source="/somewhere/clone/config/mine.yaml")
     single, ddp = Configuration("single", 1, 32), Configuration("ddp", 2, 32)
     as_study, with_own_runs = (VariantCell(ddp, 1, name, study.variants[name].settings) for name in ("as-study", "own"))
     minutes: dict[TimingCell | VariantCell, int] = {
@@ -81,7 +55,7 @@ def test_one_more_run_takes_what_is_measured_again_took_in_the_median() -> None:
     }  # fmt: skip
     asked = Asked.of(study, typed_records(records))
     assert asked.run_s == 60 * (2 + 4 + 8), "a variant with a number of its own is not measured again"
-    assert asked.command(5) == "make report CONFIG=config/mine.yaml RUNS=5", "no place of this machine"
+    assert asked.study_file == "config/mine.yaml", "no place of this machine"
     assert (asked.batch_per_gpu, asked.worth_from) == (32, 0.7)
 
 

@@ -1,17 +1,17 @@
 """Why a study's devices are not faster: which cause it is, what it costs, and the data with which it is none."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cases import cases
 from dpscale.analyse.causes_of_study import causes_rows
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
-from rows import apart, known, read_tables
-
-Entries = dict[str, Any]
+from rows import Entries, apart, known, read_tables
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32) -> Entries:
@@ -28,7 +28,7 @@ def timed(step_ms: float, scope: str = "compute", spread: float | None = 0.01, *
     return {**row, **rate, "scope": scope, "epoch_s": step_ms / 1e3, "loader_processes": 8}
 
 
-def loading(more_ms: float, times: float, spread: float | None = 0.01, strategy: str = "ddp") -> dict[str, Any]:
+def loading(more_ms: float, times: float, spread: float | None = 0.01, strategy: str = "ddp") -> Entries:
     """The table of scopes: so much longer, and so many times as long, is an epoch with loading."""
     figures = {**known("loader_s", more_ms / 1e3, spread), **known("loading_ratio", times, spread)}
     return {"scopes": [place(strategy) | figures]}
@@ -79,11 +79,8 @@ def ladder(host_ms: float, allreduce_ms: float, **more: Any) -> dict[str, list[E
 
 @pytest.mark.parametrize(
     ("efficiency", "spread", "cause"),
-    [
-        (0.95, 0.04, "nothing"), (0.93, 0.05, "unknown"), (0.95, 0.1, "no_certain_loss"),
-        (1.15, 0.01, "no_certain_loss"), (0.97, None, "no_certain_loss"), (0.8, None, "unknown"),
-    ],
-)  # fmt: skip
+    cases(__file__, "nothing"),
+)
 def test_nothing_is_wrong_only_where_the_interval_says_so(efficiency: float, spread: float | None, cause: str) -> None:
     row = first(timed(10.0), gains=[gain(efficiency, spread)])
     assert (row.cause, row.is_reason, row.order, row.efficiency.value) == (cause, False, 0, efficiency)
@@ -91,47 +88,28 @@ def test_nothing_is_wrong_only_where_the_interval_says_so(efficiency: float, spr
 
 
 LOADED = timed(25.0, "end_to_end")
-FAST = timed(80.0, "end_to_end", batch=256)  # 8 processes load 256 images in 20 ms, and so 128 in 10
 BY_DP = {"gains": [gain(0.3, strategy="dp")]}
-SLOW_GPU = known("uneven_s", 0.01, 0.02) | {"slowest": "rank 1 on gn2"}
-ABLATED = {"communication": [{**place(), "scope": "compute", **known("ablation_step_s", 0.004)}]}
-
-# The times of a study, what else it has, the cause that is named first, and what that costs in ms.
-CASES: list[tuple[tuple[Entries, ...], Entries, str, float | None]] = [
-    ((timed(10.0), LOADED), loading(15.0, 2.5), "slow_loader", 15.0),
-    ((timed(10.0), timed(10.4, "end_to_end")), loading(0.4, 1.04), "nothing", None),
-    ((timed(10.1), LOADED, FAST), loading(14.9, 2.475), "loading_disturbs", 14.9),
-    ((timed(9.9), LOADED, FAST), loading(15.1, 2.525), "slow_loader", 15.1),
-    ((timed(30.0, strategy="dp"), timed(10.0)), {**BY_DP, **link()}, "data_parallel", 20.0),
-    ((timed(30.0, strategy="dp"),), BY_DP, "unknown", None),
-    ((timed(10.0),), {**ladder(0.0, 4.0), **link()}, "heavy_gradients", 4.0),
-    ((timed(10.0),), {**ladder(0.0, 4.0), **link(allreduce_ms=3.0)}, "heavy_gradients", 3.0),
-    ((timed(10.0),), {**ladder(0.0, 4.0), **link(bus_gb_s=30.0)}, "slow_link", 4.0),
-    ((timed(10.0),), {**ABLATED, **link()}, "heavy_gradients", 4.0),
-    ((timed(10.0),), {**ladder(0.0, 4.0), **link(), "collectives": []}, "nothing", None),
-    ((timed(21.0),), {**ladder(0.0, 1.0, **SLOW_GPU), "gains": [gain(0.48)]}, "slow_device", 10.0),
-    # Without intervals a cost is said without one.
-    (
-        (timed(10.0, spread=None), timed(25.0, "end_to_end", spread=None)),
-        {"gains": [gain(spread=None)], **loading(15.0, 2.5, None)}, "slow_loader", 15.0,
-    ),
-    # Where it is not sure that anything is lost no cause is a reason.
-    (
-        (timed(10.0, spread=0.6), timed(14.0, "end_to_end", spread=0.6)), loading(4.0, 1.4, 0.6),
-        "no_certain_loss", None,
-    ),
-]  # fmt: skip
+# What makes the tables of a study from words in a file of cases.
+TABLES_OF: Mapping[str, Callable[..., dict[str, list[Entries]]]] = {
+    "loading": loading,
+    "link": link,
+    "ladder": ladder,
+    "gain": lambda **where: {"gains": [gain(**where)]},
+    "ablated": lambda step_s: {"communication": [{**place(), "scope": "compute", **known("ablation_step_s", step_s)}]},
+}
 
 
-@pytest.mark.parametrize(("times", "rows", "cause", "cost_ms"), CASES)
-def test_the_first_cause_and_what_it_costs(
-    times: tuple[Entries, ...], rows: Entries, cause: str, cost_ms: float | None
-) -> None:
-    row = first(*times, **rows)
-    assert (row.cause, ms(row.cost_s), row.is_reason) == (cause, cost_ms, cost_ms is not None)
+@pytest.mark.parametrize("case", cases(__file__, "first"))
+def test_the_first_cause_and_what_it_costs(case: Entries) -> None:
+    rows: dict[str, list[Entries]] = {}
+    for name, words in case.get("tables", {}).items():
+        rows |= TABLES_OF[name](**words) if name in TABLES_OF else {name: words}
+    row = first(*(timed(**words) for words in case["times"]), **rows)
+    cost_ms, spread = case.get("cost_ms"), case["times"][0].get("spread", 0.01)
+    assert (row.cause, ms(row.cost_s), row.is_reason) == (case["cause"], cost_ms, cost_ms is not None)
     if cost_ms:
         assert row.share.value == pytest.approx(cost_ms / 1e3 / row.whole_s.value)
-        assert row.cost_s.has_interval == (times[0]["images_per_s_low"] is not None)
+        assert row.cost_s.has_interval == (spread is not None)
 
 
 def test_loading_is_judged_by_the_runs_that_timed_both() -> None:
@@ -166,8 +144,8 @@ def test_a_step_without_loading_has_causes_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("steps", "spread", "cause", "is_by_steps"),
-    [(0.94, 0.01, "nothing", True), (0.94, 0.2, "no_certain_loss", False)],
-)  # fmt: skip
+    cases(__file__, "surest"),
+)
 def test_the_surest_efficiency_counts(steps: float, spread: float | None, cause: str, is_by_steps: bool) -> None:
     """The interval by epochs reaches 100 %."""
     row = first(timed(10.0), gains=[{**gain(0.92, 0.1), **known("speedup_from_steps", 4 * steps, spread)}])
@@ -175,7 +153,7 @@ def test_the_surest_efficiency_counts(steps: float, spread: float | None, cause:
     assert row.efficiency.value == pytest.approx(steps if is_by_steps else 0.92)
 
 
-@pytest.mark.parametrize(("runs", "cause"), [((0.24, 0.19, 0.16), "unknown"), ((0.24, 0.19, 0.95), "no_certain_loss")])
+@pytest.mark.parametrize(("runs", "cause"), cases(__file__, "losses"))
 def test_a_loss_in_every_run_is_one_whatever_their_interval(runs: tuple[float, ...], cause: str) -> None:
     tables = read_tables({"times": [timed(10.0)], "speedup": [gain(0.19, 9.0)]})
     (row,) = tables.speedup
@@ -185,7 +163,7 @@ def test_a_loss_in_every_run_is_one_whatever_their_interval(runs: tuple[float, .
 
 @pytest.mark.parametrize(
     ("host_ms", "allreduce_ms", "part", "part_ms"),
-    [(2.0, 3.0, "allreduce", 3.0), (4.0, 3.0, "host", 4.0), (-1.0, -1.0, "", None)],
+    cases(__file__, "parts"),
 )
 def test_where_no_cause_stands_out_the_largest_part_is_named(
     host_ms: float, allreduce_ms: float, part: str, part_ms: float | None
@@ -196,7 +174,7 @@ def test_where_no_cause_stands_out_the_largest_part_is_named(
 
 @pytest.mark.parametrize(
     "changed",
-    [{"is_headline": False}, {"status": "no baseline"}, {"scope": "end_to_end"}, {"scaling": "strong"}],
+    cases(__file__, "silent"),
 )
 def test_configurations_that_do_not_speak_have_no_row(changed: Entries) -> None:
     assert causes_rows(read_tables({"times": [timed(10.0)], "speedup": [{**gain(), **changed}]})) == []

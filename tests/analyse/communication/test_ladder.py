@@ -2,17 +2,15 @@
 
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
-from dpscale.analyse.communication.bandwidth import collectives_rows, message_s
-from dpscale.analyse.communication.estimators import from_steps
-from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
+from dpscale.analyse.communication import collectives_rows, from_steps, ladder_rows, message_s, rungs_of
 from dpscale.formulas import OnServer
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
+from dpscale.records.files import JsonRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
@@ -27,7 +25,7 @@ RUNGS = {
 STEP_S, EXPOSED_S = 0.1, 0.01
 
 
-def record(strategy: str = "ddp", run: int = 1, factor: float = 1.0) -> dict[str, Any]:
+def record(strategy: str = "ddp", run: int = 1, factor: float = 1.0) -> JsonRecord:
     cell = CommunicationCell(Configuration(strategy, 2, 64), run)
     return {
         **communication_record(cell, SETTINGS, factor * STEP_S, 0.02, factor * EXPOSED_S),
@@ -35,7 +33,7 @@ def record(strategy: str = "ddp", run: int = 1, factor: float = 1.0) -> dict[str
     }
 
 
-def version_1(strategy: str = "ddp") -> dict[str, Any]:
+def version_1(strategy: str = "ddp") -> JsonRecord:
     older = record(strategy)
     steps = older["steps"]
     del steps["seed"], steps["orders"]
@@ -47,12 +45,12 @@ def version_1(strategy: str = "ddp") -> dict[str, Any]:
     return {**older, "measurement_version": 1}
 
 
-def ladder(*records: dict[str, Any], alone_s: Figure = UNKNOWN) -> list[LadderRow]:
+def ladder(*records: JsonRecord, alone_s: Figure = UNKNOWN) -> list[LadderRow]:
     configuration = Configuration(records[0]["cell"]["strategy"], 2, 64)
     return list(ladder_rows(configuration, "A", [typed(CommunicationRecord, record) for record in records], alone_s))
 
 
-def drifting(record: dict[str, Any], rungs_differ: bool = False) -> dict[str, Any]:
+def drifting(record: JsonRecord, rungs_differ: bool = False) -> JsonRecord:
     """Return a record whose rounds get longer, and whose rungs may differ from round to round."""
     for number, blocks in enumerate(record["steps"]["variants"].values()):
         blocks["step_s"] = [

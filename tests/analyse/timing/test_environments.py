@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse.timing.environments import environments_of
+from cases import cases
+from dpscale.analyse.records import environments_of
 from dpscale.plan.cells import AnyCell, CollectivesCell, Configuration, TimingCell
 from dpscale.plan.study import Study
 from record_factory import collectives_record, on_gpus, timing_record, typed_records
 
 STUDY = Study({"study": "s", "gpus": [1, 2, 4], "batch_per_gpu": [64], "scopes": ["compute"], "runs": 9})
-NVLINK = {"kind": "NVLink", "nvlink_links": 18, "nvlink_version": 6, "via_switch": True, "topology": None}
-UNKNOWN = dict.fromkeys(NVLINK)
-PCIE = {**UNKNOWN, "kind": "PCIe", "topology": "same host bridge"}
+LINKS = cases(__file__, "links")
+NVLINK = LINKS["NVLink"]
 
 Record = dict[str, Any]
 Change = Callable[[Record], None]
@@ -36,30 +36,19 @@ def letters(*records: tuple[AnyCell, Record]) -> str:
     return "".join(letter_of[cell] for cell, _ in records)
 
 
-def setting(*path: str, value: str) -> Change:
-    """A change of one entry of a record."""
+def setting(*path: str) -> Change:
+    """A change of one entry of a record; the last of `path` is its value."""
 
     def change(record: Record) -> None:
-        for name in path[:-1]:
+        *names, last, value = path
+        for name in names:
             record = record[name]
-        record[path[-1]] = value
+        record[last] = value
 
     return change
 
 
-APART = {
-    "GPU": setting("hardware", "device_model", value="NVIDIA H100"),
-    "CPU": setting("hardware", "cpu_model", value="Another CPU"),
-    "driver": setting("software", "driver", value="590"),
-    "torch": setting("software", "torch", value="2.12.0"),
-    "images": setting("dataset", "sha256", value="1" * 64),
-    "NCCL's variables": setting("provenance", "environment", "NCCL_ALGO", value="Ring"),
-    "TF32": setting("provenance", "environment", "NVIDIA_TF32_OVERRIDE", value="0"),
-}
-ALIKE = {
-    "host": setting("hardware", "host", value="node2"),
-    "another variable": setting("provenance", "environment", "OMP_NUM_THREADS", value="4"),
-}
+APART, ALIKE = ({name: setting(*path) for name, path in cases(__file__, table).items()} for table in ("apart", "alike"))
 
 
 @pytest.mark.parametrize("change", APART.values(), ids=APART)
@@ -82,20 +71,9 @@ def test_one_gpu_joins_the_environment_of_its_machine_whatever_nccl_is_told() ->
     assert letters(timing(2, 1, NVLINK), ring, (cell, on_gpus(record, "GPU-2-1"))) == "ABB"
 
 
-@pytest.mark.parametrize(
-    ("records", "expected"),
-    [
-        # Links of two types are two environments, and links that nobody could read separate nothing.
-        ([timing(2, 1, NVLINK), timing(2, 2, {**NVLINK, "nvlink_version": 5})], "AB"),
-        ([timing(2, 1, NVLINK), timing(2, 2, UNKNOWN)], "AA"),
-        # One GPU has no links: it is of the environment that has it, also of servers that differ in links alone.
-        ([timing(2, 1, NVLINK), timing(1, 1), timing(2, 2, PCIE), timing(1, 2)], "AABB"),
-        # Pairs of four GPUs may share NVLink, and reach the other pair through PCIe.
-        ([timing(2, 1, NVLINK), timing(4, 1, NVLINK, PCIE)], "AA"),
-    ],
-)
-def test_links_tell_records_apart_where_they_were_read(records: list[tuple[AnyCell, Record]], expected: str) -> None:
-    assert letters(*records) == expected
+@pytest.mark.parametrize(("places", "expected"), cases(__file__, "linked"))
+def test_links_tell_records_apart_where_they_were_read(places: list[list[Any]], expected: str) -> None:
+    assert letters(*(timing(gpus, run, *(LINKS[name] for name in links)) for gpus, run, *links in places)) == expected
 
 
 def test_collectives_move_no_images_and_join_what_is_like_them_otherwise() -> None:

@@ -17,17 +17,8 @@ from dpscale.formulas.figure import Figure
 from dpscale.formulas.rounded import Rounded
 from dpscale.present.text.numbers import value_of
 from dpscale.tables.column import MULTIPLES
-from recorded import recorded_tables
+from recorded import RECORDED, recorded_tables
 
-STUDIES = {
-    "recorded": "recorded",
-    "recorded-two-gpus": "recorded-two-gpus",
-    "recorded-h200-2": "recorded-h200-2",
-    "recorded-h200-4": "recorded-h200-4",
-    "recorded-gpt": "example-gpt",
-    "recorded-resnet50": "example-resnet50",
-    "recorded-wide-mlp": "example-wide-mlp",
-}
 # Student's t, 0.975, for 1, 2, ... degrees of freedom, as printed tables have it.
 STUDENT = (
     12.7062047364, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818366, 2.4469118511, 2.3646242516, 2.3060041352,
@@ -157,7 +148,7 @@ def places(record: Record) -> list[str]:
 
 
 def is_at(record: Record, *place: str | int) -> bool:
-    return tuple(record["cell"][name] for name in ("strategy", "gpus", "batch_per_gpu")) == place
+    return tuple(record["cell"][name] for name in PLACE) == place
 
 
 def epoch_s(scope: Record) -> float:
@@ -200,9 +191,9 @@ def is_figure(figure: Figure, expected: Sequence[float]) -> bool:
     return (figure.value, figure.low, figure.high) == pytest.approx(tuple(expected), rel=1e-6, abs=1e-9, nan_ok=True)
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", RECORDED)
 def test_speedups_and_what_follows_are_what_the_records_give(root: Path, study: str) -> None:
-    tables, records = recorded_tables(root, study, STUDIES[study]), Recomputed(root / "results" / study)
+    tables, records = recorded_tables(root, study), Recomputed(root / "results" / study)
     bandwidths = {tuple(row.point.values()): row for row in tables.bandwidth if row.scope == "compute"}
     communication = {tuple(row.point.values()): row for row in tables.communication if row.scope == "compute"}
     compared = [row for row in tables.speedup if row.status == "ok"]
@@ -233,10 +224,10 @@ def test_speedups_and_what_follows_are_what_the_records_give(root: Path, study: 
                 assert is_figure(bandwidth.bandwidth_gb_s, [sent / seconds for seconds in (e1[0], e1[2], e1[1])]), place
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", RECORDED)
 def test_printed_times_were_measured(root: Path, study: str) -> None:
     """Each is the mean over servers of its own runs, and lies within their range."""
-    tables, records = recorded_tables(root, study, STUDIES[study]), Recomputed(root / "results" / study)
+    tables, records = recorded_tables(root, study), Recomputed(root / "results" / study)
     timed = [row for row in tables.times if row.epoch_s.is_known]
     assert timed
     for row in timed:
@@ -248,9 +239,9 @@ def test_printed_times_were_measured(root: Path, study: str) -> None:
         assert row.epoch_s.value <= max(runs.values()) * (1 + 1e-12), place
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", RECORDED)
 def test_the_quotient_of_printed_times_is_the_printed_speedup_or_the_row_has_a_mark(root: Path, study: str) -> None:
-    tables = recorded_tables(root, study, STUDIES[study])
+    tables = recorded_tables(root, study)
     times = {(row.strategy, row.gpus, row.batch_per_gpu, row.scope): row.epoch_s for row in tables.times}
     for row in (row for row in tables.speedup if row.status == "ok"):
         batch = row.global_batch if row.scaling == "strong" else row.batch_per_gpu
@@ -265,8 +256,8 @@ def test_the_quotient_of_printed_times_is_the_printed_speedup_or_the_row_has_a_m
 def test_of_which_studies_every_run_measured_everything(root: Path) -> None:
     """The others have marks: jobs of a cluster, which land anywhere."""
     marked = {
-        study: [row.other_runs for row in recorded_tables(root, study, config).speedup if row.status == "ok"]
-        for study, config in STUDIES.items()
+        study: [row.other_runs for row in recorded_tables(root, study).speedup if row.status == "ok"]
+        for study in RECORDED
     }
     without = {study for study, marks in marked.items() if not any(marks)}
     assert without == {"recorded-two-gpus", "recorded-gpt", "recorded-resnet50", "recorded-wide-mlp"}
@@ -274,7 +265,7 @@ def test_of_which_studies_every_run_measured_everything(root: Path) -> None:
 
 @pytest.mark.parametrize("study", ["recorded", "recorded-h200-4", "recorded-gpt"])
 def test_what_loading_costs_is_the_mean_of_what_it_costs_in_each_run(root: Path, study: str) -> None:
-    tables, records = recorded_tables(root, study, STUDIES[study]), Recomputed(root / "results" / study)
+    tables, records = recorded_tables(root, study), Recomputed(root / "results" / study)
     assert tables.scopes
     for row in tables.scopes:
         place = row.strategy, row.gpus, row.batch_per_gpu

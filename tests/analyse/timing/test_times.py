@@ -11,6 +11,7 @@ from dpscale.analyse.tables import complete
 from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
+from dpscale.records.files import JsonRecord
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 from made_study import DDP, THREE_RUNS, TIMED, measured, place_of, tables_of
@@ -40,7 +41,7 @@ def test_points_of_every_state_stand_in_one_table(tmp_path: Path) -> None:
 def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) -> None:
     values = {**TIMED, "scopes": ["compute", "end_to_end"]}
 
-    def out_of_memory(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+    def out_of_memory(cell: TimingCell, record: JsonRecord) -> JsonRecord:
         oom = timing_record(cell, Study(values).settings, None)
         return {**oom, "scopes": {"compute": record["scopes"]["compute"]}}
 
@@ -52,7 +53,7 @@ def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) 
 def test_environments_are_never_mixed(tmp_path: Path) -> None:
     """A second GPU model for one run: its own rows, its own baseline or none."""
 
-    def on_another(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+    def on_another(cell: TimingCell, record: JsonRecord) -> JsonRecord:
         if (*place_of(cell), cell.run) == ("ddp", 2, 32, 2):
             record["hardware"]["device_model"] = "Other GPU"
         return record
@@ -109,7 +110,7 @@ def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> No
     """Two runs on one server count once beside a run on another."""
     energies = {1: 100.0, 2: 400.0, 3: 800.0}
 
-    def on_servers(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+    def on_servers(cell: TimingCell, record: JsonRecord) -> JsonRecord:
         record["scopes"]["compute"]["energy_j"] = [energies[cell.run]] * 2
         return on_gpus(record, *(f"GPU-{cell.run == 3}-{gpu}" for gpu in range(cell.gpus)))
 

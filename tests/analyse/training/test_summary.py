@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cases import cases
 from dpscale.analyse.answer.claims import REMEDY_LEVEL
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.plan import plan
@@ -14,27 +15,10 @@ from dpscale.tables.training import TrainingSummaryRow
 from record_factory import collected_of, training_record
 from rows import one
 
-ARMS: dict[str, dict[str, Any]] = {
-    "small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128},
-    "large": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512},
-    "warm": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "warmup_epochs": 1, "optimiser": "lars"},
-    "same-order": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "set_epoch": False},
-    "wild": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 2048, "learning_rate": 6.4},
-    "untried": {"strategy": "dp", "gpus": 8, "batch_per_gpu": 32},
-}
-# Test accuracy after the last epoch, seed by seed.
-LAST = {
-    "small": [0.70, 0.71, 0.72],
-    "large": [0.48, 0.50, 0.52],
-    "warm": [0.69, 0.70, 0.71],
-    "same-order": [0.49, 0.50, 0.515],
-}
 Records = dict[Any, dict[str, Any]]  # by cell
 
-
-STUDY = Study({
-    "study": "s", "gpus_available": 4, "training": {"arms": ARMS, "baseline": "small", "target_accuracy": 0.69},
-})  # fmt: skip
+STUDY = Study(cases(__file__, "study"))
+LAST = cases(__file__, "test_accuracy")
 
 
 def records() -> Records:

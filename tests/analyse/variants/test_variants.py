@@ -1,53 +1,44 @@
 """variants.csv and one_gpu.csv: the same GPUs, used otherwise, from records whose times are known."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from cases import cases
 from dpscale.analyse.tables import build_tables
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import AnyCell, StepCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.present.findings.findings import findings
+from dpscale.present.text.words import Terms
 from dpscale.records.collect import Collected
+from dpscale.records.files import JsonRecord
 from dpscale.tables.timing import VariantsRow
 from record_factory import collected_of, network_facts, on_gpus, timing_record
 
-STUDY = Study(
-    {
-        "study": "s",
-        "gpus": [1, 2],
-        "strategies": ["single", "ddp"],
-        "batch_per_gpu": [32, 128],
-        "scopes": ["compute"],
-        "baseline": "own_cells",
-        "runs": 3,
-        "communication": {"runs": 0},
-        "variants": {
-            "graph": {"cuda_graph": True, "batch_per_gpu": [32]},
-            "half": {"precision": "bfloat16", "gpus": [1]},
-        },
-    }
-)
+STUDY = Study(cases(__file__, "study"))
 # Epoch seconds by variant, of one GPU and of two.
-EPOCHS_S = {"base": (8.0, 4.8), "graph": (2.0, 1.0), "half": (4.0,), "loading": (10.0, 8.0)}
+Epochs = Mapping[str, Sequence[float]]
+EPOCHS_S: Epochs = {"base": (8.0, 4.8), "graph": (2.0, 1.0), "half": (4.0,), "loading": (10.0, 8.0)}
 OF_SERVER = {1: 0.9, 2: 1.0, 3: 1.1}
 PREPARATION_S = 29.0
 
 
-def measured(study: Study = STUDY, even: str = "") -> Collected:
+def measured(study: Study = STUDY, even: str = "", epochs_s: Epochs = EPOCHS_S) -> Collected:
     """Return the study with the records of `written`."""
-    return collected_of(written(study, even))
+    return collected_of(written(study, even, epochs_s))
 
 
-def written(study: Study = STUDY, even: str = "") -> dict[AnyCell, dict[str, Any]]:
+def written(study: Study = STUDY, even: str = "", epochs_s: Epochs = EPOCHS_S) -> dict[AnyCell, JsonRecord]:
     """Return every cell's record: a run is a server. Servers differ by a tenth, but in a variant that is `even`."""
-    records: dict[AnyCell, dict[str, Any]] = {}
+    records: dict[AnyCell, JsonRecord] = {}
     for cell in (*plan(study).timing, *plan(study).variants):
         assert isinstance(cell, StepCell)
         name = cell.variant if isinstance(cell, VariantCell) else "base"
         settings = cell.settings if isinstance(cell, VariantCell) else study.settings
-        seconds = EPOCHS_S[name][cell.gpus - 1] * (1.0 if name == even else OF_SERVER[cell.run])
+        seconds = epochs_s[name][cell.gpus - 1] * (1.0 if name == even else OF_SERVER[cell.run])
         record = timing_record(cell, settings, [seconds])  # type: ignore[arg-type]
         record["preparation_s"] = PREPARATION_S if name == "graph" else None
         records[cell] = on_gpus(record, *(f"GPU-{cell.run}-{number}" for number in range(cell.gpus)))
@@ -134,3 +125,32 @@ def test_every_run_of_every_variant_has_a_row_and_the_studys_own_stay_apart() ->
     assert len(runs) == len(plan(STUDY).timing) + len(plan(STUDY).variants)
     base, graph = ({row.epoch_s for row in runs if (row.variant, row.gpus) == (name, 1)} for name in ("", "graph"))
     assert min(base) > 3 * max(graph)
+
+
+# Epoch seconds of one GPU, of 20 full steps, and of DataParallel on two, of 10: without and with a search.
+SEARCHED_S: Epochs = {"base": (4.0, 5.0), "searched": (3.8, 55.0)}
+
+
+def searched(runs: int = 3, images: int = 640) -> tuple[Study, Collected]:
+    """Return a study of two GPUs with DataParallel, and its records under both settings."""
+    study = Study({
+        **STUDY.values, "strategies": ["single", "dp"], "batch_per_gpu": [32], "runs": runs,
+        "dataset": {"images": images}, "variants": {"searched": {"cudnn_benchmark": True}},
+    })  # fmt: skip
+    return study, measured(study, epochs_s=SEARCHED_S)
+
+
+def test_what_cudnns_search_costs_dp_is_said_beside_one_gpu() -> None:
+    tables = build_tables(*searched())
+    rows = {(row.variant, row.gpus): row for row in tables.variants}
+    on_two, on_one = rows["searched", 2].longer_step_s, rows["searched", 1].longer_step_s
+    assert is_near(on_two, (55 - 5) / 10, 0.02) and on_two.is_above(3) and not rows["base", 2].longer_step_s.is_known
+    assert is_near(on_one, (3.8 - 4) / 20, 0.02) and on_one.holds(0)
+    (sentence,) = findings(tables, Terms.of(STUDY.values, tables))["variants"]
+    assert all(said in sentence for said in ("dp on 2 GPUs", "by 4,983 ms [", "1 GPU by −10 ms ["))
+
+
+@pytest.mark.parametrize(("runs", "images"), [(1, 640), (3, 320)], ids=["one run", "few full steps"])
+def test_nothing_is_said_of_a_search_whose_cost_is_not_sure(runs: int, images: int) -> None:
+    tables = build_tables(*searched(runs, images))
+    assert findings(tables, Terms.of(STUDY.values, tables))["variants"] == []

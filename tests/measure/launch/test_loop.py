@@ -10,8 +10,9 @@ import torch
 
 import dpscale as package
 import warm
+from cases import cases
 from command_line import dpscale
-from dpscale.diagnosis.loop import configuration_of, loop_command
+from dpscale.measure.launch.loop import configuration_of, loop_command
 from dpscale.measure.workload.from_file import load_workload
 from json_records import read_json
 from warm_workers import warm_workers
@@ -20,24 +21,16 @@ from workload_file import SAMPLES, written
 
 @pytest.mark.parametrize(
     ("gpus", "asked", "configuration"),
-    [
-        (2, {"batch_per_gpu": 8, "global_batch": None}, ("ddp", 2, 8)),
-        (2, {"batch_per_gpu": None, "global_batch": 8}, ("ddp", 2, 4)),
-        (1, {"batch_per_gpu": None, "global_batch": 8}, ("single", 1, 8)),
-    ],
+    cases(__file__, "batches"),
 )
 def test_the_batch_is_that_of_a_device_or_of_all(gpus: int, asked: dict[str, Any], configuration: Any) -> None:
     chosen = configuration_of(gpus, "ddp", **asked)
-    assert (chosen.strategy, chosen.gpus, chosen.batch_per_gpu) == configuration
+    assert [chosen.strategy, chosen.gpus, chosen.batch_per_gpu] == configuration
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        (["--gpus", 2], "give either --batch-per-gpu or --global-batch"),
-        (["--gpus", 2, "--global-batch", 3], "a global batch of 3 does not fill 2 GPUs evenly"),
-        (["--gpus", 2, "--batch-per-gpu", 3, "--strategy", "dp"], "DataParallel needs CUDA GPUs"),
-    ],
+    cases(__file__, "refused"),
 )
 def test_options_that_do_not_fit_together_are_an_error(options: list[object], message: str, tmp_path: Path) -> None:
     done = dpscale("diagnose", "--workload", written(tmp_path), "--device", "cpu", *options, folder=tmp_path)

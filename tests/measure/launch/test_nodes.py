@@ -3,12 +3,13 @@
 import os
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from typing import Any
 
 import pynvml
@@ -57,11 +58,11 @@ def started(tmp_path: Path, places: list[NodePlace], request: pytest.FixtureRequ
     for process in (first, second):
         process.kill()
         process.wait()
-    wait_for(lambda: not alive(family), timeout_s=30)
+    wait_for(lambda: not alive(family))
 
 
 def error_of(process: subprocess.Popen[str]) -> str:
-    _, errors = process.communicate(timeout=40)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 1, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("Error: ")]
     return line
@@ -70,7 +71,7 @@ def error_of(process: subprocess.Popen[str]) -> str:
 @pytest.mark.processes
 @pytest.mark.parametrize("started", ["finish"], indirect=True)
 def test_node_0_writes_one_record_with_every_node(started: Started, tmp_path: Path) -> None:
-    errors = "".join(process.communicate(timeout=40)[1] for process in started)
+    errors = "".join(process.communicate(timeout=240)[1] for process in started)
     assert [process.returncode for process in started] == [0, 0], errors
     record = read_json("timing", tmp_path / "r.json")
     assert record["cell"] == {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 16, "nodes": 2, "run": 1}
@@ -82,7 +83,7 @@ def test_node_0_writes_one_record_with_every_node(started: Started, tmp_path: Pa
 @pytest.mark.processes
 @pytest.mark.parametrize("started", ["oom"], indirect=True)
 def test_out_of_memory_on_another_node_is_the_outcome(started: Started, tmp_path: Path) -> None:
-    assert [process.wait(40) for process in started] == [0, 0]
+    assert [process.wait(240) for process in started] == [0, 0]
     assert read_json("timing", tmp_path / "r.json")["oom"]["rank"] == 2
 
 
@@ -136,20 +137,41 @@ def test_no_cell_runs_without_a_node_that_never_comes(monkeypatch: pytest.Monkey
             pass
 
 
-def test_a_program_that_looks_for_open_ports_is_no_node(
-    monkeypatch: pytest.MonkeyPatch, places: list[NodePlace]
+def framed(text: str) -> bytes:
+    """A message as launchers send it."""
+    return struct.pack("!i", len(text)) + text.encode()
+
+
+FORGED = '{"rank": 1, "host": "gn2", "identity": {"nodes": 2}, "environment": {}, "proof": "%s"}'
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.0\r\n\r\n", framed('{"identity": {}}'), framed("[]"), framed("[" * 100_000 + "]" * 100_000),
+        framed("no JSON"), framed("{}")[:-1], framed(FORGED % "guessed"), b"",
+    ],
+    ids=["HTTP", "half a hello", "a list", "nested", "no JSON", "cut off", "another job's", "nothing"],
+)  # fmt: skip
+def test_whoever_is_no_launcher_of_the_job_is_refused_and_the_cell_goes_on(
+    monkeypatch: pytest.MonkeyPatch, places: list[NodePlace], sent: bytes
 ) -> None:
-    monkeypatch.setattr(module, "MEET_S", 1.0)
+    monkeypatch.setattr(module, "ANSWER_S", 1.0)
+    monkeypatch.setenv(module.SECRET, "only of this job")
+    stranger = socket.socket()
 
-    def knock() -> None:
-        with socket.create_connection(("localhost", places[0].port)) as connection:
-            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    def come() -> None:
+        wait_for(lambda: not stranger.connect_ex(("localhost", places[0].port)))
+        stranger.sendall(sent)
+        with NodeTeam(places[1], {"cell": 1}, {}):
+            pass
 
-    knocking = Timer(0.3, knock)
-    knocking.start()
-    with pytest.raises(MeasurementError, match="1 of 2 nodes"), NodeTeam(places[0], {}, {}):
-        pass
-    knocking.join()
+    coming = Thread(target=come)
+    coming.start()
+    with NodeTeam(places[0], {"cell": 1}, {}) as team:
+        assert len(team.environments) == 2
+    coming.join()
+    stranger.close()
 
 
 def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.errors import MeasurementError
+from dpscale.errors import MeasurementError, RecordError
 from dpscale.measure.launch.cells import git_state
 from dpscale.measure.parent import PRELOADED
 from processes import alive, started_by, workers_of
@@ -25,6 +25,17 @@ import sys, time
 from pathlib import Path
 from stub_cell import start_stub
 print(start_stub(Path(sys.argv[1]), "wait", end_with_parent=True).pid, flush=True)
+time.sleep(1000)
+"""
+
+# The same of a cell that waits for another one.
+PARENT_OF_WAITING = """
+import sys, time
+from pathlib import Path
+from stub_cell import start_stub
+cell = start_stub(Path(sys.argv[1]), "wait", end_with_parent=True)
+cell.stderr.readline()
+print(cell.pid, flush=True)
 time.sleep(1000)
 """
 
@@ -88,10 +99,10 @@ def waiting_cell(out: Path, timeout_s: float = 60) -> Iterator[tuple[subprocess.
         wait_for(lambda: len(workers_of(process.pid)) == 2)
         workers = set(workers_of(process.pid).values())
         yield process, workers
-        assert process.wait(40) != 0
+        assert process.wait(240) != 0
     finally:
         process.kill()
-    wait_for(lambda: not alive(workers), timeout_s=30)
+    wait_for(lambda: not alive(workers))
     assert not list(out.parent.glob("*r.json*"))
 
 
@@ -101,7 +112,8 @@ def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(tmp_path: Path, endi
         process.send_signal(ending)
     if ending == signal.SIGTERM:
         assert process.stderr is not None
-        assert process.stderr.read().startswith("Error: stopped by SIGTERM")
+        *_waited_for_another_test, last = process.stderr.read().splitlines()
+        assert last.startswith("Error: stopped by SIGTERM")
 
 
 def test_a_hanging_worker_is_stopped_after_the_timeout(tmp_path: Path) -> None:
@@ -121,7 +133,7 @@ def test_a_cell_that_is_to_end_with_its_parent_does(tmp_path: Path) -> None:
     family = {cell, *started_by(cell)}
     parent.kill()
     parent.wait()
-    wait_for(lambda: not alive(family), timeout_s=30)
+    wait_for(lambda: not alive(family))
     assert not list(tmp_path.iterdir())
 
 
@@ -139,3 +151,30 @@ def test_the_state_of_the_code_is_read_without_a_lock(tmp_path: Path) -> None:
     assert index.read_bytes() == before
     code.write_text("number = 2\n")
     assert git_state(tmp_path)[1] is True
+
+
+def test_what_is_in_the_way_of_a_record_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("study: mine\n")
+    with pytest.raises(RecordError, match=r"study\.yaml: holds something else"):
+        measure_stub(tmp_path / "study.yaml", "wait")
+
+
+def test_a_machine_measures_one_cell_at_a_time(tmp_path: Path) -> None:
+    """Whichever folder it is of; and a cell that waits ends with the process that started it."""
+    with waiting_cell(tmp_path / "r.json") as (first, _):
+        second = start_stub(tmp_path / "second.json", "finish")
+        assert second.stderr is not None
+        assert second.stderr.readline() == "waiting: another process measures on this machine\n"
+        with helpers_for_workers():
+            words = [sys.executable, "-c", PARENT_OF_WAITING, str(tmp_path / "third.json")]
+            parent = subprocess.Popen(words, stdout=subprocess.PIPE)
+        assert parent.stdout is not None
+        third = int(parent.stdout.readline())
+        with parent:
+            parent.kill()
+        wait_for(lambda: not alive({third}))
+        assert not workers_of(second.pid)
+        first.kill()
+    with second:
+        assert second.wait() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["second.json"]

@@ -1,18 +1,18 @@
-"""Observations of GPUs and hosts during an epoch, and the error where GPUs are missing."""
+"""Observations of GPUs during an epoch, and the error where GPUs are missing."""
 
 import pytest
 import torch
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.watch import hardware
-from dpscale.measure.watch.sensors import GpuEvents, HostLoad, Observation, _reasons
+from dpscale.measure.watch.sensors import GpuEvents, Observation, _reasons
 
 
-def test_nodes_are_joined_with_all_gpus_and_the_busiest_host() -> None:
+def test_nodes_are_joined_with_all_gpus_and_the_most_processes() -> None:
     gpus = [GpuEvents(["power cap"], {"power": 0.5}), GpuEvents(None, None)]
-    first = Observation(gpus[:1], HostLoad(0.0), None)
-    second = Observation(gpus[1:], HostLoad(0.25), 1)
-    assert Observation.of_nodes([first, second]) == Observation(gpus, HostLoad(0.25), 1)
+    first = Observation(gpus[:1], None)
+    second = Observation(gpus[1:], 1)
+    assert Observation.of_nodes([first, second]) == Observation(gpus, 1)
 
 
 def test_reasons_are_known_where_every_sample_has_them() -> None:

@@ -1,5 +1,6 @@
 """Collectives cells on the CPU: every size that the network needs, refusals, and results that are wrong."""
 
+import os
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -7,6 +8,7 @@ from unittest.mock import patch
 import pytest
 import torch.distributed as dist
 
+import warm
 from command_line import dpscale, must
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
@@ -15,7 +17,7 @@ from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
 from dpscale.strategies.known import STRATEGIES
 from json_records import read_json
-from warm_workers import outcome_of, warm_workers
+from warm_workers import QUICK, outcome_of
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 
@@ -40,10 +42,11 @@ def cell(network_facts: Path) -> list[object]:
 def test_every_message_of_the_network_is_timed(
     network_facts: Path, facts: NetworkRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cells, "FACTOR", 32)  # fewer sizes than a study has
+    monkeypatch.setattr(cells, "FACTOR", 32)  # as in QUICK
     out = network_facts.with_name("collectives.json")
-    with warm_workers():
-        must(*cell(network_facts), "--width", 4, "--out", out)
+    words = map(str, [*cell(network_facts), "--width", 4, "--out", out])
+    done = warm.python(["-c", QUICK, *words], out.parent, os.environ)
+    assert done.returncode == 0, done.stdout
     record = read_json("collectives", out)
     timed = {(result["operation"], result["bytes"]) for result in record["collectives"]}
     assert timed == set(cells.messages(facts, "cpu", STRATEGIES))

@@ -4,7 +4,6 @@
 """
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import dpscale
 from attached import AS_MANY_AS_FIT, run_attached
 from dpscale.diagnosis.diagnose import Diagnosis, diagnose_script
-from dpscale.diagnosis.loop import loop_command
+from dpscale.measure.launch.loop import loop_command
 from processes import QUIET_CORES, OtherWork
 from script_factory import script_record
 
@@ -45,7 +44,7 @@ INJECTED = (
     Injected("too_few_cores", "one_core", batch_per_gpu=2, loader_workers=1),
     Injected("batch_not_scaled", "small", global_batch=2),
     Injected("heavy_gradients", "wide", batch_per_gpu=2),
-    Injected("slow_device", "busy_core", batch_per_gpu=2),
+    Injected("slow_device", "slow_rank", batch_per_gpu=2),
     Injected("nothing", "healthy", batch_per_gpu=64, minutes=0.25),
 )
 
@@ -81,7 +80,7 @@ def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
         place.mkdir(parents=True)
         _, *command = loop_command({"settings": settings, "step": step}, gpus)
         path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
-        run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, sys.executable, environment=path, **job)
+        run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, environment=path, **job)
         assert run.code == 0, run.output
         return [{**process, "ended_by": "time"} for process in run.processes]
 

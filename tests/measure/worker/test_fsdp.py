@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 import warm
-from dpscale.analyse.communication.ladder import ladder_rows
+from dpscale.analyse.communication import ladder_rows
 from dpscale.measure.workload.networks import Autocast, CifarResNet18
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord

@@ -19,7 +19,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.optim import Optimizer
 
 from dpscale.analyse.answer.claims import SLOW_DEVICE
-from dpscale.analyse.communication.ladder import ladder_rows
+from dpscale.analyse.communication import ladder_rows
 from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.plan.cells import CommunicationCell, Configuration

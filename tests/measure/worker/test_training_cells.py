@@ -29,10 +29,10 @@ Record = dict[str, Any]
 
 IMAGES = 65  # two workers pad it by one
 TRAINING = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES}".split()
-# Every remedy that has a state of its own, and a batch that grows.
+# Every remedy that has a state of its own.
 REMEDIES = (
     "--optimiser lamb --momentum 0 --learning-rate 0.02 --averaging-decay 0.8 --label-smoothing 0.1 "
-    "--gradient-clipping 1 --batch-growth-epochs 1 --warmup-epochs 1.5 --schedule cosine --bias-rate-factor 2 "
+    "--gradient-clipping 1 --warmup-epochs 1.5 --schedule cosine --bias-rate-factor 2 "
     "--weight-decay-on-norm-and-bias false"
 )
 DDP = "--strategy ddp --gpus 2 --batch-per-gpu 8"
@@ -107,9 +107,9 @@ def checkpoint(dataset: Path, ddp: Record, tmp_path_factory: pytest.TempPathFact
 
 def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp: Record) -> None:
     assert [epoch["epoch"] for epoch in ddp["epochs"]] == [1, 2, 3]
-    assert [epoch["global_batch"] for epoch in ddp["epochs"]] == [16, 32, 32]
-    # 33 images per worker, the sampler's padding among them: 5 steps of 8, 3 of 16.
-    assert [epoch["steps"] for epoch in ddp["epochs"]] == [5, 3, 3]
+    assert [epoch["global_batch"] for epoch in ddp["epochs"]] == [16, 16, 16]
+    # 33 images per worker, the sampler's padding among them: 5 steps of 8.
+    assert [epoch["steps"] for epoch in ddp["epochs"]] == [5, 5, 5]
     for epoch in ddp["epochs"]:
         assert epoch["images_per_s"] == pytest.approx(IMAGES / epoch["epoch_s"])
         assert epoch["gpu_s"] == pytest.approx(2 * epoch["epoch_s"])

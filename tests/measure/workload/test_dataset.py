@@ -80,9 +80,11 @@ def test_loaded_epochs_differ_and_cover_all_images(synthetic: Path) -> None:
     assert first != second
 
 
-def test_an_image_folder(image_folder: Path, tmp_path: Path) -> None:
+def test_an_image_folder(image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     manifest = make_dataset("imagefolder", image_folder, False, 30, tmp_path / "out")
     assert (manifest.images, manifest.test_images, manifest.classes) == (30, 10, CLASSES)
+    assert manifest.root == "~/images"
     labels = np.load(tmp_path / "out" / "train_labels.npy")
     pixels = np.load(tmp_path / "out" / "train_images.npy")
     first_of_class_3 = np.flatnonzero(labels == 3)[0]

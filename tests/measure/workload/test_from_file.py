@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dpscale.errors import WorkloadError
-from dpscale.measure.workload import files
+from dpscale.measure.workload import from_file
 from dpscale.measure.workload.from_file import fault_of, load_workload
 from workload_file import written
 
@@ -32,7 +32,7 @@ def test_modules_beside_the_file_come_before_the_working_folder_and_all_others(
         (folder / "found_by_workload.py").write_text(f"FOLDER = {folder.name!r}\n")
     monkeypatch.chdir(working)
     monkeypatch.setattr(sys, "path", [str(working), str(library), *sys.path, str(mine)])
-    monkeypatch.setattr(files, "__path__", sys.path)
+    monkeypatch.setattr(from_file, "__path__", sys.path)
     load_workload(written(mine, more="from found_by_workload import FOLDER\nassert FOLDER == 'mine'\n"))
     monkeypatch.delitem(sys.modules, "found_by_workload")
 

@@ -47,7 +47,7 @@ def test_no_more_batches_than_are_asked_for() -> None:
 
 
 def test_fewer_samples_than_there_are_are_always_the_same_choice_from_all() -> None:
-    workload = Workload("name", lambda: torch.nn.Linear(3, 1), lambda: SAMPLES, lambda *_: torch.zeros(()))
+    workload = Workload(lambda: torch.nn.Linear(3, 1), lambda: SAMPLES, lambda *_: torch.zeros(()))
     datasets: Any = [samples_of_epoch(workload, 10) for _ in range(2)]
     chosen, again = ([label for _, label in dataset] for dataset in datasets)
     assert chosen == again

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from cases import cases
 from dpscale.measure.workload.recipe import (
     LAMB_EPSILON,
-    batch_growth,
     build_optimiser,
     parameter_groups,
     peak_rate,
@@ -32,21 +32,14 @@ def arm(**keys: Any) -> TrainingSettings:
     return Study({"study": "s", "training": {"arms": {"a": values}}}).arms["a"]
 
 
-@pytest.mark.parametrize(("scaling", "peak"), [("none", 0.1), ("linear", 1.6), ("square_root", 0.4)])
+@pytest.mark.parametrize(("scaling", "peak"), cases(__file__, "peaks"))
 def test_scaling_is_by_the_global_batch_over_128(scaling: str, peak: float) -> None:
     assert peak_rate(arm(learning_rate_scaling=scaling)) == pytest.approx(peak)
 
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
-    [
-        ({}, {0: 0.1, 4.9: 0.1}),
-        ({"schedule": "cosine"}, {0: 0.1, 2.5: 0.05, 5: 0}),
-        ({"schedule": "cosine", "warmup_epochs": 1}, {0.5: 0.05, 1: 0.1, 3: 0.05, 5: 0}),
-        ({"schedule": "one_cycle", "warmup_epochs": 2}, {0: 0, 1: 0.05, 2: 0.1, 3.5: 0.05, 5: 0}),
-        ({"schedule": "step", "step_epochs": [2, 4]}, {1.99: 0.1, 2: 0.01, 4: 0.001}),
-        ({"warmup_epochs": 0.5, "warmup_start": 0.2}, {0: 0.02, 0.25: 0.06, 0.5: 0.1, 4: 0.1}),
-    ],
+    cases(__file__, "rates"),
 )
 def test_rates_at_fractional_epochs(keys: dict[str, Any], expected: dict[float, float]) -> None:
     assert {epoch: rate(arm(**keys), epoch) for epoch in expected} == pytest.approx(expected)
@@ -57,13 +50,6 @@ def test_a_linear_rate_has_the_same_mean_for_every_batch(steps: int) -> None:
     recipe = arm(schedule="one_cycle", warmup_epochs=2)
     mean = sum(rate_of_step(recipe, 3, step, steps) for step in range(steps)) / steps
     assert math.isclose(mean, rate(recipe, 3.5), rel_tol=1e-9)
-
-
-def test_the_batch_grows_at_its_epochs() -> None:
-    growing = arm(batch_growth_epochs=[2, 4], batch_growth_factor=3)
-    assert [batch_growth(growing, epoch) for epoch in range(EPOCHS)] == [1, 1, 3, 3, 9]
-    assert growing.last_global_batch == 9 * 2048
-    assert [batch_growth(arm(), epoch) for epoch in range(EPOCHS)] == [1] * EPOCHS
 
 
 def grouped(**keys: Any) -> dict[str, tuple[float, float]]:

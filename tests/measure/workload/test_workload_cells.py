@@ -48,6 +48,16 @@ def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
     assert compute["full_steps_per_epoch"] == 4
 
 
+def test_cudnns_search_is_switched_before_the_first_step(tmp_path: Path) -> None:
+    """The network is built, and so takes every step, with the switch as the cell's settings have it."""
+    text = "def network():\n    assert torch.backends.cudnn.benchmark\n    return nn.Linear(4, 2)\n"
+    with single_workers_here():
+        done = dpscale(*cell(written(tmp_path, text), tmp_path / "record.json", "--cudnn-benchmark true"))
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "record.json").unlink()
+    assert "AssertionError" in refusal(tmp_path, text, "")
+
+
 @pytest.mark.parametrize(
     ("text", "more", "line"),
     [

@@ -6,7 +6,7 @@ else a study has is found in `analyse.causes_of_study`, what else the processes 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 from operator import sub, truediv
 
 from dpscale.analyse.answer.claims import is_large_cost
@@ -208,6 +208,10 @@ def _loading(probes: Probes) -> Iterator[FoundCause]:
         most_s = LOADED_SHARE * waited
         cost = replace(cost, seconds=cost.seconds.map(lambda seconds: min(seconds, most_s)))
     is_ahead = probes.has("loader_at_best") and probes["loader_at_best"].value < probes[probes.in_memory].value
+    if workers is not None and probes[probes.in_memory].value > 0:
+        # What loads one batch in a step's time now; without workers, in the time that it adds.
+        loaded_s = workers * probes[probes.whole].value if workers else cost.seconds.value
+        evidence.append(count("workers_needed", ceil(max(1.0, loaded_s / probes[probes.in_memory].value))))
     if workers and (is_ahead or waited < WAITED_SHARE * cost.seconds.value):
         yield found("loading_disturbs", probes, cost, evidence)
     else:
@@ -236,4 +240,29 @@ def _slow_device(probes: Probes) -> Iterator[FoundCause]:
         yield found("slow_device", probes, ProbeCost(cost), evidence, [Remedy("without_device", cost)], notes)
 
 
-_FINDERS: Sequence[Callable[[Probes], Iterator[FoundCause]]] = (_loading, _small_batch, _slow_device)
+def _uneven_ranks(probes: Probes) -> Iterator[FoundCause]:
+    """A step whose ranks all wait for its slowest, less the steps of the slowest rank."""
+    if probes.has("own_pace"):
+        late = minus(probes["own_pace"], probes["slowest"])
+        yield found("uneven_ranks", probes, ProbeCost(late), _of_ranks(probes.alone_by_device))
+
+
+def _loader_of_one_rank(probes: Probes) -> Iterator[FoundCause]:
+    """The wait of a rank for its batches less that of the rank after it, where it is twice as long."""
+    loading = sorted(enumerate(probes.loading_by_rank), key=lambda rank_and_wait: -rank_and_wait[1].value)
+    if len(loading) < 2:
+        return
+    (slowest_rank, longest), (_, second) = loading[:2]
+    if longest.value > 2 * second.value:
+        cost = ProbeCost(minus(longest, second))
+        notes = [f"rank {slowest_rank} is the slow one"]
+        yield found("loader_of_one_rank", probes, cost, _of_ranks(probes.loading_by_rank), notes=notes)
+
+
+def _of_ranks(figures: Sequence[Figure]) -> list[Evidence]:
+    return [Evidence(f"rank {rank}", figure) for rank, figure in enumerate(figures)]
+
+
+_FINDERS: Sequence[Callable[[Probes], Iterator[FoundCause]]] = (
+    _loading, _small_batch, _slow_device, _uneven_ranks, _loader_of_one_rank,
+)  # fmt: skip

@@ -11,15 +11,15 @@ from math import isfinite
 from typing import NamedTuple, TypeVar
 
 from dpscale.analyse.answer import COMPUTE, END_TO_END, Configuration, configuration_of, of_configuration
+from dpscale.analyse.answer.answer import Units
 from dpscale.analyse.answer.claims import LOSES, NOTHING_WRONG, SLOW_DEVICE, SURER_BY_STEPS
-from dpscale.analyse.answer.verdict import Units
 from dpscale.analyse.causes import FoundCause, ProbeCost, Probes, causes_of, found, minus
-from dpscale.analyse.communication.bandwidth import between
+from dpscale.analyse.communication import between
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import WHOLE
 from dpscale.tables.answer import CausesRow
-from dpscale.tables.communication import CollectivesRow, LadderRow
+from dpscale.tables.communication import CollectivesRow
 from dpscale.tables.row import OfConfiguration
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
@@ -50,7 +50,8 @@ def _rows_of(place: "StudyPlace") -> Iterator[CausesRow]:
         efficiency=place.efficiency,
         is_by_steps=place.is_by_steps,
     )
-    is_loss = place.is_loss_likely or LOSES.holds(shared)
+    # Every machine, or run, lost more than what is not named as a reason; or all of them together surely lose.
+    is_loss = Units.of(speedup_row.efficiency).are_below(1 - NOTHING.least_share) or LOSES.holds(shared)
     rows = [_row(shared, finding, is_loss) for finding in causes_of(probes, place.further_causes())]
     if not any(row.is_reason for row in rows):
         rows.insert(0, _without_a_reason(shared, place, is_loss))
@@ -70,8 +71,9 @@ def _without_a_reason(shared: CausesRow, place: "StudyPlace", is_loss: bool) -> 
     if not is_loss:
         return replace(row, cause=NO_CERTAIN_LOSS.name)
     row = replace(row, cause=UNKNOWN.name)
-    rung = place.largest_part
-    return replace(row, part=rung.adds, part_s=rung.difference_s) if rung else row
+    longer = [rung for rung in place.of(place.tables.ladder) if rung.order > 0 and rung.difference_s.value > 0]
+    largest = max(longer, key=lambda rung: rung.difference_s.value, default=None)
+    return replace(row, part=largest.adds, part_s=largest.difference_s) if largest else row
 
 
 def _places(tables: Tables) -> Iterator["StudyPlace"]:
@@ -136,17 +138,6 @@ class StudyPlace:
         efficiency = (by_steps if self.is_by_steps else self.speedup_row.efficiency).sure
         return ratio(efficiency, self.loading.scopes.loading_ratio.sure) if self.loading else efficiency
 
-    @property
-    def is_loss_likely(self) -> bool:
-        """Whether every machine, or run, lost more than what is not named as a reason."""
-        return Units.of(self.speedup_row.efficiency).are_below(1 - NOTHING.least_share)
-
-    @cached_property
-    def largest_part(self) -> LadderRow | None:
-        """The part that takes most, by intervention, of what makes the step longer than on one device."""
-        parts = [row for row in self.of(self.tables.ladder) if row.order > 0 and row.difference_s.value > 0]
-        return max(parts, key=lambda row: row.difference_s.value, default=None)
-
     @cached_property
     def probes(self) -> Probes:
         """The step of the study's tables, in memory and with loading, by probe. A small batch is no cause of a speedup:
@@ -205,7 +196,7 @@ class StudyPlace:
 
     @property
     def exchange_s(self) -> Figure | None:
-        """What DDP's step takes longer than without allreduce, by its ladder; of records without one by ablation."""
+        """DDP's step less that without allreduce, by its ladder; of records without one by ablation."""
         rungs = {row.rung: row for row in self.of(self.tables.ladder)}
         if {WHOLE, "no_op_hook"} <= set(rungs):
             return rungs[WHOLE].difference_s.sure

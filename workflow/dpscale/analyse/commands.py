@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
-from dpscale.options import FILE, FOLDER, read_records, read_study, study_option
+from dpscale.options import FILE, FOLDER, read_records, read_study, study_argument
+from dpscale.terminal import tell
 
 
 @click.command()
-@study_option
+@study_argument
 @click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
 @click.option("--source", type=FILE, help="The study file that the study was made of, for commands that name it.")
@@ -31,4 +32,4 @@ def tables(study_file: Path, results: Path, out: Path, source: Path | None) -> N
         write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
     answer = answer_of(built)
     write_text(out / FILE, answer_json(answer, in_words(answer, Terms.of(study.values, built))))
-    click.echo(f"{len(collected.records)} records, {len(TABLES)} tables: {out}")
+    tell(f"{len(collected.records)} records, {len(TABLES)} tables: {out}")

@@ -1,20 +1,26 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dpscale.analyse.answer.advice import advice_rows
-from dpscale.analyse.answer.answer import answer_rows
+from dpscale.analyse.answer.answer import Asked, answer_rows
 from dpscale.analyse.answer.claims import counts_rows
-from dpscale.analyse.answer.verdict import Asked
 from dpscale.analyse.causes_of_study import causes_rows
-from dpscale.analyse.communication.bandwidth import bandwidth_row, collectives_rows
-from dpscale.analyse.communication.estimators import communication_row
-from dpscale.analyse.communication.ladder import ladders
-from dpscale.analyse.timing.environments import by_place, environment_rows, environments_of, placed
-from dpscale.analyse.timing.points import block_rows, points_of, speedup_row
-from dpscale.analyse.timing.records import absences_rows, missing_rows, origins_rows, record_row
-from dpscale.analyse.timing.times import (
+from dpscale.analyse.communication import bandwidth_row, collectives_rows, communication_row, ladders
+from dpscale.analyse.points import block_rows, points_of, speedup_row
+from dpscale.analyse.records import (
+    absences_rows,
+    by_place,
+    environment_rows,
+    environments_of,
+    missing_rows,
+    origins_rows,
+    placed,
+    record_row,
+)
+from dpscale.analyse.servers import servers_rows
+from dpscale.analyse.times import (
     compared_points,
     run_rows,
     scopes_rows,
@@ -22,16 +28,15 @@ from dpscale.analyse.timing.times import (
     times_row,
 )
 from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
-from dpscale.analyse.variants import Variant, beside_base, one_gpu_rows, variant_rows, variants_of, with_further_scopes
+from dpscale.analyse.variants import beside_base, one_gpu_rows, variant_rows, variants_of, with_further_scopes
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
-from dpscale.plan.study import BASE, Study
+from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.facts import AuditRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
 from dpscale.tables.study import AuditTables, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import RunsRow
 
 _ASKED = Asked()
 
@@ -56,6 +61,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
     times = [times_row(study, point, network) for point in points.values()]
 
     collectives = list(collectives_rows(swept, network))
+    every_point = [*points.values(), *(point for variant in with_other_settings for point in variant.points.values())]
     inferred = [point.weak for point in points.values() if point.scope == "compute" and point.configuration.gpus > 1]
     tables = Tables(
         environments=list(environment_rows(collected.records, environments)),
@@ -66,8 +72,12 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         training_summary=list(summary_rows(study, planned, missing, trained)),
         times=times,
         speedup=[speedup_row(series, comparison) for series, comparison in compared],
-        runs=[*run_rows(points.values()), *_runs_of_variants(variants)],
+        runs=[
+            *run_rows(points.values()),
+            *(row for variant in with_other_settings for row in run_rows(variant.points.values(), variant.name)),
+        ],
         blocks=list(block_rows(compared)),
+        servers=list(servers_rows(every_point, records.values())),
         variants=list(variant_rows(variants, network)),
         one_gpu=list(one_gpu_rows(variants)),
         ladder=list(ladders(steps, points)),
@@ -77,13 +87,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         **AuditTables.of(audits)._asdict(),
     )
     return complete(tables, Asked.of(study, collected.records))
-
-
-def _runs_of_variants(variants: Sequence[Variant]) -> Iterator[RunsRow]:
-    """Yield the runs of the variants, without those under the study's own settings, which stand for themselves."""
-    for variant in variants:
-        if variant.name != BASE:
-            yield from run_rows(variant.points.values(), variant.name)
 
 
 def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:

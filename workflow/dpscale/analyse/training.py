@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite, nan
 from statistics import fmean, median
-from typing import Any
 
 from msgspec.structs import asdict
 
-from dpscale.analyse.timing.points import point_fields
-from dpscale.analyse.timing.records import weightiest
+from dpscale.analyse.points import point_fields
+from dpscale.analyse.records import weightiest
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import mean_with_t_interval, paired_difference, welch_difference
 from dpscale.plan.cells import Configuration
@@ -34,8 +33,11 @@ SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 
 
+_ON_OFF = {"True": "on", "False": "off"}
+
+
 class ArmFields(PointFields):
-    """What every row of an arm starts with."""
+    """The fields that every row of an arm starts with."""
 
     arm: str
 
@@ -83,12 +85,12 @@ class ArmResults:
         """Return the mean test accuracy after the last epoch less the other arm's: of pairs of the seeds that both
         have, at equal GPUs and batch, and where these are most of the seeds of each; otherwise Welch's. Leaving out
         most of an arm's seeds would cost more than pairs gain."""
-        own, others = self.last("test_accuracy"), reference.last("test_accuracy")
-        shared = sorted(own.keys() & others.keys())
-        are_most = len(shared) >= 2 and 2 * len(shared) > max(len(own), len(others))
+        accuracies = self.last("test_accuracy"), reference.last("test_accuracy")
+        shared = sorted(accuracies[0].keys() & accuracies[1].keys())
+        are_most = len(shared) >= 2 and 2 * len(shared) > max(map(len, accuracies))
         if are_most and self.is_like(reference, SHARED_BY_SEED):
-            return paired_difference([own[seed] for seed in shared], [others[seed] for seed in shared])
-        return welch_difference([*own.values()], [*others.values()])
+            return paired_difference(*([by_seed[seed] for seed in shared] for by_seed in accuracies))
+        return welch_difference(*([*by_seed.values()] for by_seed in accuracies))
 
     @property
     def remedies(self) -> str:
@@ -134,16 +136,14 @@ def _results(study: Study, arm: str, environment: str, records: Sequence[Trainin
         settings=study.arms[arm],
         environment=environment,
         records=records,
-        changes={key: _as_written(given[key]) for key in defaults if key in given and given[key] != defaults[key]},
+        changes={
+            key: _ON_OFF.get(str(given[key]), str(given[key]))
+            for key in defaults
+            if key in given and given[key] != defaults[key]
+        },
         trials=int(tuned.get("trials", 0)),
         chosen_on=CHOSEN_ON[tuned["chosen_on"]] if tuned else "",
     )
-
-
-def _as_written(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def training_rows(results: Results) -> Iterator[TrainingRow]:

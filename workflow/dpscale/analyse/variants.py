@@ -6,15 +6,15 @@ server, an eager one is not, so a ratio inside servers would give the first the 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import truediv
 from statistics import stdev
 
-from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
-from dpscale.analyse.timing.times import times_row
+from dpscale.analyse.points import Point, PointKey, Points, points_of
+from dpscale.analyse.times import times_row
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, ratio, units_of
+from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, less, ratio, units_of
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
@@ -38,11 +38,16 @@ class Variant:
 
 
 def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow]) -> list[Variant]:
-    """Return the variants of a study in their order, each with its own points."""
-    return [
-        Variant(name, variant_study, _points(name, variant_study, timed, missing))
-        for name, variant_study in study.variants.items()
-    ]
+    """Return the variants of a study in their order, each with its points as a study of its own has them."""
+    variants = []
+    for name, variant_study in study.variants.items():
+        records = {
+            (place, letter): measured for ((variant, place), letter), measured in timed.items() if variant == name
+        }
+        missing_here = [row for row in missing if row.variant == name]
+        points = points_of(variant_study, plan(variant_study), records, missing_here)
+        variants.append(Variant(name, variant_study, points))
+    return variants
 
 
 def with_further_scopes(study: Study, points: Points, variants: Sequence[Variant]) -> tuple[Points, list[Variant]]:
@@ -88,17 +93,6 @@ def fastest_of(variants: Sequence[Variant]) -> dict[PointKey, Variant]:
     return fastest
 
 
-def _points(name: str, variant_study: Study, timed: ByVariant, missing: Iterable[MissingRow]) -> Points:
-    """Return the points of a variant, as those of a study of its own."""
-    records_of_variant = {
-        (configuration, letter): records
-        for ((variant, configuration), letter), records in timed.items()
-        if variant == name
-    }
-    missing_of_variant = [row for row in missing if row.variant == name]
-    return points_of(variant_study, plan(variant_study), records_of_variant, missing_of_variant)
-
-
 def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> Iterator[VariantsRow]:
     """Yield a row per point of every variant."""
     fastest = fastest_of(variants)
@@ -116,7 +110,8 @@ def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> I
                 base_point = base.points.get(key)
                 if variant is not base and base_point and base_point.epoch.is_known:
                     faster, units = times_as_fast(point, base_point)
-                    row = replace(row, faster=faster, faster_units=units)
+                    longer_step_s = less(point.step, base_point.step)
+                    row = replace(row, faster=faster, faster_units=units, longer_step_s=longer_step_s)
             yield row
 
 
@@ -143,14 +138,10 @@ def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Netw
     flop = network.flop_per_image.forward_backward
     images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
     at_most_per_s = derive_in_blocks(lambda flop_per_s: row.gpus * (flop_per_s / flop), product)
-    return replace(row, mfu_measured=_reached(images_per_s, at_most_per_s))
-
-
-def _reached(images_per_s: Figure, limit: Figure) -> Figure:
-    """Return throughput over a limit: in each run, where the same runs have both; otherwise of independent figures."""
-    if images_per_s.blocks.keys() == limit.blocks.keys():
-        return derive_in_blocks(truediv, images_per_s, limit)
-    return ratio(images_per_s, limit)
+    # In each run, where the same runs have both; otherwise of independent figures.
+    if images_per_s.blocks.keys() == at_most_per_s.blocks.keys():
+        return replace(row, mfu_measured=derive_in_blocks(truediv, images_per_s, at_most_per_s))
+    return replace(row, mfu_measured=ratio(images_per_s, at_most_per_s))
 
 
 def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:

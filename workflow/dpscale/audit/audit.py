@@ -13,12 +13,11 @@ from msgspec import to_builtins
 
 from dpscale import __version__
 from dpscale.audit.checks import COPIED, LOOK, Doubt, doubts
-from dpscale.audit.conventions import GLOBAL_STEPS
 from dpscale.audit.own_table import is_table, read_studies, slug
 from dpscale.audit.published import AUDIT_PATH, GLOBAL, Published
 from dpscale.audit.search import several
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of, worst_by_cell
-from dpscale.audit.sentences import summary as in_short
+from dpscale.audit.sentences import summary as in_lines
 from dpscale.audit.verdicts import FigureVerdict, Reading, corrected, read
 from dpscale.errors import PublishedError
 from dpscale.formulas.figure import UNKNOWN, Figure
@@ -49,7 +48,7 @@ def audit(published: Published, studies: Sequence[Published] = ()) -> AuditRecor
     `studies` are what others published, to set its times beside.
     """
     reading = read(published)
-    if {*GLOBAL_STEPS} & {*reading.choices("bandwidth")}:
+    if any("the batch being that of all GPUs" in choice.words for choice in reading.choices("bandwidth")):
         reading = replace(reading, published=replace(reading.published, batch=GLOBAL))
     published = reading.published
     warnings = [_warning(published, doubt) for doubt in doubts(reading, studies)]
@@ -113,7 +112,7 @@ def _findings(reading: Reading) -> Iterator[AuditFindingsRow]:
             title=title,
             quantity=quantity,
             verdict=verdict_of(reading, quantity),
-            convention=outcome.match.convention.formula if outcome.match else "",
+            convention=outcome.match.convention.shown if outcome.match else "",
             supporting_cells=outcome.match.supporting if outcome.match else 0,
             independent_cells=len(several(outcome.checkable)),
             conventions_tried=outcome.tried,
@@ -157,32 +156,43 @@ def audit_files(
 
     Raises DpscaleError where a result cannot be written.
     """
-    by_file, lines = {}, []
-    for path in _files(paths):
+    by_file, lines, status = {}, [], NOTHING
+    for path, is_named in _files(paths):
+        if not is_named and not (is_table(path) or path.suffix in _YAML):
+            lines.append(SummaryLine(str(path), "left out", 0, "its name is not that of a table"))
+            continue
         try:
             by_file[path] = read_studies(path, assumptions)
         except PublishedError as error:
             click.echo(f"Error: {error}", err=True)
             lines.append(SummaryLine(str(path), "not read", 0, str(error).removeprefix(f"{path}: ")))
-    status = NOT_READ if lines else NOTHING
+            status = NOT_READ
     studies = _with_own_ids(by_file)
     every = [study for of_file in studies.values() for study in of_file]
     for path, of_file in studies.items():
         records = [audit(study, every) for study in of_file]
-        click.echo("\n".join([*map(in_short, records), *_written(records, out, pages)]) + "\n")
+        click.echo("\n".join([*map(in_lines, records), *_written(records, out, pages)]) + "\n")
         lines.append(_line(path, records))
         if is_table(path) and any(map(is_faulty, records)):
             status = max(status, FAULTS)
     if summary:
-        write_text(summary, csv_text([SummaryLine._fields, *sorted(lines)]))
+        texts = [[_plain(cell) for cell in line] for line in sorted(lines)]
+        write_text(summary, csv_text([SummaryLine._fields, *texts]))
     return status
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files, those of folders in order. A file that is named is read whatever it is called."""
+def _plain(cell: str | int) -> str | int:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if str(cell).startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield the files, those of folders in order, and whether one was named: that is read whatever it is called."""
     for path in paths:
-        inside = [at for at in sorted(path.rglob("*")) if at.is_file() and (is_table(at) or at.suffix in _YAML)]
-        yield from inside or [path]
+        inside = [at for at in sorted(path.rglob("*")) if at.is_file()]
+        yield from ((at, False) for at in inside)
+        if not inside:
+            yield path, True
 
 
 def _with_own_ids(by_file: Mapping[Path, Sequence[Published]]) -> dict[Path, list[Published]]:

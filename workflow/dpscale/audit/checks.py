@@ -4,36 +4,25 @@ it found in which cell."""
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations
 
-from dpscale.audit.conventions import (
-    COLUMN_TOTAL,
-    ELEMENTS,
-    REBUILT_TOTAL,
-    RING_TOTAL,
-    TABLE_TOTAL,
-    WHOLE,
-    Choice,
-    clocks,
-)
+from dpscale.audit.conventions import OTHER_UNIT, Choice, value_of
 from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
-from dpscale.audit.search import ColumnSearch
-from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading, clock_of, defined
+from dpscale.audit.verdicts import ANOTHER_RUN, RATIOS, UNEXPLAINED, UNKNOWN, Reading, defined, link_of
 from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.chips import TERA, Peak, chips, links
-from dpscale.vocabulary.networks import network_of
+from dpscale.vocabulary.chips import TERA, Peak, chips, links, network_of
 
 # What a doubt means: worth a look; no convention gives it; not what it is called or not what the times give; or no
 # machine can do that.
 LOOK, NOT_EXPLAINED, WRONG, IMPOSSIBLE = "look", "not explained", "wrong", "impossible"
 SEVERITIES = (IMPOSSIBLE, WRONG, NOT_EXPLAINED, LOOK)  # the worst first
 COPIED = "times of another study"
+REPEATED = "times of another batch"
+# Times of fewer digits may agree by chance.
+_TELLING_DIGITS = 3
 
-# These may have been measured. Others follow from times and the number of images alone, and are wrong where these do
-# not give them.
-_MAY_BE_MEASURED = ("compute_s", "communication_s")
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
 # What of a peak real networks hardly reach.
@@ -76,9 +65,9 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
         if verdict.state == ANOTHER_RUN:
             yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
             continue
-        if outcome.factor:
-            detail += f"; all cells are {number(outcome.factor.value)} times what the times give"
-        is_wrong = quantity not in _MAY_BE_MEASURED or outcome.best
+        if not outcome.match and (factor := outcome.method.factor):
+            detail += f"; all cells are {number(factor.value)} times what the times give"
+        is_wrong = quantity in RATIOS or outcome.best
         yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
 
 
@@ -95,27 +84,29 @@ def below_zero(reading: Reading) -> Iterator[Doubt]:
 
 def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
     """Choices of the convention that a column follows which no definition would call right."""
-    for quantity, outcome in reading.outcomes.items():
-        wrong = [choice for choice in outcome.choices if choice.kind == WRONG_KIND]
-        is_another = f"{QUANTITIES[quantity]} is not what it is called"
-        for check, choices in grouped(wrong, lambda choice: choice.check or is_another).items():  # noqa: B023
+    for quantity in reading.outcomes:
+        wrong = [choice for choice in reading.choices(quantity) if choice.kind == WRONG_KIND]
+        for check, choices in grouped(wrong, lambda choice: choice.check).items():
+            name = check or f"{QUANTITIES[quantity]} is not what it is called"
+            is_known = reading.published.defines(quantity) or not quantity.startswith(("bandwidth", "images"))
             for place, printed in reading.published.several_gpus(quantity):
-                is_given = reading.verdicts[quantity, place].state != UNEXPLAINED
-                if is_given and (detail := _mistake(reading, outcome, place, printed, check, choices)):
-                    yield Doubt(check, quantity, place, detail)
+                is_given = reading.verdicts[quantity, place].state not in (UNEXPLAINED, UNKNOWN)
+                if is_given and (detail := _mistake(reading, quantity, place, printed, choices)):
+                    yield Doubt(name, quantity, place, detail, WRONG if is_known else LOOK)
 
 
-def _mistake(
-    reading: Reading, outcome: ColumnSearch, place: Spot, printed: Number, check: str, wrong: Sequence[Choice]
-) -> str:
+def _mistake(reading: Reading, quantity: str, place: Spot, printed: Number, wrong: Sequence[Choice]) -> str:
     """Return the numbers of a mistake; nothing where the figure is right by accident."""
     published = reading.published
-    if check.startswith("unit"):
-        counted = "elements" if ELEMENTS in wrong else "bytes"
-        (unit,) = [choice.formula for choice in outcome.choices if choice.formula.startswith(" / ")]
-        return f"labelled {published.bandwidth_unit}, is {unit.removeprefix(' / ')} {counted} a second"
-    speedup = defined("speedup", published, clock_of(published, outcome), place)
-    if "speedup" not in outcome.quantity or isinstance(speedup, str):
+    if any(choice.check == OTHER_UNIT for choice in wrong):
+        is_elements = "elements, not bytes" in {choice.words for choice in wrong}
+        (unit,) = [choice for choice in reading.choices(quantity) if choice.formula.startswith(" / ")]
+        label, counted = published.bandwidth_unit or "GB/s", "elements" if is_elements else "bytes"
+        bytes_per_s = printed.interval.value / unit.number * (4 if is_elements else 1)
+        right = f"{printed} is {number(bytes_per_s / UNITS[label])} {label}"
+        return f"{right}: it counts {unit.formula.removeprefix(' / ')} {counted} a second"
+    speedup = defined("speedup", published, place, reading.clock(quantity))
+    if "speedup" not in quantity or isinstance(speedup, str):
         return "; ".join(choice.words for choice in wrong)
     slower = ", slower than one GPU" if speedup.high < 1 < float(printed) else ""
     return "" if speedup.meets(printed.interval) else f"{printed} is {number(speedup.value)}{slower}"
@@ -134,47 +125,38 @@ def batches_that_are_steps(reading: Reading) -> Iterator[Doubt]:
 
 def parts_against_total(reading: Reading) -> Iterator[Doubt]:
     """Compute plus communication, as printed, against the total: T(N,b), or T(1,b) over the printed speedup. Where the
-    times give a communication time, it was held against that already."""
+    times give a communication time, it was held against that already. Measured parts may overlap, or lack some."""
     published = reading.published
     for place, communication in published.several_gpus("communication_s"):
-        compute, printed = published.figures("compute_s").get(place), TABLE_TOTAL.at(published, place)
-        total, verdict = printed or REBUILT_TOTAL.at(published, place), reading.verdicts["communication_s", place]
-        if verdict.given or not compute or not total:
+        compute, total = published.figures("compute_s").get(place), value_of("T(N,b)", published, place)
+        name = "T(N,b)" if total else "T(1,b)/S(N,b)"
+        total = total or value_of(name, published, place)
+        if reading.verdicts["communication_s", place].given or not compute or not total:
             continue
         parts = compute.interval + communication.interval
         if not parts.meets(total):
-            check = f"{'T(N,b)' if printed else 'T(1,b)/speedup'} is not compute plus communication"
             detail = "{} against {} s".format(*unlike(total.value, parts.value))
-            is_look = verdict.state == ANOTHER_RUN or _compute_as_total(reading)
-            yield Doubt(check, "communication_s", place, detail, LOOK if is_look else WRONG)
+            yield Doubt(f"{name} is not compute plus communication", "communication_s", place, detail, LOOK)
 
 
 def compute_is_the_total(reading: Reading) -> Iterator[Doubt]:
     """The printed compute column, where it is that of the totals, or where communication is that minus a share of one
     GPU's time."""
-    if detail := _compute_as_total(reading):
-        for place, _ in reading.published.several_gpus("compute_s"):
-            yield Doubt("the compute column is the total", "compute_s", place, detail)
-
-
-def _compute_as_total(reading: Reading) -> str:
-    """Return why the compute column is taken for the total; nothing where it is not."""
-    communication = reading.outcomes.get("communication_s")
-    if communication and communication.match and COLUMN_TOTAL.choices[0] in communication.choices:
-        return f"the printed communication is {communication.match.convention.formula}, with C(N,b) the printed compute"
-    if {TABLE_TOTAL.choices[0], WHOLE} <= {*reading.choices("compute_s")}:
-        return "the printed compute is T(N,b), communication included"
-    return ""
+    communication, detail = reading.outcomes.get("communication_s"), ""
+    if communication and communication.match and communication.match.convention.formula.startswith("C(N,b) - "):
+        detail = f"the printed communication is {communication.match.convention.shown}, with C(N,b) the printed compute"
+    elif "T(N,b)" in {choice.formula for choice in reading.choices("compute_s")}:
+        detail = "the printed compute is T(N,b), communication included"
+    for place, _ in reading.published.several_gpus("compute_s") if detail else ():
+        yield Doubt("the compute column is the total", "compute_s", place, detail)
 
 
 def clocks_apart(reading: Reading) -> Iterator[Doubt]:
     """Figures that follow several clocks: they cannot be set against each other."""
-    followed = grouped(
-        [quantity for quantity, outcome in reading.outcomes.items() if outcome.match],
-        lambda quantity: clock_of(reading.published, reading.outcomes[quantity]).name,
-    )
+    followed = grouped([name for name, outcome in reading.outcomes.items() if outcome.match], reading.clock)
     words = "; ".join(
-        f"{listed([QUANTITIES[name] for name in names], len(QUANTITIES))}: the clock {clock}"
+        f"{listed([QUANTITIES[name] for name in names], len(QUANTITIES))}: "
+        f"the clock {clock or reading.published.clock or 'of the table'}"
         for clock, names in followed.items()
     )
     for quantity in chain(*[*followed.values()][1:]):
@@ -190,6 +172,20 @@ def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
         if times > _SAME_TIME:
             detail = f"{table} s in the table and {swept} s in the sweep, {number(times)} times apart"
             yield Doubt("two one-GPU times differ", "batch_sweep_s", place, detail, LOOK)
+
+
+def repeated_times(reading: Reading) -> Iterator[Doubt]:
+    """Times of a batch that are those of another, digit for digit: two measurements do not agree like that."""
+    rows = {
+        batch: {place.gpus: str(time) for place, time in times}
+        for batch, times in grouped([*reading.published.epoch_s.items()], lambda item: item[0].batch_per_gpu).items()
+    }
+    for first, second in combinations(rows, 2):
+        digits = [sum(letter.isdigit() for letter in time) for time in rows[second].values()]
+        is_telling = len({*rows[second].values()}) > 1 and min(digits) >= _TELLING_DIGITS
+        if rows[first] == rows[second] and is_telling:
+            for gpus in rows[second]:
+                yield Doubt(REPEATED, "epoch_s", Spot(second, gpus), f"its times are those of batch {first:,}")
 
 
 def larger_than_the_dataset(reading: Reading) -> Iterator[Doubt]:
@@ -212,7 +208,8 @@ def above_links(reading: Reading) -> Iterator[Doubt]:
     of_chips = [published.chip] if published.chip else chips()
     limit, chip = max((chip.links[0].gb_s, chip.name) for chip in of_chips)
     name = f"the fastest link of the {chip}{'' if published.chip else ', the fastest known here,'}"
-    together, assumed = RING_TOTAL in reading.choices("bandwidth"), published.assuming("bandwidth")
+    together = "2(N-1) * " in {choice.formula for choice in reading.choices("bandwidth")}
+    assumed = published.assuming("bandwidth")
     for place, printed in published.several_gpus("bandwidth"):
         of_each = printed.interval * (UNITS[unit] / UNITS["GB/s"] / (place.gpus if together else 1))
         if of_each.low > limit:
@@ -226,7 +223,7 @@ def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
     for place, printed in reading.published.figures("communication_s").items():
         if place.gpus == 1 and not printed.interval.contains(0):
             detail = f"printed {printed} s; what this clock holds is not communication between GPUs"
-            yield Doubt("communication on one GPU", "communication_s", place, detail)
+            yield Doubt("communication on one GPU", "communication_s", place, detail, LOOK)
 
 
 def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
@@ -235,7 +232,7 @@ def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
     for place in published.places:
         if place.gpus == 1 or published.is_of_other_runs(place):
             continue
-        efficiency = defined("efficiency", published, clocks(published)[0], place)
+        efficiency = defined("efficiency", published, place)
         if not isinstance(efficiency, str) and efficiency.low > 1:
             share = f"{efficiency.value * 100:.1f} % of {place.devices}"
             cause = "that needs a cause, such as a slow T(1,b)"
@@ -276,19 +273,17 @@ def above_the_peak(reading: Reading) -> Iterator[Doubt]:
 
 def link_of_utilisation(reading: Reading) -> Iterator[Doubt]:
     """Utilisation over bandwidth is the bandwidth of one link in all cells, where no link has that."""
-    published, outcome = reading.published, reading.outcomes.get("utilisation_percent")
-    if not outcome or not outcome.factor or published.bus_gb_s:
+    link_gb_s, chip = link_of(reading), reading.published.chip
+    if not link_gb_s:
         return
-    link_gb_s = 100 / outcome.factor * (UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"])
-    chip = published.chip
     candidates, whose = (chip.links, f"of the {chip.name}") if chip else (links(), "in the table")
     if any(link_gb_s.low * (1 - _SAME_LINK) <= link.gb_s <= link_gb_s.high * (1 + _SAME_LINK) for link in candidates):
         return
     names = listed([f"{link.name}: {link.gb_s:g}" for link in candidates], 4)
     # Somewhat less than a link carries is what was measured of it, perhaps.
     fastest = max(link.gb_s for link in candidates)
-    severity = LOOK if _MEASURED * fastest < link_gb_s.value < fastest else WRONG
-    for place in outcome.checkable:
+    severity = LOOK if _MEASURED * fastest < link_gb_s.value < fastest or not chip else WRONG
+    for place in reading.outcomes["utilisation_percent"].checkable:
         detail = f"taken against {number(link_gb_s.value)} GB/s; no link {whose} carries that ({names} GB/s)"
         yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail, severity)
 
@@ -310,6 +305,7 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     parts_against_total,
     compute_is_the_total,
     batches_that_are_steps,
+    repeated_times,
     larger_than_the_dataset,
     above_links,
     clocks_apart,

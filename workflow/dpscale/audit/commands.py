@@ -26,8 +26,8 @@ def audit(
 ) -> None:
     """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.
 
-    A file is YAML as in config/published, or your own table as CSV, Markdown, LaTeX, HTML or Excel; a folder stands for
-    all of these in it:
+    A file is YAML as in config/published, or has your own tables, as CSV, Excel, Markdown, a notebook, HTML, LaTeX or
+    text; a folder stands for all of these in it:
 
     \b
         dpscale audit table.csv --page /tmp/audit

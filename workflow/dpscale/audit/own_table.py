@@ -1,85 +1,51 @@
 """Tables as people write them, as studies to audit. What they do not say is assumed, and said.
 
-Rows are cells (a batch and a number of GPUs), or batches with a column per number of GPUs (`2 GPUs`). Heads may take
-two rows, where the first spans several columns. A batch that is left out is that of the row above. Columns that say a
-strategy, a run or a clock make a study of each. Lines such as `gpu: A40` around the table (in CSV after a `#`) say what
-no column does. What is not understood is left out, and said.
+The figures of all grids of a file are one study where their cells do not contradict each other; a strategy, a run or a
+model that rows or heads name makes a study of each. Lines such as `gpu: A40` around the tables say what no column does.
+Nothing that is not understood stops a table, and no table stops a file.
 """
 
-import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import zip_longest
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, NoReturn
 
-from dpscale.audit.formats import SUFFIXES, Style, TextTable, is_missing, read_text, style_of, unit_behind
-from dpscale.audit.published import (
-    GLOBAL,
-    PER_GPU,
-    QUANTITIES,
-    UNITS,
-    UNSTATED,
-    Printed,
-    Published,
-    Spot,
-    shortened,
-)
+from dpscale.audit.checks import listed
+from dpscale.audit.grids import SUFFIXES, read_document
+from dpscale.audit.layouts import keys_of
+from dpscale.audit.numbers import WORDS, cells
+from dpscale.audit.published import GLOBAL, PER_GPU, UNITS, UNSTATED, Published, Spot
+from dpscale.audit.solver import CLOCKS, PARTS, RATIOS, Clock, Fact, Role, Solution, Values, solve
 from dpscale.errors import PublishedError
-from dpscale.formulas.rounded import Number
-from dpscale.vocabulary import own_yaml
-from dpscale.vocabulary.chips import PRECISIONS
-from dpscale.vocabulary.networks import networks
-from dpscale.vocabulary.states import MARK, OTHER_RUNS, STATES
+from dpscale.formulas.rounded import Number, Rounded
+from dpscale.tables.row import grouped
+from dpscale.vocabulary.chips import chip_named, networks
+from dpscale.vocabulary.states import OTHER_RUNS, STATES
 
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
+# Rates that give so much more of the printed ratios than times do are what these are of.
+_MORE = 0.3
+# Parts of which less than this follows from the times are not held against these where something says that they were
+# measured; nor is one that hardly follows, or not wholly, where its figure on one GPU is none that follows.
+_LITTLE, _HALF, _ALL = 0.2, 0.5, 0.9
+# What measured parts are of their total, together.
+_LEAST_SUM, _LARGEST_SUM = 0.9, 1.02
+# Numbers that differ by less are equal but for rounding.
+_SAME = 1.01
 
-_WORDS = own_yaml(__file__, "words.yaml")
-_SECONDS, _KEYS = _WORDS["seconds"], _WORDS["keys"]
-_NO_FIGURES = ("batch", "gpus", "group", "beside", "ignored")
-_TIMES = ("epoch_s", "compute_s", "communication_s")
+_QUANTITIES = {"rate": "images_per_s", "compute": "compute_s", "communication": "communication_s",
+               "share": "communication_share", "utilisation": "utilisation_percent"}  # fmt: skip
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
-_NUMBERS = ("dataset_images", "parameters_trained", "flop_per_image", "peak_tflop_s")
-_BATCHES = {"": UNSTATED, "per gpu": PER_GPU, "global": GLOBAL}
-_BESIDE = next(pattern for pattern, name in _WORDS["heads"].items() if name == "beside")
 # What this project's own tables say of a figure that is formed in other runs than the times beside it, by its note.
 _OF_OTHER_RUNS, _ = STATES[OTHER_RUNS]
-_PER_STEP = r"\bsteps?\b|iteration|\biter\b|(/|per)\s*batch\b"
 
-# The values of its columns of strategies, runs and clocks.
 _Group = tuple[str, ...]
-_Tables = defaultdict[str, dict[Spot, Number]]
-
-
-class Head(NamedTuple):
-    """The meaning of a column: a quantity, its unit, the number of GPUs where the head says that, and whether it is of
-    a step. `beside` is the quantity that it says something of, such as `speedup` of `Speedup state`; `batch` says whose
-    images a batch is."""
-
-    text: str
-    quantity: str
-    unit: str
-    gpus: int | None
-    is_per_step: bool = False
-    beside: str = ""
-    batch: str = UNSTATED
-
-    @property
-    def is_figure(self) -> bool:
-        return self.quantity not in _NO_FIGURES
-
-    @property
-    def problem(self) -> str:
-        """Why its unit cannot be used; nothing where it can."""
-        if self.quantity in _TIMES and self.unit and self.unit not in _SECONDS:
-            return f"the unit {self.unit} is none of s, ms, min, h"
-        if self.quantity == "bandwidth" and self.unit and self.unit not in _BANDWIDTHS:
-            return f"the unit {self.unit} is none of {', '.join(UNITS)}"
-        return ""
+_Key = tuple[object, ...]
+_Table = dict[Spot, Number]
 
 
 def is_table(path: Path) -> bool:
@@ -100,323 +66,363 @@ def read_studies(path: Path, defaults: Mapping[str, str] | None = None) -> list[
 
 
 def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Published]:
-    """Return the studies in a table's file: one, or one for every strategy, run or clock that its rows name.
+    """Return the studies in a table's file: one, or one for every strategy, run or model that it names.
 
-    Raises PublishedError with the row and the column of what cannot be read.
+    Raises PublishedError where no table of it holds figures of training on GPUs.
     """
-    content, lines, tables = read_text(path)
-    reader = _Reader(path, hashlib.sha256(content).hexdigest(), lines, defaults or {})
-    reader.read(tables)
-    return list(reader.studies())
+    document = read_document(path)
+    statements = _Statements(document.lines, defaults or {})
+    books: list[_Book] = []
+    for number, grid in enumerate(document.grids, 1):
+        solution = solve(replace(grid, caption=grid.caption or path.stem), statements.keys_of_tables(grid.caption))
+        if solution is None:
+            heads = " | ".join(filter(None, grid.rows[0]))
+            why = "could not be read as figures by numbers of GPUs"
+            document.left_out.append(f"Table {number} is left out: {heads[:60]} {why}")
+            continue
+        document.left_out += solution.left_out
+        if solution.facts:
+            document.left_out += _file_into(books, solution, grid.caption)
+    if not books:
+        raise PublishedError(f"{path}: no table holds figures of training by numbers of GPUs or by batches")
+    stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
+    studies = [study for at, book in enumerate(books) for study in book.studies(stated, statements.has_mark, at > 0)]
+    # Where figures are to check, times alone are not.
+    shown = [study for study in studies if study.quantities or study.of_other_runs] or studies[:1]
+    times_alone = [study.title.partition(": ")[2].replace(", ", " / ") for study in studies if study not in shown]
+    note = [f"Series of times or rates alone, with nothing to check: {listed(times_alone)}"] if times_alone else []
+    numbers, numbered = Counter[str](), []
+    for study in shown:
+        numbers[study.id] += 1
+        id = f"{study.id}-{numbers[study.id]}" if numbers[study.id] > 1 else study.id
+        numbered.append(replace(study, id=id, left_out=[*study.left_out, *note]))
+    return numbered
 
 
-def _with_head(rows: TextTable) -> tuple[list[Head], TextTable]:
-    """Return the heads of a table, and its rows below them.
+class _Statements:
+    """What the lines around the tables say. A line that is not plain says nothing."""
 
-    Heads are the first row, and the second where that has words too and no numbers of a figure: then the first reaches
-    to the right as far as it is empty.
-    """
-    heads = [row for _, row in rows[:2]]
-    if len(heads) < 2 or not _is_head(heads[1]):
-        return [_head(text) for text in heads[0]], rows[1:]
-    above, both_rows = "", []
-    for first, second in zip_longest(*heads, fillvalue=""):
-        above = first or above
-        both_rows.append(_head(f"{above} {second}".strip() if second else above))
-    return both_rows, rows[2:]
-
-
-def _is_head(row: Sequence[str]) -> bool:
-    """Whether a row is a head: `batch, 1 GPU, 2 GPUs`, or `, 1, 2, 4` with nothing in front."""
-    is_named = any(re.search(r"[A-Za-z]{2}", cell) and not is_missing(cell) for cell in row)
-    return is_named and not any(re.fullmatch(r"[\d.,\s]+[sx×%]?", cell) for cell in row)
-
-
-def _head(text: str) -> Head:
-    """Return the meaning of a head: its unit stands in brackets, after `in`, or at its end."""
-    plain = " ".join(text.lower().split())
-    gpus = re.search(r"(?<![\w.])(\d+)\s*(?:x\s*)?(?:gpu|worker)s?\b|\bn\s*=\s*(\d+)|gpus?\s*=\s*(\d+)", plain)
-    words = (plain.replace(gpus.group(), " ") if gpus else plain).replace("_", " ").strip()
-    quantity, batch = _quantity(words), UNSTATED
-    if gpus and not words.strip(" ,;:()[]"):
-        quantity = "epoch_s"
-    if quantity == "global batch":
-        quantity, batch = "batch", GLOBAL
-    elif quantity == "batch" and re.search(r"per (gpu|device|worker)", plain):
-        batch = PER_GPU
-    number = int(next(filter(None, gpus.groups()))) if gpus and quantity != "batch" else None
-    unit, per = re.subn(r"\s*(/|per)\s*(steps?|iter\w*|batch)$", "", _unit(plain))
-    is_per_step = quantity in _TIMES and bool(per or re.search(_PER_STEP, plain))
-    beside = _quantity(re.sub(_BESIDE, " ", words)) if quantity == "beside" else ""
-    return Head(text, quantity, unit, number, is_per_step, beside, batch)
-
-
-def _quantity(words: str) -> str:
-    """Return the quantity that the words of a head mean."""
-    return next((name for pattern, name in _WORDS["heads"].items() if re.search(pattern, words)), "ignored")
-
-
-def _unit(head: str) -> str:
-    """Return the unit of a head: in brackets, after `in` or a slash, or as its last word."""
-    for inner in reversed(re.findall(r"[(\[]([^)\]]*)[)\]]", head)):
-        text: str = inner.strip().removeprefix("in ")
-        if re.fullmatch(r"[a-zµ]+(?:/s|ps|bit/s|\s*(?:/|per)\s*\w+)?|%", text) and not re.fullmatch(
-            r"n|b|gpus?|per gpu|\d+", text
-        ):
-            return text
-    units = "|".join(sorted([*_SECONDS, *_BANDWIDTHS], key=len, reverse=True))
-    without_brackets = re.sub(r"[(\[].*?[)\]]", "", head).strip()
-    at_end = re.search(rf"(?:\bin\s+|/\s*|,\s*|_)({units})\b\s*$", without_brackets)
-    unit = at_end or re.search(rf"\b({'|'.join(_BANDWIDTHS)})\b", head)
-    return str(unit.group(1)) if unit else ""
-
-
-def _not_understood(heads: Sequence[Head]) -> str:
-    """Why a table cannot be read; nothing where it can."""
-    names = {head.quantity for head in heads}
-    if "batch" not in names or not any(head.is_figure for head in heads):
-        return f"the head {' | '.join(head.text for head in heads)} names no batch, or no figure"
-    if "gpus" not in names and not any(head.gpus for head in heads):
-        return "no column says the number of GPUs, and no head does (such as `2 GPUs`)"
-    return ""
-
-
-class _Reader:
-    """Collects the figures of all tables of a file, by group, quantity and cell. `study` has the statements around
-    them."""
-
-    def __init__(self, path: Path, sha256: str, lines: Sequence[str], defaults: Mapping[str, str]) -> None:
-        self.path = path
-        self.tables: defaultdict[_Group, _Tables] = defaultdict(lambda: defaultdict(dict))
-        self.of_other_runs: defaultdict[_Group, _Tables] = defaultdict(lambda: defaultdict(dict))
-        self.assumed: dict[str, str] = {}
-        self.left_out: dict[str, None] = {}
+    def __init__(self, lines: Iterable[str], defaults: Mapping[str, str]) -> None:
+        self.values: dict[str, str] = dict(defaults)
         self.has_mark = any(f"{_OF_OTHER_RUNS}: " in line for line in lines)
-        self.study = self._study(sha256, {**defaults, **self._given(lines)})
-
-    def _given(self, lines: Iterable[str]) -> dict[str, str]:
-        """Return the values of the lines `key: value`."""
-        given: dict[str, str] = {}
         for line in lines:
-            key, _, value = line.lstrip("#*- ").replace("**", "").partition(":")
-            name = key.strip().lower()
-            if name in _KEYS and value.strip():
-                if _KEYS[name] in given:
-                    self._refuse(f"{name} is given twice. Leave one of the lines out")
-                given[_KEYS[name]] = value.strip()
-        return given
+            key, _, value = line.lstrip("#*-/%•> ").replace("**", "").partition(":")
+            name, value = WORDS["keys"].get(key.strip().lower()), value.strip().strip("*`")
+            is_gpu = chip_named(_without_count(value)) or (len(value.split()) <= 4 and not value.isdigit())
+            # A line of the file itself goes before what it may leave out; of several, the first.
+            is_first = bool(name) and self.values.get(name) == defaults.get(name)
+            if is_first and 0 < len(value) < 100 and (is_gpu or name != "gpu"):
+                self.values[name] = value
 
-    def _study(self, sha256: str, given: Mapping[str, str]) -> Published:
-        """Return the study that lines around the table describe. What they do not say is assumed."""
-        numbers = {name: self._plain(name, given[name]) for name in _NUMBERS if name in given}
-        network = given.get("network", "").lower()
-        named = [entry.parameters for entry in networks() if network in entry.name.lower()]
-        precision = given.get("precision", "").lower()
-        precision = _WORDS["precisions"].get(precision, precision)
-        if precision and precision not in PRECISIONS:
-            self._refuse(f"precision: {precision} is none of {', '.join(PRECISIONS)}")
-        batch = given.get("batch", "").lower().replace("_", " ")
-        if batch not in _BATCHES:
-            self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
-        if "dataset_images" not in given:
-            self.assumed["images"] = f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"
-        if not {"parameters_trained", "network"} & given.keys():
-            self.assumed["network"] = f"{networks()[0].parameters:,} parameters ({networks()[0].name})"
-        if not precision and {"gpu", "peak_tflop_s"} & given.keys():
-            self.assumed["precision"] = "float32 arithmetic"
-        rates = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given.get("bus_gb_s", ""))
+    def _number(self, name: str) -> float | None:
+        (cell,) = cells([self.values.get(name, "")])
+        return float(cell) if cell and float(cell) > 0 else None
+
+    def keys_of_tables(self, caption: str) -> dict[str, int]:
+        """Return the keys that hold for all cells of a table which has none of its own."""
+        batch = re.match(r"\d{1,12}", self.values.get("batch", ""))
+        images = keys_of(caption)[0].get("batch") or (int(batch.group()) if batch else 0)
+        return {"batch": images} if images else {}
+
+    def study(self, path: Path, sha256: str) -> Published:
+        """Return a study without figures: what is said of all of them, and what is assumed in its place."""
+        texts = {name: value.lower() for name, value in self.values.items()}
+        images = self._number("dataset_images") or next(
+            (images for name, images in WORDS["datasets"].items() if name in texts.get("dataset_images", "")), 0
+        )
+        name = texts.get("network", "").replace("×", "x")
+        network = next((network for network in networks() if name and name in network.name.lower()), None)
+        parameters = self._number("parameters_trained") or (network.parameters if network else 0)
+        words = re.findall(r"[a-z]+\d*", texts.get("precision", ""))
+        precision = next((WORDS["precisions"][word] for word in words if word in WORDS["precisions"]), None)
+        peak, batch = self._number("peak_tflop_s"), texts.get("batch", "")
+        assumed = {} if images else {"images": f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"}
+        if not parameters and not name:
+            parameters = networks()[0].parameters
+            assumed["network"] = f"{parameters:,} parameters ({networks()[0].name})"
+        if not precision and ("gpu" in texts or peak):
+            assumed["precision"] = "float32 arithmetic"
+        of_bus = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", self.values.get("bus_gb_s", ""))
         return Published(
-            id="",
-            title=given.get("title", self.path.name),
+            id=path.stem,
+            title=self.values.get("title", path.name),
             sha256=sha256,
-            dataset_images=int(numbers.get("dataset_images", ASSUMED_IMAGES)),
-            parameters_trained=int(numbers.get("parameters_trained", named[0] if named else 0)) or None,
-            batch=_BATCHES[batch],
-            gpu=given.get("gpu"),
-            precision=precision or None,
-            flop_per_image=numbers.get("flop_per_image"),
-            peak_tflop_s=numbers.get("peak_tflop_s"),
-            bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in rates},
-            assumed=self.assumed,
+            dataset_images=int(images) or ASSUMED_IMAGES,
+            parameters_trained=int(parameters) or None,
+            batch=PER_GPU if re.search(r"per[ _]gpu", batch) else GLOBAL if "global" in batch else UNSTATED,
+            gpu=_without_count(self.values["gpu"]) if "gpu" in texts else None,
+            precision=precision,
+            flop_per_image=self._number("flop_per_image"),
+            peak_tflop_s=peak,
+            bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in of_bus},
+            assumed=assumed,
         )
 
-    def _plain(self, name: str, text: str) -> float:
-        digits = re.fullmatch(r"\d+(\.\d*)?(e[+-]?\d\d?)?", re.sub(r"[\s,_]", "", text))
-        if not digits or not float(digits.group()):
-            self._refuse(f"{name.replace('_', ' ')}: {text} is not a number above zero")
-        return float(digits.group())
 
-    def read(self, tables: Iterable[TextTable]) -> None:
-        """Read the cells of every table that is understood; one has to be."""
-        headed = [_with_head(table) for table in tables]
-        reasons = [_not_understood(heads) for heads, _ in headed]
-        if all(reasons):
-            self._refuse(reasons[0])
-        for (heads, rows), reason in zip(headed, reasons, strict=True):
-            if reason:
-                self.left_out[f"A table is left out: {reason}"] = None
-            else:
-                self._read_rows(self._usable(heads), rows)
+def _without_count(gpu: str) -> str:
+    return re.sub(r"^\d+\s*[x×]?\s*|\s*\(.*", "", gpu)
 
-    def _usable(self, heads: Sequence[Head]) -> list[Head]:
-        """Return the columns; those that are not understood are ignored, and said. Refuses columns that mean the
-        same."""
-        meanings, columns = set(), []
-        for head in heads:
-            usable = head._replace(quantity="ignored") if head.problem else head
-            if usable.quantity == "ignored" and head.text:
-                reason = f": {head.problem}" if head.problem else ""
-                self.left_out[f"The column {head.text} is left out{reason}"] = None
-            meaning = usable.quantity, head.gpus
-            if meaning in meanings and (usable.is_figure or usable.quantity in ("batch", "gpus")):
-                self._refuse(
-                    f"column {head.text}: another column is {usable.quantity} too. Leave one out, or rename it"
-                )
-            meanings.add(meaning)
-            if self.study.batch == UNSTATED:
-                self.study = replace(self.study, batch=head.batch)
-            columns.append(usable)
-        return columns
 
-    def _read_rows(self, heads: Sequence[Head], rows: TextTable) -> None:
-        figures = [at for at, head in enumerate(heads) if head.is_figure]
-        style = style_of(row[at] for _, row in rows for at in figures if at < len(row))
-        counts: dict[str, int] = {}
-        group_names: dict[Head, str] = {}
-        for number, row in rows:
-            if any(row[len(heads) :]):
-                self._refuse(f"row {number} has {len(row)} cells, the head has {len(heads)}. Give each column a head")
-            cells = [*zip(heads, [*row, *[""] * len(heads)], strict=False)]
-            if not any(cell for head, cell in cells if head.is_figure):
-                # The name of a group of rows, such as a strategy, may stand in a row of its own.
+@dataclass
+class _Book:
+    """Facts of the grids of a file that do not contradict each other, and the sweep of batches on one GPU."""
+
+    caption: str
+    facts: dict[_Key, Fact] = field(default_factory=dict)
+    sweep: list[Fact] = field(default_factory=list)
+    batch: str = ""
+
+    def takes(self, facts: Mapping[_Key, Fact]) -> bool:
+        """Take facts, unless a cell of them has another number here."""
+        is_contradicted = any(self.facts[key].number != facts[key].number for key in self.facts.keys() & facts.keys())
+        self.facts |= {} if is_contradicted else facts
+        return not is_contradicted
+
+    def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
+        """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
+        groups = grouped(self.facts.values(), lambda fact: fact.place.group)
+        several = [group for group, facts in groups.items() if any(fact.place.gpus > 1 for fact in facts)]
+        of_studies = several or [*groups] or [()]
+        lenders = {group: _lender(group, groups) for group in of_studies}
+        unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values()})]
+        left_out = [*stated.left_out, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
+        for group in of_studies:
+            names = [self.caption[:40]] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
+            of_group = groups.get(group, [])
+            # Of one with times of its own, only those of one GPU are taken.
+            of_lender = of_group if (lender := lenders[group]) is None else groups[lender]
+            lent = [fact for fact in of_lender if fact.place.gpus == 1 or not _clocks(of_group)]
+            facts = {_key(fact)[1:]: fact for fact in [*lent, *of_group]}
+            title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
+            named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
+            yield _Assembly([*facts.values()], named, self.batch).study(self.sweep, has_mark)
+
+
+def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group | None:
+    """Return the group whose figures stand for this one too. Where one has no times, that is the group whose times it
+    is of. Where it has none of one GPU, it is a row of one GPU for all strategies, or the strategy of fewer GPUs. None
+    where several may be meant."""
+    own = {fact.place.gpus for fact in groups.get(group, ())}
+    lenders: defaultdict[int, list[_Group]] = defaultdict(list)
+    for other, facts in groups.items():
+        gpus, unlike = {fact.place.gpus for fact in facts}, len({*other} - {*group})
+        has_base = 1 in gpus and 1 not in own and unlike <= 1 and (gpus == {1} or max(gpus) < min(own))
+        if other != group and _clocks(facts) and (has_base or not _clocks(groups[group])):
+            lenders[unlike].append(other)
+    nearest = lenders[min(lenders)] if lenders else []
+    return nearest[0] if len(nearest) == 1 else None
+
+
+def _key(fact: Fact) -> _Key:
+    place = fact.place
+    return place.group, place.clock, fact.role.name, fact.role.is_per_gpu, place.batch, place.gpus
+
+
+def _file_into(books: list[_Book], solution: Solution, caption: str) -> list[str]:
+    """Add what was read to the last book that it does not contradict: a table without clocks to one with them, and one
+    with clocks to others of the same kind. Times of one GPU that differ are a sweep. Returns what is not audited:
+    different figures of one cell."""
+    by_key = grouped(solution.facts, _key)
+    facts = {key: alike[0] for key, alike in by_key.items() if len({fact.number for fact in alike}) == 1}
+    unclear = dict.fromkeys(str(_spot(alike[0])) for key, alike in by_key.items() if key not in facts)
+    why = "there are several, and nothing that is understood tells them apart"
+    notes = [f"Not audited are figures for {listed([*unclear])}: {why}"] if unclear else []
+    clocks, is_sweep = _clocks(facts.values()), all(fact.place.gpus == 1 for fact in solution.facts)
+    newest_first = [*reversed(books)]
+    for book in sorted(newest_first, key=lambda book: not clocks and not _clocks(book.facts.values())):
+        known = _clocks(book.facts.values())
+        is_alike = {fact.head for fact in facts.values()} == {fact.head for fact in book.facts.values()}
+        if (not clocks or not known or is_alike) and book.takes(facts):
+            book.batch = book.batch or solution.batch
+            return notes
+        # Authors may print a speedup by a second definition.
+        second = [fact._replace(role=Role("speedup_alternative")) for fact in facts.values()]
+        if (
+            known
+            and {fact.role.name for fact in facts.values()} == {"speedup"}
+            and book.takes({_key(fact): fact for fact in second})
+        ):
+            return notes
+        if clocks == {"time"} and is_sweep:
+            book.sweep += solution.facts
+            return notes
+        if known == {"time"} and all(fact.place.gpus == 1 for fact in book.facts.values()):
+            book.sweep, book.facts, book.batch = [*book.facts.values()], facts, solution.batch
+            return notes
+    books.append(_Book(caption, facts, batch=solution.batch))
+    return notes
+
+
+def _clocks(facts: Iterable[Fact]) -> set[str]:
+    return {fact.role.name for fact in facts} & {*CLOCKS}
+
+
+class _Assembly:
+    """Makes a study of the facts of one group, and of what is stated of all."""
+
+    def __init__(self, facts: Sequence[Fact], stated: Published, batch: str) -> None:
+        self.facts, self.images = facts, stated.dataset_images
+        self.assumed, self.left_out, self.stated = dict(stated.assumed), [*stated.left_out], stated
+        self.ratios = {name: _values(fact for fact in facts if fact.role.name == name) for name in RATIOS}
+        self.clocks = self._by_fit()
+        main = next(iter(self.clocks.values()), [])
+        self.role = main[0].role if main else Role("rate")
+        is_shared = bool(main) and self._given(main, False) > self._given(main, True)
+        of_facts = batch or (GLOBAL if is_shared else UNSTATED)
+        self.batch = stated.batch if stated.batch != UNSTATED else of_facts
+
+    def _given(self, clock: Sequence[Fact], *of_own_batch: bool) -> float:
+        """Return how many of the printed speedups and efficiencies a clock gives, as shares."""
+        of_clock = Clock(clock[0].role, _values(clock))
+        return sum(of_clock.fit(name, values, of_own_batch or (True, False)) for name, values in self.ratios.items())
+
+    def _by_fit(self) -> dict[str, list[Fact]]:
+        """Return the facts of every clock, that which gives most of the printed ratios first. Rates are one where there
+        are no times, or where they give more."""
+        figured = {fact.place.clock for fact in self.facts if fact.role.name not in CLOCKS}
+        named = grouped((fact for fact in self.facts if fact.role.name == "time"), lambda fact: fact.place.clock)
+        given = {name: (round(self._given(facts), 2), name in figured) for name, facts in named.items()}
+        clocks = {name: named[name] for name in sorted(named, key=lambda name: given[name], reverse=True)}
+        rates = [fact for fact in self.facts if fact.role.name == "rate"]
+        totals = {_spot(fact) for fact in rates if not fact.role.is_per_gpu}
+        rates = [fact for fact in rates if not fact.role.is_per_gpu or _spot(fact) not in totals]
+        is_for_all = {*map(_spot, rates)} >= {*map(_spot, chain(*named.values()))}
+        if rates and is_for_all and self._given(rates) > max(given.values(), default=(-1.0,))[0] + _MORE:
+            return {"rate": rates, **{name or "of the times": facts for name, facts in clocks.items()}}
+        return clocks
+
+    def study(self, sweep: Sequence[Fact], has_mark: bool) -> Published:
+        is_of_epochs = self.role.name == "time" and not self.role.is_per_step
+        if is_of_epochs and "images" in self.assumed:
+            self._images_of(next(iter(self.clocks.values())))
+        quantities, of_other_runs = defaultdict[str, _Table](dict), defaultdict[str, _Table](dict)
+        of_clocks, measured = [*chain(*self.clocks.values())], self._measured(sweep)
+        for fact in self.facts:
+            is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
+            if fact in of_clocks:
                 continue
-            group_names |= {head: cell for head, cell in cells if head.quantity == "group" and cell}
-            for head, cell in cells:
-                if head.quantity == "gpus" or (head.quantity == "batch" and cell):
-                    counts[head.quantity] = self._count(cell, number, head)
-            if "batch" not in counts:
-                self._refuse(f"row {number}: the batch is missing")
-            for head, cell in cells:
-                if not head.is_figure or is_missing(cell):
-                    continue
-                where = f"row {number}, column {head.text}"
-                place = Spot(counts["batch"], head.gpus or counts.get("gpus", 1))
-                group = tuple(group_names.values())
-                if any(place in tables[group][head.quantity] for tables in (self.tables, self.of_other_runs)):
-                    at = f"batch {place.batch_per_gpu} on {place.gpus} GPUs"
-                    self._refuse(f"{where}: {at} is there twice. A column `run` tells runs apart")
-                states = [state for column, state in cells if column.beside == head.quantity]
-                is_marked = self.has_mark and (MARK in cell or any(_OF_OTHER_RUNS in state for state in states))
-                tables = self.of_other_runs if is_marked and head.quantity in QUANTITIES else self.tables
-                tables[group][head.quantity][place] = self._figure(head, cell, where, place, style)
-
-    def _count(self, cell: str, row: int, head: Head) -> int:
-        """Return a batch or a number of GPUs: whole, perhaps with groups of three digits."""
-        plain = re.sub(r"(?<=\d)[\s\u2009\u202f\u00a0.,'’](?=\d{3}(?!\d))", "", cell)
-        count = re.fullmatch(
-            r"(?:(?:gpu|worker)s?\s*)?(\d{1,9})(?:\.0)?\s*(?:x\s*)?(?:gpus?|workers?|images|img)?",
-            plain.lower().strip(),
+            why = self._unlike_the_times(fact, measured, is_of_epochs)
+            if why and fact.role.name in PARTS and not is_marked:
+                self.left_out.append(f"The column {fact.head} is left out: {why}")
+                continue
+            name = _QUANTITIES.get(fact.role.name, fact.role.name)
+            (of_other_runs if is_marked else quantities)[name].setdefault(_spot(fact), self._number(fact))
+        units = {fact.unit for fact in self.facts if fact.role.name == "bandwidth"}
+        if units == {""}:
+            self.assumed["bandwidth"] = "the bandwidth is in GB/s"
+        clocks = {name: self._table(facts) for name, facts in self.clocks.items()}
+        return replace(
+            self.stated,
+            dataset_images=self.images,
+            epoch_s=clocks.pop(next(iter(clocks))) if clocks else {},
+            quantities={name: dict(sorted(table.items())) for name, table in quantities.items()},
+            of_other_runs={name: dict(sorted(table.items())) for name, table in sorted(of_other_runs.items())},
+            batch_sweep_s=self._table(sweep),
+            bandwidth_unit=_BANDWIDTHS.get(min(units), "GB/s") if units else None,
+            batch=self.batch,
+            other_clocks=clocks,
+            assumed=self.assumed,
+            left_out=[*dict.fromkeys(self.left_out)],
+            is_of_epochs=is_of_epochs,
         )
-        if not count or int(count.group(1)) == 0:
-            self._refuse(f"row {row}, column {head.text}: {cell or 'an empty cell'} is not a whole number above zero")
-        return int(count.group(1))
 
-    def _figure(self, head: Head, cell: str, where: str, place: Spot, style: Style) -> Number:
-        """Return the number in a cell, in the unit of its quantity."""
-        try:
-            number = style.number(cell)
-        except ValueError as error:
-            self._refuse(f"{where}: {error}")
-        unit = self._unit_of(head, cell, where)
-        if number <= 0 and head.quantity == "epoch_s":
-            self._refuse(f"{where}: {cell} is not above zero, as every time is")
-        is_percent = head.quantity != "utilisation_percent" and ("%" in cell or head.unit == "%")
-        factor = 0.01 if is_percent else _SECONDS[unit or "s"] if head.quantity in _TIMES else 1
-        if head.is_per_step:
-            factor, unit = factor * self.study.steps(place), f"{unit}/step"
-        shown = f"{number} {'%' if is_percent else unit}" if factor != 1 else ""
-        return Number.of(number, lambda printed: printed * factor, shown)
+    def _unlike_the_times(self, part: Fact, measured: set[str], is_of_epochs: bool) -> str:
+        """Return why a part of a time is not held against the times; nothing where it is."""
+        if part.role.name in measured:
+            return "it was measured, and does not follow from the times"
+        if part.role.is_per_step and is_of_epochs and not part.place.batch:
+            return "it is of a step, and no batch is named"
+        if self.role.name == "rate" and "images" in self.assumed:
+            return "there are rates in place of times, and the images of an epoch are not given"
+        return ""
 
-    def _unit_of(self, head: Head, cell: str, where: str) -> str:
-        """Return the unit of a number: that of its head, or of its own. Where none says it, the usual one is
-        assumed."""
-        behind = unit_behind(cell)
-        if head.unit and behind and head.unit != behind:
-            self._refuse(f"{where}: {cell} is not in the unit of its column, {head.unit}")
-        unit = head.unit or behind
-        if problem := head._replace(unit=unit).problem:
-            self._refuse(f"{where}: {problem}")
-        if not unit and head.quantity in (*_TIMES, "bandwidth"):
-            usual = "GB/s" if head.quantity == "bandwidth" else "seconds"
-            self.assumed[head.quantity] = f"{head.text} is in {usual}"
-        if head.quantity == "bandwidth":
-            name, earlier = _BANDWIDTHS.get(unit, "GB/s"), self.study.bandwidth_unit
-            if earlier not in (None, name):
-                self._refuse(f"{where}: is in {name}, another bandwidth in {earlier}. Use one unit")
-            self.study = replace(self.study, bandwidth_unit=name)
-        return unit
+    def _measured(self, sweep: Sequence[Fact]) -> set[str]:
+        """Return the parts of the times that were measured: on one GPU they are not what follows, or hardly anything
+        follows elsewhere; or their heads say so; or they add up to the times, and neither follows from these."""
+        if self.role.name != "time":
+            return set()
+        clock = next(iter(self.clocks.values()))
+        bases = [Clock(self.role, {**_values(clock), **_values(of_sweep)}) for of_sweep in ([], sweep)]
+        times, evidence, fits = self._table(clock), False, dict[str, float]()
+        parts = {name: [fact for fact in self.facts if fact.role.name == name] for name in PARTS}
+        for name, facts in parts.items():
+            several = _values(fact for fact in facts if fact.place.gpus > 1)
+            fits[name] = max(base.fit(part, several) for base in bases for part in PARTS)
+            lone = [fact for fact in facts if fact.place.gpus == 1 and _spot(fact) in times]
+            of_one = [times[_spot(fact)].interval * (name == "compute") for fact in lone]
+            follow = [self._number(fact).interval.meets(time) for fact, time in zip(lone, of_one, strict=True)]
+            is_said = any(re.search(WORDS["measured"], fact.head.lower()) for fact in facts)
+            most = (_LITTLE if all(follow) else _ALL) if follow else _HALF * is_said
+            evidence |= bool(several) and fits[name] < most
+        compute, communication = ({_spot(fact): float(self._number(fact)) for fact in parts[name]} for name in PARTS)
+        places = [place for place in compute.keys() & communication.keys() & times.keys() if place.gpus > 1]
+        shares = [(compute[place] + communication[place]) / float(times[place]) for place in places]
+        add_up = sum(_LEAST_SUM < share < _LARGEST_SUM for share in shares)
+        # What is N times smaller on N GPUs is a share of some time of one GPU.
+        of_batches = grouped(places, lambda place: place.batch_per_gpu).values()
+        times_n = [[compute[place] * place.gpus for place in of_batch] for of_batch in of_batches]
+        is_share = all(max(of_batch) <= _SAME * min(of_batch) for of_batch in times_n)
+        evidence |= 1 < len(shares) < 2 * add_up and max(fits.values()) < _HALF and not is_share
+        return {name for name, fit in fits.items() if evidence and fit < _ALL}
 
-    def studies(self) -> Iterator[Published]:
-        """Yield all that was read, a study for every group."""
-        several = [group for group, tables in self.tables.items() if _has_several(tables)]
-        for group in several or [*self.tables] or [()]:
-            named = [*group] if len(several) > 1 else []
-            quantities = self._with_one_gpu(group)
-            yield replace(
-                self.study,
-                id=slug(" ".join([self.path.stem, *named])),
-                title=": ".join(filter(None, [self.study.title, ", ".join(named)])),
-                left_out=[*self.left_out],
-                epoch_s=self._times(quantities),
-                quantities={name: quantities[name] for name in QUANTITIES if quantities.get(name)},
-                of_other_runs={
-                    name: dict(sorted(table.items()))
-                    for name, table in sorted(self.of_other_runs[group].items())
-                    if table
-                },
-            )
+    def _table(self, facts: Iterable[Fact]) -> _Table:
+        """Return the times of an epoch that facts are, or stand for as rates."""
+        table = dict[Spot, Number]()
+        for fact in facts:
+            number = self._number(fact)
+            if fact.role.name == "rate":
+                shown = number.shown if " " in number.shown else f"{number} images/s"
+                number = Number(shown, self.images / number.interval, self.images / number.if_cut)
+            table.setdefault(_spot(fact), number)
+        return dict(sorted(table.items()))
 
-    def _with_one_gpu(self, group: _Group) -> dict[str, dict[Spot, Number]]:
-        """Return the tables of a group with the times of one GPU.
+    def _number(self, fact: Fact) -> Number:
+        """Return the number of a fact: of an epoch, or of a second, in place of a step."""
+        if fact.role.name in ("time", *PARTS) and not fact.unit:
+            self.assumed[fact.role.name] = f"{fact.head or fact.role.name} is in seconds"
+        if not fact.role.is_per_step:
+            return fact.number
+        images_per_step = (fact.place.batch or 1) * (1 if self.batch == GLOBAL else fact.place.gpus)
+        factor = images_per_step if fact.role.name == "rate" else self.images / images_per_step
+        return Number(fact.number.shown, fact.number.interval * factor, fact.number.if_cut * factor)
 
-        One GPU needs no strategy: its times may stand in a group of their own, that which shares most with this.
-        """
-        baselines = [baseline for baseline, tables in self.tables.items() if not _has_several(tables)]
-        nearest_last = sorted(baselines, key=lambda baseline: len({*baseline} & {*group}))
-        merged: _Tables = defaultdict(dict)
-        for name_of_group in (*nearest_last, group):
-            for name, table in self.tables[name_of_group].items():
-                merged[name] |= table
-        return {name: dict(sorted(table.items())) for name, table in merged.items()}
-
-    def _times(self, quantities: dict[str, dict[Spot, Number]]) -> Printed:
-        """Take the times out of what was read, and return them. Where there are none, they are formed from
-        throughputs."""
-        name = "epoch_s" if "epoch_s" in quantities else "images_per_s"
-        times = quantities.pop(name, {})
-        if not times:
-            reasons = [why for why in self.left_out if "unit" in why]
-            self._refuse(f"no column holds epoch times{f'. {reasons[0]}' if reasons else ''}")
-        batches = {place.batch_per_gpu for place in times}
-        for quantity, place in [(name, place) for name, table in quantities.items() for place in table]:
-            if place.batch_per_gpu not in batches:
-                self._refuse(f"{quantity} at batch {place.batch_per_gpu}, which has no times")
-        if name == "epoch_s":
-            return times
-        images = self.study.dataset_images
-        return {
-            place: Number(f"{rate} images/s", images / rate.interval, images / rate.if_cut)
-            for place, rate in times.items()
-            if rate.interval.low > 0
-        }
-
-    def _refuse(self, why: str) -> NoReturn:
-        raise PublishedError(f"{self.path}: {shortened(why)}")
+    def _images_of(self, times: Sequence[Fact]) -> None:
+        """Take the images of an epoch from rates and times, where most cells agree on them."""
+        seconds = {_spot(fact): fact.number.interval for fact in times}
+        rates = [fact for fact in self.facts if fact.role.name == "rate" and _spot(fact) in seconds]
+        pairs = [(self._number(fact).interval, seconds[_spot(fact)]) for fact in rates]
+        products = [
+            Rounded(rate.value * time.value, rate.low * time.low, rate.high * time.high) for rate, time in pairs
+        ]
+        tries = [*WORDS["datasets"].values(), *(round(product.value) for product in products)]
+        fits = {images: sum(product.contains(images) for product in products) for images in tries}
+        best = max(tries, key=lambda images: fits[images])
+        if products and 2 * fits[best] >= len(products):
+            self.images = best
+            del self.assumed["images"]
+            self.left_out.append(f"Rates times times are about {best:,} images per epoch, which were not given")
+        elif products:
+            low, high = (f(product.value for product in products) for f in (min, max))
+            why = "they are not of the same epochs"
+            self.left_out.append(f"Rates times times are {low:,.0f} to {high:,.0f} images: {why}")
 
 
-def _has_several(tables: _Tables) -> bool:
-    return any(place.gpus > 1 for table in tables.values() for place in table)
+def _values(facts: Iterable[Fact]) -> Values:
+    """Return numbers by cell as the solver compares them."""
+    return {
+        fact.place._replace(group=(), clock=""): (
+            float(fact.number),
+            fact.number.interval.half / (abs(float(fact.number)) or 1.0),
+        )
+        for fact in facts
+    }
+
+
+def _spot(fact: Fact) -> Spot:
+    return Spot(fact.place.batch, fact.place.gpus)
 
 
 def slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_") or "table"
+    """Return a name of a file: letters of other alphabets stay apart by their numbers."""
+    spelt = "".join(letter if letter.isascii() else f"-{ord(letter):x}" for letter in text.lower())
+    return re.sub(r"[^a-z0-9_-]+", "-", spelt).strip("-_")[:80] or "table"

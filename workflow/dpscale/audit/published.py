@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from dpscale.errors import PublishedError, RecordError
-from dpscale.formulas.rounded import Number, Rounded
+from dpscale.formulas.rounded import Number
 from dpscale.records.facts import AuditRecord
 from dpscale.records.files import read_record
-from dpscale.schemas.validation import read_yaml, violations
+from dpscale.schemas.validation import StrictLoader, read_yaml, violations
 from dpscale.vocabulary.chips import Chip, chip_named
 
 # What authors derive from their times, in words, in the order in which one follows from the other.
@@ -26,11 +26,12 @@ QUANTITIES = {
     "compute_s": "compute time",
     "communication_s": "communication time",
     "bandwidth": "bandwidth",
+    "communication_share": "communication share",
     "utilisation_percent": "utilisation",
 }
 
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
-_AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision", "flop_per_image")
+_AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision")
 
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
@@ -62,8 +63,8 @@ class Spot(NamedTuple):
         return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}"
 
     def __str__(self) -> str:
-        """`batch 32 on 2 GPUs`."""
-        return f"batch {self.batch_per_gpu:,} on {self.devices}"
+        """`batch 32 on 2 GPUs`; `2 GPUs` where no batch is named."""
+        return f"batch {self.batch_per_gpu:,} on {self.devices}" if self.batch_per_gpu else self.devices
 
 
 Printed = Mapping[Spot, Number]
@@ -77,7 +78,8 @@ class Published:
     of one GPU, or of all GPUs together, or unstated. `of_other_runs` are figures that the table says are formed in
     other runs than its times are of. `other_clocks` are further sets of epoch times, by name. `assumed` says in words
     what was not given, by what it is; `left_out` what of the file was not understood. `peak_tflop_s` is that of one GPU
-    where its model is not known; `bus_gb_s` are measured bus bandwidths by the number of GPUs.
+    where its model is not known; `bus_gb_s` are measured bus bandwidths by the number of GPUs. `is_of_epochs` says
+    whether times were printed of epochs, not of steps or as rates.
     """
 
     id: str
@@ -100,6 +102,7 @@ class Published:
     bus_gb_s: Mapping[int, Number] = field(default_factory=dict)
     assumed: Mapping[str, str] = field(default_factory=dict)
     left_out: Sequence[str] = ()
+    is_of_epochs: bool = True
 
     @classmethod
     def read(cls, path: Path) -> "Published":
@@ -115,6 +118,8 @@ class Published:
             raise PublishedError(f"{path}: {shortened(problems[0])}{more}. See config/README.md")
         printed = values["published"]
         as_given = {name: values[name] for name in _AS_GIVEN if name in values}
+        if "flop_per_image" in values:
+            as_given["flop_per_image"] = float(values["flop_per_image"])
         is_assumed = "gpu" in values and "precision" not in values
         return cls(
             **{"batch": PER_GPU, **as_given},
@@ -123,7 +128,7 @@ class Published:
             batch_sweep_s=_table({batch: {1: time} for batch, time in values.get("batch_sweep_s", {}).items()}),
             epoch_s=_table(values.get("epoch_s", {})),
             other_clocks={name: _table(table) for name, table in values.get("other_clocks", {}).items()},
-            parameters_trained=values.get("networks_mentioned", {}).get("parameters_trained"),
+            parameters_trained=int(values.get("networks_mentioned", {}).get("parameters_trained", 0)) or None,
             quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
             bandwidth_unit=printed.get("bandwidth", {}).get("unit"),
             assumed={"precision": "float32 arithmetic"} if is_assumed else {},
@@ -137,15 +142,6 @@ class Published:
             batch_sweep_s=changed(self.batch_sweep_s, change),
             other_clocks={name: changed(table, change) for name, table in self.other_clocks.items()},
         )
-
-    def of_another_run(self, share: float) -> "Published":
-        """Return the study with every epoch time known no better than to this share of it."""
-
-        def blurred(time: Number) -> Number:
-            interval, more = time.interval, share * time.interval.value
-            return replace(time, interval=Rounded(interval.value, interval.low - more, interval.high + more))
-
-        return self.with_times(blurred)
 
     def assuming(self, *names: str) -> str:
         """Return `, assuming` and those of the named values that were not given; nothing where all were given."""
@@ -166,6 +162,12 @@ class Published:
     def steps(self, place: Spot) -> float:
         """Full steps in an epoch, with the fraction that a last partial one is."""
         return self.dataset_images / self.global_batch(place)
+
+    def defines(self, quantity: str) -> bool:
+        """Whether a quantity can be computed as defined here: seconds are of an epoch of known images, and bytes of a
+        known network."""
+        needs = {"bandwidth": {"images", "network"}, "images_per_s": {"images"}}.get(quantity, set())
+        return (self.is_of_epochs or not quantity.endswith("_s")) and not needs & self.assumed.keys()
 
     @property
     def chip(self) -> Chip | None:
@@ -239,19 +241,13 @@ def shortened(why: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
-class _PrintedLoader(yaml.SafeLoader):
+class _PrintedLoader(StrictLoader):
     """Reads all values as text, so with their digits. What stands for something else is no published figure."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.composer.ComposerError(None, None, "write out what *names stand for", None)
         return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [key.value for key, _ in node.value]
-        if twice := {str(key) for key in keys if keys.count(key) > 1}:
-            raise yaml.constructor.ConstructorError(None, None, f"{', '.join(twice)} is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 _PrintedLoader.yaml_implicit_resolvers = {}
@@ -265,7 +261,7 @@ def _read(value: Any) -> Any:
         return [_read(item) for item in value]
     if re.fullmatch(r"-?\d{1,15}", str(value)):
         return int(value)
-    if re.fullmatch(r"-?\d{1,15}\.\d{0,15}(e[+-]?\d{1,2})?", str(value)):
+    if re.fullmatch(r"-?\d{1,30}\.\d{0,30}(e[+-]?\d{1,2})?", str(value)):
         return Decimal(value)
     return value == "true" if value in ("true", "false") else value
 

@@ -1,9 +1,9 @@
-"""The search: which convention gives what was printed, and how sure that is.
+"""The search: which convention gives the figures of a column, and how sure that is.
 
-A convention gives a cell where the interval of its result, every input known to half a unit of its last printed digit,
-meets that of what was printed, its digits rounded or cut. The best one explains the most digits for the least that it
-has to assume: each cell that it gives counts as many decades as its digits tell, and every step away from
-docs/method.md takes some off. Where one that nobody could object to gives as many cells, that one is taken.
+A convention gives a cell where the interval of its result, every input known to its last printed digit, meets that of
+what was printed. The best one explains the most digits for the least that it has to assume: each cell that it gives
+counts as many decades as its digits tell, and every step away from docs/method.md takes some off. Where one that nobody
+could object to gives as many cells, that one is taken.
 """
 
 import math
@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 
-from dpscale.audit.conventions import METHOD, OTHER, WRONG, Choice, Constant, Convention, Form, space, steps_of
+from dpscale.audit.conventions import METHOD, OTHER, WRONG, Convention, Inputs, space
 from dpscale.audit.published import Published, Spot
 from dpscale.formulas.rounded import Rounded
 
 # Where unrelated numbers would fit as well with at least this probability, a convention is not called found.
 CHANCE_LIMIT = 0.01
-# Times of two runs of the same differ by about this, to either side.
-OF_ANOTHER_RUN = 0.01
+# Figures of two runs of the same differ by about this.
+OF_ANOTHER_RUN = 0.02
 
 # What a step away from docs/method.md takes off, in decades; and the most that a cell's digits may tell.
 _DECADES_PER_STEP, _DECADES_PER_CELL = 0.5, 4.0
@@ -28,13 +28,10 @@ _DECADES_PER_STEP, _DECADES_PER_CELL = 0.5, 4.0
 _WEIGHT_OF_ONE_GPU = 0.1
 _BLAME = {METHOD: 0, OTHER: 1, WRONG: 2}
 _NEARLY = 0.8
-_STEPS_OF_CUTTING = 3
-# With times known so roughly, conventions further away than this come close by chance.
+# With figures known so roughly, conventions further away than this come close by chance.
 _FARTHEST_OF_ANOTHER_RUN = 3
-# One cell sets a common factor; fewer than two others do not test it.
-_FEWEST_OF_A_FACTOR = 3
 _SLACK = 1e-9
-_VALUE = attrgetter("value")
+_FACTOR = attrgetter("factor")
 
 Values = Mapping[Spot, Rounded]
 
@@ -44,15 +41,19 @@ def several(places: Iterable[Spot]) -> list[Spot]:
     return [place for place in places if place.gpus > 1]
 
 
+def about(value: Rounded) -> Rounded:
+    """A figure that may be of another run."""
+    more = OF_ANOTHER_RUN * abs(value.value)
+    return Rounded(value.value, value.low - more, value.high + more)
+
+
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A convention's values beside the printed ones, which are `is_cut` or rounded. `values` lacks cells whose inputs
-    are missing or cancel out."""
+    """A convention's values beside the printed ones. `values` lacks cells whose inputs are missing or cancel out."""
 
     convention: Convention
     printed: Values
     values: Values
-    is_cut: bool = False
 
     @cached_property
     def agreeing(self) -> frozenset[Spot]:
@@ -68,21 +69,17 @@ class Match:
     def decades(self) -> float:
         """How much the digits of these cells tell: as many as unrelated numbers would seldom share."""
         return sum(
-            min(_DECADES_PER_CELL, -math.log10(self._chance(place))) * (1 if place.gpus > 1 else _WEIGHT_OF_ONE_GPU)
+            min(_DECADES_PER_CELL, -math.log10(self.chance_of(place))) * (1 if place.gpus > 1 else _WEIGHT_OF_ONE_GPU)
             for place in self.agreeing
         )
 
     @property
-    def steps(self) -> int:
-        return self.convention.steps + _STEPS_OF_CUTTING * self.is_cut
-
-    @property
     def score(self) -> float:
-        return self.decades - _DECADES_PER_STEP * self.steps
+        return self.decades - _DECADES_PER_STEP * self.convention.steps
 
     @property
     def blame(self) -> int:
-        return sum(_BLAME[choice.kind] for choice in self.convention.choices) + self.is_cut
+        return sum(_BLAME[choice.kind] for choice in self.convention.choices)
 
     def is_most(self, checkable: Sequence[Spot]) -> bool:
         """Whether it gives most of these cells with several GPUs, and more than zeros: what may be zero agrees with
@@ -93,9 +90,9 @@ class Match:
 
     def by_chance(self, conventions: int) -> float:
         """The chance that one of so many conventions agrees with as many cells of unrelated numbers."""
-        return min(1.0, conventions * _at_least(self.supporting, map(self._chance, several(self.values))))
+        return min(1.0, conventions * _at_least(self.supporting, map(self.chance_of, several(self.values))))
 
-    def _chance(self, place: Spot) -> float:
+    def chance_of(self, place: Spot) -> float:
         """Return the chance that a number of the right decade agrees, whatever its digits.
 
         Leading digits of unrelated numbers are taken as uniform on a logarithmic scale (Benford 1938)."""
@@ -103,25 +100,38 @@ class Match:
         low, high = sorted((abs(value.low), abs(value.high)))
         return min(1.0, math.log10((high + half) / (low - half)) or 1e-9) if low > half and value.is_not_zero else 1.0
 
+    @property
+    def factor(self) -> Rounded | None:
+        """What its values have to be multiplied by to give all cells; None where chance might give them too."""
+        ratios, chances = [], []
+        for place, value in self.values.items():
+            if min(self.printed[place].low, value.low) <= 0:
+                return None
+            ratios.append(self.printed[place] / value)
+            chances.append(self.chance_of(place))
+        # The roughest cell sets the factor.
+        if not ratios or math.prod(chances) / max(chances) >= CHANCE_LIMIT:
+            return None
+        low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
+        return Rounded((low + high) / 2, low, high) if low <= high else None
+
 
 @dataclass(frozen=True)
 class ColumnSearch:
     """Outcome of the search for a column.
 
     `method` is the convention of docs/method.md; `best` one that gives all cells or most, beyond chance; `near` one
-    that does where its inputs may be of another run; `unsure` one without a mistake that gives all, as chance might.
-    `factor` is what `method` has to be multiplied by to give all cells, if anything.
+    that does where its figures may be of another run; `unsure` one without a mistake that gives all, as chance might.
     """
 
     quantity: str
     method: Match
     checkable: Sequence[Spot]
-    tried: int
     best: Match | None = None
     near: Match | None = None
     unsure: Match | None = None
     chance: float = 1.0
-    factor: Rounded | None = None
+    tried: int = 0
 
     @property
     def match(self) -> Match | None:
@@ -130,72 +140,87 @@ class ColumnSearch:
 
     @property
     def reference(self) -> Match:
-        """Return the convention that single cells are compared with."""
+        """The convention that single cells are compared with."""
         return self.match or self.method
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
-        return self.match.convention.choices if self.match else ()
+    def is_beyond_chance(self) -> bool:
+        """Whether most of its cells are exact, and unrelated numbers would not be."""
+        return bool(self.best and self.chance < CHANCE_LIMIT)
+
+    def has(self, kind: str) -> bool:
+        """Whether its convention has a choice of a kind."""
+        return bool(self.match and self.match.convention.words(kind))
 
 
 def search(published: Published, quantity: str) -> ColumnSearch:
     """Try every convention on the printed figures of one quantity."""
-    outcome = _searched(published, quantity)
-    if outcome.best or not outcome.checkable:
-        return outcome
-    near = _searched(published.of_another_run(OF_ANOTHER_RUN), quantity, prefers_method=True)
-    if near.best and near.best.steps > _FARTHEST_OF_ANOTHER_RUN:
-        near = outcome
-    factor = common_factor([(outcome.method.printed[place], value) for place, value in outcome.method.values.items()])
-    return replace(outcome, near=near.best, chance=near.chance, factor=factor)
-
-
-def _searched(published: Published, quantity: str, prefers_method: bool = False) -> ColumnSearch:
     forms, constants = space(quantity, published)
-    table = published.quantities[quantity]
+    printed = {place: number.either().interval for place, number in published.quantities[quantity].items()}
+    inputs = {place: Inputs.of(published, place) for place in printed}
     values = {
         form: by_place
         for form in forms
-        if (by_place := {place: value for place in table if (value := form.at(published, place))})
+        if (by_place := {place: value for place, cell in inputs.items() if (value := form.value(cell))})
     }
+    exact = _searched(quantity, forms[0], constants, values, printed)
+    best = exact.best
+    if not exact.checkable or (best and not exact.has(WRONG)):
+        return exact
+    roughly = {place: about(figure) for place, figure in printed.items()}
+    near = _searched(quantity, forms[0], constants, values, roughly)
+    if near.method.is_most(near.checkable):
+        near = replace(near, best=near.method)
+    elif near.best and near.best.convention.steps > _FARTHEST_OF_ANOTHER_RUN:
+        return exact
+    # A mistake is none where the definition is near in as many cells, or something else without one in more.
+    is_sure = best and near.best is not near.method and not best.convention.through
+    fewest = best.supporting + bool(is_sure) if best else 0
+    if not near.best or (best and (near.has(WRONG) or near.best.supporting < fewest)):
+        return exact
+    return replace(exact, best=None, near=near.best, chance=near.chance)
+
+
+def _searched(
+    quantity: str, first: Convention, constants: Sequence[Convention], values: Mapping[Convention, Values],
+    printed: Values,
+) -> ColumnSearch:  # fmt: skip
     checkable = sorted({place for by_place in values.values() for place in by_place})
-    rounded = {place: number.interval for place, number in table.items()}
-    cut = {place: number.if_cut for place, number in table.items()}
-    method = _match(forms[0], constants[0], rounded, values.get(forms[0], {}))
-    outcome = ColumnSearch(quantity, method, checkable, len(values) * len(constants))
-    ascending = sorted(constants, key=_VALUE)
+    method = _match(first, constants[0], printed, values.get(first, {}))
+    outcome = ColumnSearch(quantity, method, checkable, tried=len(values) * len(constants))
+    ascending = sorted(constants, key=_FACTOR)
     matches = [
-        _match(form, constant, printed, of_form, printed is cut)
-        for printed in (rounded, cut)
+        _match(form, constant, printed, of_form)
         for form, of_form in values.items()
         for constant in {
             fit for place in several(of_form) for fit in _suiting(ascending, of_form[place], printed[place])
         }
     ]
-    if not matches or not several(checkable):
+    if not matches:
         return outcome
-    best = method if prefers_method and method.is_most(checkable) else _best(matches)
-    of_forms, of_constants = ([steps_of(term.choices) for term in terms] for terms in (values, constants))
-    as_simple = sum(of_form + of_constant <= best.steps for of_form in of_forms for of_constant in of_constants)
+    best = _best(matches)
+    of_constants = [constant.steps for constant in constants]
+    as_simple = sum(form.steps + steps <= best.convention.steps for form in values for steps in of_constants)
     chance = best.by_chance(as_simple)
-    if best.is_most(checkable) and (chance < CHANCE_LIMIT or not best.convention.steps):
+    if not best.is_most(checkable):
+        return replace(outcome, chance=chance)
+    if chance < CHANCE_LIMIT or not best.convention.steps:
         return replace(outcome, best=best, chance=chance)
-    unsure = best if best.is_most(checkable) and not best.convention.words(WRONG) else None
-    return replace(outcome, unsure=unsure, chance=chance)
+    return replace(outcome, unsure=None if best.convention.words(WRONG) else best, chance=chance)
 
 
-def _match(form: Form, constant: Constant, printed: Values, values: Values, is_cut: bool = False) -> Match:
+def _match(form: Convention, constant: Convention, printed: Values, values: Values) -> Match:
     """Return the values of a form times a constant beside the printed ones."""
-    times_constant = {place: value * constant.value for place, value in values.items()}
-    return Match(Convention(form, constant), printed, times_constant, is_cut)
+    times_constant = {place: value * constant.factor for place, value in values.items()}
+    return Match(form.times(constant), printed, times_constant)
 
 
-def _suiting(ascending: Sequence[Constant], value: Rounded, printed: Rounded) -> Sequence[Constant]:
+def _suiting(ascending: Sequence[Convention], value: Rounded, printed: Rounded) -> Sequence[Convention]:
     """Return the constants with which a value gives a printed figure."""
     if value.low <= 0 or printed.low <= 0:
-        return [constant for constant in ascending if (value * constant.value).meets(printed)]
+        return [constant for constant in ascending if (value * constant.factor).meets(printed)]
     low, high = printed.low / value.high * (1 - _SLACK), printed.high / value.low * (1 + _SLACK)
-    return ascending[bisect_left(ascending, low, key=_VALUE) : bisect_right(ascending, high, key=_VALUE)]
+    return ascending[bisect_left(ascending, low, key=_FACTOR) : bisect_right(ascending, high, key=_FACTOR)]
 
 
 def _best(matches: Sequence[Match]) -> Match:
@@ -211,16 +236,7 @@ def _best(matches: Sequence[Match]) -> Match:
         and len(match.agreeing) >= len(first.agreeing)
         and match.decades >= _NEARLY * first.decades
     ]
-    return max(telling, key=lambda match: (-len(match.convention.form.through), -match.blame, match.score))
-
-
-def common_factor(pairs: Sequence[tuple[Rounded, Rounded]], fewest: int = _FEWEST_OF_A_FACTOR) -> Rounded | None:
-    """Return the factor from every second number to the first; None where they share none."""
-    if len(pairs) < fewest or not all(min(first.low, second.low) > 0 for first, second in pairs):
-        return None
-    ratios = [first / second for first, second in pairs]
-    low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
-    return Rounded((low + high) / 2, low, high) if low <= high else None
+    return max(telling, key=lambda match: (-len(match.convention.through), -match.blame, match.score))
 
 
 def _at_least(wanted: int, chances: Iterable[float]) -> float:

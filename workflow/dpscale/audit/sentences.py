@@ -1,13 +1,15 @@
 """What was found, in one sentence per quantity, made from the outcome."""
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
 from dpscale.audit.checks import LOOK, SEVERITIES, listed, number
-from dpscale.audit.conventions import OTHER, WRONG
+from dpscale.audit.conventions import OTHER, OTHER_UNIT, WRONG
 from dpscale.audit.published import QUANTITIES, Spot
 from dpscale.audit.search import several
-from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, clock_of
+from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, link_of
 from dpscale.records.facts import AuditRecord
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AuditRow, AuditTables, AuditWarningsRow
@@ -25,7 +27,9 @@ ByCheck = Mapping[tuple[str, str], tuple[int, Sequence[str]]]
 
 def verdict_of(reading: Reading, quantity: str) -> str:
     """Return the state of a column: that of all its figures; or that its convention gives all but a few."""
-    states = {verdict.state for verdict in reading.of(quantity).values()}
+    verdicts = reading.of(quantity)
+    # On one GPU a ratio is 1 by any convention.
+    states = {verdicts[place].state for place in several(verdicts) or verdicts}
     if states <= {EXPLAINED, UNKNOWN}:
         return EXPLAINED if EXPLAINED in states else UNKNOWN
     if reading.outcomes[quantity].best and EXPLAINED in states:
@@ -37,33 +41,39 @@ def sentence(reading: Reading, quantity: str) -> str:
     """Return the outcome for a quantity in words: its convention, and what supports it. Warnings say which cells it
     does not give."""
     outcome, name = reading.outcomes[quantity], QUANTITIES[quantity]
-    cells = len(several(outcome.checkable))
-    if verdict_of(reading, quantity) == UNKNOWN and not outcome.match:
+    cells, match = len(several(outcome.checkable)), outcome.match
+    if quantity == "utilisation_percent" and (link_gb_s := link_of(reading)):
+        link = f"{number(link_gb_s.value)} GB/s"
+        return f"The utilisation is the bandwidth as printed over a link of {link}, in all {cells} cells."
+    if verdict_of(reading, quantity) == UNKNOWN and not match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
         return f"The {name} cannot be checked: {listed([*reasons])}."
-    if quantity == "utilisation_percent" and outcome.factor:
-        # Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one.
-        link = f"{number((100 / outcome.factor).value)} {reading.published.bandwidth_unit or 'GB/s'}"
-        return f"The utilisation is the bandwidth as printed over a link of {link}, in all {cells} cells."
-    if not outcome.match:
-        all_of = f", {number(outcome.factor.value)} times what the times give in all cells" if outcome.factor else ""
+    if not match:
+        factor = outcome.method.factor
+        all_of = f", {number(factor.value)} times what the times give in all cells" if factor else ""
         return f"No convention of the {outcome.tried:,} tried gives the {name}{all_of}."
-    where = f"in {outcome.match.supporting} of {cells} cells" if outcome.best else "with times of another run"
+    where = f"in {match.supporting} of {cells} cells" if outcome.best else "with figures of another run"
     chance = (
         f"; chance alone would do as well in {outcome.chance * 100:.1g} % of cases" if outcome.chance >= 1e-6 else ""
     )
-    clock = f", of the clock {clock_of(reading.published, outcome).name}" if reading.published.other_clocks else ""
-    differences = "; ".join(outcome.match.convention.words(OTHER, WRONG))
+    clock = reading.clock(quantity) or reading.published.clock or "of the table"
+    of_clock = f", of the clock {clock}" if reading.published.other_clocks else ""
+    differences = "; ".join(match.convention.words(OTHER, WRONG))
     defined = f"not as defined here ({differences})" if differences else "as defined here"
-    is_cut = ", digits cut, not rounded" if outcome.match.is_cut else ""
-    return f"The {name} is {outcome.match.convention.formula}{clock}, {defined}{is_cut}, {where}{chance}."
+    return f"The {name} is {match.convention.shown}{of_clock}, {defined}, {where}{chance}."
+
+
+# What is assumed of these shows in formulas as this.
+_RESTS_ON = {"images": r"\bD\b", "network": r"\d{4,} "}
 
 
 def remarks(reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield verdict and sentence of what else there is to say."""
     published = reading.published
-    if published.assumed:
-        yield "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
+    formulas = " ".join(verdict.why for verdict in reading.verdicts.values() if verdict.state == EXPLAINED)
+    used = [published.assumed[name] for name in published.assumed if re.search(_RESTS_ON.get(name, "^$"), formulas)]
+    if used:
+        yield "assumed", f"Not given, and assumed: {'; '.join(used)}."
     if count := sum(map(len, published.of_other_runs.values())):
         figures = f"{count} figure{'s' if count > 1 else ''} of other runs than these"
         yield "left out", f"Not held against the times: {figures}, as the table says."
@@ -96,6 +106,44 @@ def answer(tables: AuditTables) -> str:
     return " ".join([*sentences, _checked(tables, faulty, start)])
 
 
+def in_short(tables: AuditTables) -> list[tuple[str, str]]:
+    """Answer what a reader asks first: which figures are wrong, why, what they should be, what cannot be checked, and
+    by which conventions the others are explained."""
+    faulty = [row for row in tables.audit_warnings if row.severity != LOOK]
+    rows = {cell_of(row): row for row in tables.audit}
+    cells = [cell for cell in dict.fromkeys(map(cell_of, faulty)) if cell in rows]
+    wrong = [f"{name_of(cell[0])} {rows[cell].published} ({Spot(*cell[1:])})" for cell in cells]
+    # A unit fault shows the printed number in the right unit, whatever else is wrong with it.
+    in_unit = {cell_of(row): row.detail.partition(":")[0] for row in faulty if row.check == OTHER_UNIT}
+    offered = [
+        in_unit.get(cell) or f"{right}, not {rows[cell].published}"
+        for cell in cells
+        if (right := _offered(rows[cell])) or cell in in_unit
+    ]
+    reasons = [row.why for row in tables.audit if row.verdict == UNKNOWN and row.gpus > 1]
+    unknown = [f"{why} ({count} figures)" if count > 1 else why for why, count in Counter(reasons).items()]
+    conventions = [f"{name_of(row.quantity)}: {row.convention}" for row in tables.audit_findings if row.convention]
+    answers = {
+        "Wrong": wrong or ["no figure that can be checked"],
+        "Why": [*dict.fromkeys(row.check for row in faulty)],
+        "Should be": offered,
+        "Cannot be checked": unknown or ["nothing"],
+        "Conventions": conventions,
+    }
+    return [(question, listed(items, _CELLS_SHOWN)) for question, items in answers.items() if items]
+
+
+def _offered(row: AuditRow) -> str:
+    """Return the number to print in place of a figure, with as many digits; nothing where there is none that can be."""
+    given = row.recomputed if row.verdict in (UNEXPLAINED, ANOTHER_RUN) else row.corrected
+    if not given.is_known or given.value < 0 or row.verdict == UNKNOWN:
+        return ""
+    digits = len(re.sub(r"\D", "", row.published.split(" ")[0]).lstrip("0"))
+    is_percent = row.published.endswith("%") and not row.unit
+    value, unit = (100 * given.value, " %") if is_percent else (given.value, f" {row.unit}" if row.unit else "")
+    return f"{number(value, max(3, min(digits, 6)))}{unit}"
+
+
 def _checked(tables: AuditTables, faulty: Sequence[_Cell], start: str) -> str:
     """Say how many figures with several GPUs are explained, how many of these by other definitions than those here, and
     how many could not be checked."""
@@ -107,7 +155,7 @@ def _checked(tables: AuditTables, faulty: Sequence[_Cell], start: str) -> str:
     checked = f"{start}{len(explained)} of {len(figures)} figures are explained"
     if otherwise := sum(cell_of(row) in faulty for row in explained):
         checked += f": {len(explained) - otherwise} are as defined here, {otherwise} are something else"
-    return f"{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
+    return f"{checked}{f'; {len(unknown)} cannot be checked: {listed([*dict.fromkeys(unknown)])}' if unknown else ''}."
 
 
 def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
@@ -147,20 +195,18 @@ def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[_Cell, str]:
 def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     """`Batch 32, 2 GPUs: speedup 3.20; your times give 1.60`; without such numbers, what the check says."""
     quantity, batch, gpus = cell_of(warning)
-    where = f"Batch {batch:,}, {Spot(batch, gpus).devices}"
+    where = f"Batch {batch:,}, {Spot(batch, gpus).devices}" if batch else Spot(batch, gpus).devices
     row = next((row for row in tables.audit if cell_of(row) == cell_of(warning)), None)
     if row is None or not row.published:
         return f"{where}: {warning.detail}"
     unit = f" {row.published_unit}" if row.published_unit and not row.published[-1].isalpha() else ""
-    shown = f"{where}: {name_of(quantity)} {row.published}{unit}"
-    given = row.recomputed if row.verdict in (UNEXPLAINED, ANOTHER_RUN) else row.corrected
-    is_right = row.verdict == EXPLAINED and warning.severity == LOOK
-    if not given.is_known or is_right or warning.severity == "impossible" or quantity not in QUANTITIES:
+    is_rate = quantity not in QUANTITIES and row.published.endswith("/s")
+    shown = f"{where}: {'rate' if is_rate else name_of(quantity)} {row.published}{unit}"
+    offered, is_right = _offered(row), row.verdict == EXPLAINED and warning.severity == LOOK
+    is_said = warning.check == OTHER_UNIT or warning.severity == "impossible" or quantity not in QUANTITIES
+    if not offered or is_right or is_said:
         return f"{shown}: {warning.check} ({warning.detail})"
-    value, unit = given.value, f" {row.unit}" if row.unit else ""
-    if row.published.endswith("%") and not row.unit:
-        value, unit = 100 * value, " %"
-    return f"{shown}; your times give {number(value)}{unit}"
+    return f"{shown}; your times give {offered}"
 
 
 def summary(record: AuditRecord) -> str:
@@ -170,7 +216,7 @@ def summary(record: AuditRecord) -> str:
         if row.conventions_tried is not None:
             # What is 4 bytes stands in the record; a line has to fit a terminal.
             formula = row.convention.replace(" bytes", "") or "-"
-            cells = f"{row.supporting_cells} of {row.independent_cells} cells"
+            cells = f"{row.supporting_cells} of {row.independent_cells} cells" if row.independent_cells else ""
             lines.append(f"  {QUANTITIES[row.quantity]:19}  {row.verdict:18} {cells:>13}  {formula}")
     for (severity, check), (count, of_check) in by_check(tables.audit_warnings).items():
         lines.append(f"  {severity}: {check} ({count})")

@@ -1,22 +1,31 @@
 """The verdict of every printed figure: explained, of another run, not explained, or not checkable; and what the
-definitions of docs/method.md give in its place."""
+definitions of docs/method.md give in its place.
+
+Nobody is accused on an assumption: a figure is not explained only where printed ones contradict it.
+"""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dpscale.audit.conventions import Choice, Clock, Convention, clocks
-from dpscale.audit.published import QUANTITIES, Published, Spot, changed
-from dpscale.audit.search import OF_ANOTHER_RUN, ColumnSearch, common_factor, search, several
-from dpscale.formulas import scaling
+from dpscale.audit.conventions import Choice, Convention, Inputs, definition
+from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
+from dpscale.audit.search import ColumnSearch, Match, about, search, several
 from dpscale.formulas.rounded import Number, Rounded
-from dpscale.strategies.strategy import ring_allreduce_bytes
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
 
+# Only these follow from times by their names. All others may have been measured, with another clock or tool.
+RATIOS = ("speedup", "speedup_alternative", "efficiency")
+_PARTS = ("compute_s", "communication_s", "communication_share")
+
 OF_OTHER_RUNS = "the table says that it is formed in other runs than its times are of"
-# A figure this near to what the times give may be of another run of the same.
-_NEAR = 0.02
+MEASURED = "no definition gives the column, so it may have been measured"
+
+# Where all other figures would be exact by chance less often, the only one that is near is misprinted; or several.
+_CHANCE_OF_ONE, _CHANCE_OF_SOME = 0.04, 0.015
+# What of the interval in which a number lies that was rounded or cut is that of rounding.
+_OF_ROUNDING = 2 / 3
 
 Cell = tuple[str, Spot]
 
@@ -32,121 +41,181 @@ class FigureVerdict:
 
 @dataclass(frozen=True)
 class Reading:
-    """A study as its digits are best read, what its columns are, and the verdict of every figure."""
+    """A study, what its columns are, and the verdict of every figure."""
 
     published: Published
     outcomes: Mapping[str, ColumnSearch]
     verdicts: Mapping[Cell, FigureVerdict]
 
-    @property
-    def explained(self) -> int:
-        return sum(verdict.state == EXPLAINED for verdict in self.verdicts.values())
-
     def choices(self, quantity: str) -> tuple[Choice, ...]:
         """Return the choices of the convention that a column follows; none where there is no such column."""
-        return self.outcomes[quantity].choices if quantity in self.outcomes else ()
+        match = self.outcomes[quantity].match if quantity in self.outcomes else None
+        return match.convention.choices if match else ()
 
     def of(self, quantity: str) -> dict[Spot, FigureVerdict]:
         """Return the verdicts of a column."""
         return {place: verdict for (name, place), verdict in self.verdicts.items() if name == quantity}
 
+    def clock(self, quantity: str) -> str:
+        """Return the name of the clock that a column follows; nothing for that of the table."""
+        outcome = self.outcomes.get(quantity)
+        return outcome.match.convention.clock if outcome and outcome.match else ""
+
 
 def read(published: Published) -> Reading:
-    """Return a study, its times and each of its columns rounded or cut, whichever explains more."""
-    reading = _read(published)
-    if all(verdict.state in (EXPLAINED, UNKNOWN) for verdict in reading.verdicts.values()):
-        return reading
-    cut = _read(published.with_times(Number.cut))
-    # A single figure more is chance.
-    return cut if cut.explained > reading.explained + 1 else reading
-
-
-def _read(published: Published) -> Reading:
-    outcomes = {name: search(published, name) for name in QUANTITIES if name in published.quantities}
+    """Find the convention of every column, and the verdict of every figure."""
+    # Further digits of a time may have been left out, not rounded.
+    study = published.with_times(Number.either)
+    outcomes = {name: search(study, name) for name in QUANTITIES if name in study.quantities}
     verdicts: dict[Cell, FigureVerdict] = {}
     for name, outcome in outcomes.items():
-        if outcome.match and outcome.match.is_cut:
-            cut = changed(published.quantities[name], Number.cut)
-            published = replace(published, quantities={**published.quantities, name: cut})
-        for place in published.quantities[name]:
-            verdicts[name, place] = _verdict(published, outcome, place, verdicts)
+        for place in study.quantities[name]:
+            verdict = _verdict(study, outcome, place, verdicts)
+            if verdict.given and not _can_be(study, name, place, verdict.given):
+                verdict = replace(verdict, given=None)
+            verdicts[name, place] = verdict
     for name, table in published.of_other_runs.items():
         verdicts |= dict.fromkeys([(name, place) for place in table], FigureVerdict(UNKNOWN, None, OF_OTHER_RUNS))
     return Reading(published, outcomes, verdicts)
 
 
+def _can_be(study: Published, quantity: str, place: Spot, given: Rounded) -> bool:
+    """Whether a figure can be offered for one: none is below zero, and no part of an epoch is longer than it."""
+    epoch_s = study.epoch_s.get(place)
+    is_longer = quantity in _PARTS and quantity.endswith("_s") and epoch_s and given.low > epoch_s.interval.high
+    return given.value >= 0 and not is_longer
+
+
 def _verdict(
-    published: Published, outcome: ColumnSearch, place: Spot, verdicts: Mapping[Cell, FigureVerdict]
+    study: Published, outcome: ColumnSearch, place: Spot, verdicts: Mapping[Cell, FigureVerdict]
 ) -> FigureVerdict:
-    if outcome.quantity == "utilisation_percent" and not published.bus_gb_s:
-        return _of_a_link(outcome, place)
-    given, printed = outcome.reference.values.get(place), published.quantities[outcome.quantity][place].interval
-    match = outcome.best
+    match, factor = outcome.best, outcome.method.factor
+    given = outcome.reference.values.get(place)
+    if outcome.quantity == "utilisation_percent" and factor and place in outcome.method.values:
+        return FigureVerdict(
+            EXPLAINED, outcome.method.values[place] * factor.value, "the bandwidth over that of a link"
+        )
     if match and place in match.agreeing:
-        return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.formula)
+        return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.shown)
     if place in outcome.method.agreeing:
         return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
+    if reason := _missing(study, outcome, place):
+        return FigureVerdict(UNKNOWN, None, reason)
     if outcome.unsure and place in outcome.unsure.agreeing:
-        why = f"{outcome.unsure.convention.formula} would give it, and these are too few figures to tell"
+        why = f"{outcome.unsure.convention.shown} would give it, and these are too few figures to tell"
         return FigureVerdict(UNKNOWN, given, why)
     if given is None:
-        missing = [f"T({at.gpus},b)" for at in sorted({place.alone, place}) if at not in published.epoch_s]
-        if missing and place in outcome.checkable:
-            return FigureVerdict(UNEXPLAINED, None, "no other printed figure gives it either")
+        missing = [f"T({at.gpus},b)" for at in sorted({place.alone, place}) if at not in study.epoch_s]
         zero = "its communication time may be zero within rounding"
         return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not printed" if missing else zero)
-    if not outcome.near and published.quantities[outcome.quantity][place].if_cut.meets(given):
-        return FigureVerdict(ANOTHER_RUN, given, "as where its digits are cut, not rounded")
-    if _is_near(published, outcome, place, printed):
-        return FigureVerdict(ANOTHER_RUN, given, "as where times are of another run")
-    return FigureVerdict(UNEXPLAINED, given)
+    if _may_be_measured(outcome):
+        return FigureVerdict(UNKNOWN, None, MEASURED)
+    if not about(given).meets(outcome.method.printed[place]):
+        return FigureVerdict(UNEXPLAINED, given)
+    # Where times are printed too, what follows from another column may be of other runs than that.
+    followed = outcome.best or outcome.method
+    is_through_a_column = followed.convention.through and place in study.epoch_s
+    if not is_through_a_column and (error := _error_of_writing(followed, place)):
+        return FigureVerdict(UNEXPLAINED, given, error)
+    return FigureVerdict(ANOTHER_RUN, given, "as where times are of another run")
 
 
-def _is_near(published: Published, outcome: ColumnSearch, place: Spot, printed: Rounded) -> bool:
-    """Whether a figure is near enough to be of another run.
+def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
+    """Return what was not printed of what a figure follows from, where no convention gives the figure; nothing where
+    the printed figures contradict it."""
+    quantity = outcome.quantity
+    needs = {
+        "bandwidth": {"images": "images of an epoch", "network": "network"},
+        "images_per_s": {"images": "images of an epoch"},
+    }
+    missing = [words for name, words in needs.get(quantity, {}).items() if name in study.assumed]
+    if missing:
+        return f"{' and '.join(missing)} not given"
+    if quantity in RATIOS:
+        base = "its column is not relative to one GPU at the same batch: on one GPU it is not 1, or it is 1 everywhere"
+        return base if _has_another_base(outcome) else ""
+    if quantity == "utilisation_percent" and not study.bus_gb_s:
+        return "the bandwidth that it is a share of is not given"
+    if place.gpus == 1 and quantity in ("communication_share", "bandwidth"):
+        return "one GPU sends nothing: this is something else"
+    if outcome.method.printed[place].high < 0:
+        return ""
+    if quantity in _PARTS and is_superlinear(study, place):
+        return f"{place.gpus} GPUs are more than {place.gpus} times as fast as one, so its parts were measured"
+    return ""
 
-    It lies within two percent of what its column's convention gives; or, where it is not the only one apart, of times
-    that near: a single cell is misprinted rather than of another run.
+
+def _may_be_measured(outcome: ColumnSearch) -> bool:
+    """Whether figures may have been measured: most of them follow from nothing that was printed, and none is below
+    zero."""
+    # Other bytes and images are another factor; parts of a time may be that share of it.
+    is_multiple = outcome.quantity in ("bandwidth", "images_per_s") and outcome.method.factor
+    follows = outcome.is_beyond_chance or outcome.near or is_multiple
+    is_negative = any(figure.high < 0 for figure in outcome.method.printed.values())
+    # A second speedup may be of times that are not printed; the first one is of those that are.
+    is_of_these_times = outcome.quantity in ("speedup", "efficiency")
+    return not is_of_these_times and not follows and not is_negative
+
+
+def _has_another_base(outcome: ColumnSearch) -> bool:
+    """Whether ratios are over something else than one GPU: those on one GPU are not 1, or all of them are."""
+    printed, method = outcome.method.printed, outcome.method
+    alone = [place for place in method.values if place.gpus == 1]
+    is_one_everywhere = len(printed) > 1 and all(value.contains(1) for value in printed.values())
+    return any(place not in method.agreeing for place in alone) or (is_one_everywhere and not outcome.best)
+
+
+def is_superlinear(study: Published, place: Spot) -> bool:
+    """Whether N GPUs are more than N times as fast as one, for certain."""
+    epoch_s, one_gpu_s = study.epoch_s.get(place), study.epoch_s.get(place.alone)
+    return bool(epoch_s and one_gpu_s and (one_gpu_s.interval / place.gpus).low > epoch_s.interval.high)
+
+
+def _error_of_writing(match: Match, place: Spot) -> str:
+    """Return why a figure that is not exact is one that was misprinted or copied, not of another run; nothing where it
+    may be.
+
+    If all were off by as much as the worst, each other one would be exact by chance as often as its rounding is wide
+    beside that. And where this and more figures of a batch are what those of another batch give, they were copied.
     """
-    given = outcome.reference.values[place]
-    more = _NEAR * abs(given.value)
-    if Rounded(given.value, given.low - more, given.high + more).meets(printed):
-        return True
-    if not outcome.match or len(outcome.match.values) - len(outcome.match.agreeing) == 1:
-        return False
-    near = outcome.match.convention.at(published.of_another_run(OF_ANOTHER_RUN), place)
-    return bool(near and near.meets(printed))
+    off = {at: abs(match.printed[at].value - value.value) for at, value in match.values.items()}
+    rounding = {at: _OF_ROUNDING * match.printed[at].half for at in off}
+    beyond = [at for at in several(off) if off[at] > 3 * rounding[at] + match.values[at].half]
+    if place not in beyond:
+        return ""
+    widths = {at: match.values[at].half + rounding[at] for at in off}
+    exact = [at for at in several(match.agreeing) if off[at] <= widths[at]]
+    share = max(off[at] / abs(match.values[at].value or 1.0) for at in beyond)
+    chance = math.prod(min(1.0, widths[at] / (share * abs(match.values[at].value) or 1.0)) for at in exact)
+    # Cells in between, neither exact nor beyond, show that the column is of other runs.
+    is_otherwise_exact = len(exact) + len(beyond) == len(several(off)) and (
+        len(exact) >= 2 * len(beyond) or (len(exact) == len(beyond) and len({at.batch_per_gpu for at in beyond}) == 1)
+    )
+    if is_otherwise_exact and chance < (_CHANCE_OF_SOME if len(beyond) > 1 else _CHANCE_OF_ONE):
+        return "the others of its column are exact"
+    of_batch = [at for at in several(off) if at not in match.agreeing and at.batch_per_gpu == place.batch_per_gpu]
+    for batch in {at.batch_per_gpu for at in match.values} - {place.batch_per_gpu}:
+        given = [match.values.get(at._replace(batch_per_gpu=batch)) for at in of_batch]
+        repeats = [value and value.meets(match.printed[at]) for at, value in zip(of_batch, given, strict=True)]
+        if len(given) > 1 and all(repeats):
+            return f"it repeats what batch {batch:,} gives"
+    return ""
 
 
 def _through(convention: Convention, place: Spot, verdicts: Mapping[Cell, FigureVerdict]) -> FigureVerdict | None:
-    """Return the verdict of a figure that follows from printed ones which are not explained; None where they are."""
-    for name in convention.form.through:
+    """Return the verdict of a figure that follows from printed ones which something contradicts; None where nothing
+    does."""
+    for name in convention.through:
         verdict = verdicts.get((name, place))
-        if verdict and verdict.state != EXPLAINED:
+        if verdict and verdict.state in (ANOTHER_RUN, UNEXPLAINED):
             state = ANOTHER_RUN if verdict.state == ANOTHER_RUN else UNKNOWN
-            return FigureVerdict(
-                state, None, f"it follows from the {QUANTITIES[name]} printed there, which is {verdict.state}"
-            )
+            why = f"it follows from the {QUANTITIES[name]} printed there, which is {verdict.state}"
+            return FigureVerdict(state, None, why)
     return None
 
 
-def _of_a_link(outcome: ColumnSearch, place: Spot) -> FigureVerdict:
-    """Return the verdict of a utilisation: percent over bandwidth is 100 over the bandwidth of a link, in all cells or
-    in those of as many GPUs."""
-    values = outcome.method.values
-    alike = [(outcome.method.printed[at], values[at]) for at in values if at.gpus == place.gpus]
-    factor = outcome.factor or common_factor(alike, fewest=2)
-    if place not in values or (not factor and len(alike) < 2):
-        return FigureVerdict(UNKNOWN, None, "the bandwidth that it is a share of is not given")
-    if not factor:
-        return FigureVerdict(UNEXPLAINED, None, "no bandwidth of a link gives all of the column")
-    return FigureVerdict(EXPLAINED, values[place] * factor.value, "the bandwidth over that of a link")
-
-
-def clock_of(published: Published, outcome: ColumnSearch | None) -> Clock:
-    """Return the set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
-    of_table, *further = clocks(published)
-    return next((clock for clock in further if outcome and clock.total.choices[0] in outcome.choices), of_table)
+# In the order in which a reader wants them.
+_DEFINED = ("speedup", "efficiency", "images_per_s", "compute_s", "communication_s", "bandwidth")
 
 
 def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
@@ -155,45 +224,44 @@ def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
     Speedups follow from other times than communication where authors have several clocks.
     """
     published, figures = reading.published, dict[Cell, Rounded | str]()
-    for quantity in _DEFINITIONS:
+    for quantity in filter(published.defines, _DEFINED):
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
-        times = clock_of(published, reading.outcomes.get("speedup" if of_speedup else "communication_s"))
+        clock = reading.clock("speedup" if of_speedup else "communication_s")
         for place in several(published.places):
             is_of_its_runs = quantity == "images_per_s" or not published.is_of_other_runs(place)
-            figures[quantity, place] = defined(quantity, published, times, place) if is_of_its_runs else OF_OTHER_RUNS
+            figures[quantity, place] = defined(quantity, published, place, clock) if is_of_its_runs else OF_OTHER_RUNS
     return figures
 
 
-def defined(quantity: str, published: Published, times: Clock, place: Spot) -> Rounded | str:
-    """Return a figure under the definitions; or what is missing from what was printed."""
-    needs = {"images_per_s": [times.total], "compute_s": [times.one_gpu]}.get(quantity, [times.one_gpu, times.total])
+def defined(quantity: str, published: Published, place: Spot, clock: str = "") -> Rounded | str:
+    """Return a figure under the definitions, a bandwidth in GB/s; or what is missing from what was printed."""
     if published.global_batch(place) > published.dataset_images:
         return f"capped: N*b > {published.dataset_images} images, no full step"
-    seconds = {time: time.at(published, place) for time in needs}
-    missing = [time.formula for time, printed in seconds.items() if printed is None]
-    return f"{missing[0]} was not printed" if missing else _DEFINITIONS[quantity](published, place, *seconds.values())
-
-
-def _bandwidth_gb_s(published: Published, place: Spot, one_gpu_s: Rounded, total_s: Rounded) -> Rounded | str:
-    """Return the bytes of all steps of an epoch over the communication time, in GB/s; or why they have no quotient."""
+    formula, times = replace(definition(quantity), clock=clock), published.other_clocks.get(clock, published.epoch_s)
+    for time, at in (("T(1,b)", place.alone), ("T(N,b)", place)):
+        if time in formula.formula and at not in times:
+            return f"{Convention(time, clock=clock).shown} was not printed"
+    if quantity in (*_PARTS, "bandwidth") and is_superlinear(published, place):
+        return f"{place.gpus} GPUs are more than {place.gpus} times as fast as one"
+    inputs = Inputs.of(published, place)
+    if quantity != "bandwidth":
+        return formula.value(inputs) or "its divisor may be zero"
+    if not published.global_batch(place):
+        return "no batch was printed"
     if published.parameters_trained is None:
         return "the number of parameters trained is not given"
-    communication_s = scaling.communication_s(one_gpu_s, total_s, place.gpus)
-    if communication_s.low <= 0:
+    communication_s = Convention("T(N,b) - T(1,b)/N", clock=clock).value(inputs)
+    if communication_s and communication_s.low <= 0:
         return (
             f"not resolvable: a communication time of {communication_s.low:.3g} to {communication_s.high:.3g} s is not "
             "above zero for certain"
         )
-    volume = ring_allreduce_bytes(place.gpus, 4 * published.parameters_trained)
-    return scaling.bandwidth_gb_s(volume, math.ceil(published.steps(place)), communication_s)
+    of_one_byte = formula.value(inputs)
+    return of_one_byte * (4 * published.parameters_trained / 1e9) if of_one_byte else "its divisor may be zero"
 
 
-# In the order in which a reader wants them.
-_DEFINITIONS: Mapping[str, Callable[..., Rounded | str]] = {
-    "speedup": lambda study, at, one_gpu, total: scaling.speedup(one_gpu, total),
-    "efficiency": lambda study, at, one_gpu, total: scaling.efficiency(scaling.speedup(one_gpu, total), at.gpus),
-    "images_per_s": lambda study, at, total: study.dataset_images / total,
-    "compute_s": lambda study, at, one_gpu: scaling.compute_s(one_gpu, at.gpus),
-    "communication_s": lambda study, at, one_gpu, total: scaling.communication_s(one_gpu, total, at.gpus),
-    "bandwidth": _bandwidth_gb_s,
-}
+def link_of(reading: Reading) -> Rounded | None:
+    """The bandwidth in GB/s that a utilisation is a share of, where it is one in all cells and nobody says which."""
+    published, outcome = reading.published, reading.outcomes.get("utilisation_percent")
+    factor = outcome.method.factor if outcome and not published.bus_gb_s else None
+    return 1 / factor * (UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"]) if factor else None

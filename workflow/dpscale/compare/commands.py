@@ -1,13 +1,15 @@
 """The command that compares studies. It loads only what it needs."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from dpscale.options import FILE, FOLDER, read_records, read_study
+from dpscale.options import FILE, FOLDER, STUDY, read_records, read_study
 from dpscale.plan.study import Study
+from dpscale.terminal import tell
 
 
 def share(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -21,7 +23,7 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command()
-@click.argument("study_files", metavar="FIRST SECOND [MORE]...", type=FILE, nargs=-1, required=True)
+@click.argument("study_files", metavar="FIRST SECOND [MORE]...", type=STUDY, nargs=-1, required=True)
 @click.option(
     "--results",
     type=FOLDER,
@@ -37,10 +39,16 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
     help="End with exit status 1 where a study is slower than the first by more than this, such as 5%, with its whole "
     "95 % interval.",
 )
+@click.option("--json", "is_json", is_flag=True, help="Print every ratio of two epoch times, for programs.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
 @click.pass_context
 def compare(
-    context: click.Context, study_files: tuple[Path, ...], results: tuple[Path, ...], limit: float | None, out: Path
+    context: click.Context,
+    study_files: tuple[Path, ...],
+    results: tuple[Path, ...],
+    limit: float | None,
+    is_json: bool,
+    out: Path,
 ) -> None:
     """Compare SECOND with FIRST: two machines, or before and after a change. Writes one HTML page.
 
@@ -71,7 +79,10 @@ def compare(
     records = [read_records(study, folder) for study, folder in zip(studies.values(), folders, strict=True)]
     comparison = ComparedStudies(studies_of(studies, records))
     write_text(out, render(comparison, limit))
-    click.echo("\n".join([*comparison.lines(limit), f"page: {out}"]))
+    if is_json:
+        click.echo(json.dumps([row.as_json for row in comparison.rows], indent=2))
+    else:
+        tell("\n".join([*comparison.lines(limit), f"page: {out}"]))
     if limit is not None and comparison.slower_than(limit):
         context.exit(1)
 

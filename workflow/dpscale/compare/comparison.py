@@ -44,6 +44,13 @@ class ComparedTime:
     """Its epoch time over that of the first study."""
 
     @property
+    def as_json(self) -> dict[str, object]:
+        """The ratio with its interval, if it has one, where it is of, and the verdict."""
+        ends = self.ratio.interval if self.ratio.has_interval else None
+        place = {**self.times.point, "scope": self.times.scope}
+        return {"study": self.study, **place, "ratio": self.ratio.value, "interval": ends, "verdict": self.verdict}
+
+    @property
     def verdict(self) -> str:
         """The side of one on which the whole interval lies."""
         if not self.ratio.has_interval:
@@ -56,22 +63,19 @@ class ComparedTime:
 def compared_times(study: str, times: Sequence[TimesRow], first_times: Sequence[TimesRow]) -> Iterator[ComparedTime]:
     """Yield every time of a study that the first one has too, with 95 % intervals of their ratios that hold for all
     batches of a strategy on so many devices at once."""
-    first_epochs = {(*_group(row), row.batch_per_gpu): row.epoch_s for row in first_times if row.epoch_s.is_known}
-    in_both = [
-        (row, first_epochs[*_group(row), row.batch_per_gpu])
-        for row in in_order(times)
-        if row.epoch_s.is_known and (*_group(row), row.batch_per_gpu) in first_epochs
-    ]
-    for group in grouped(in_both, lambda pair: _group(pair[0])).values():
-        ratios = [ratio_of(row.epoch_s, first_epoch_s) for row, first_epoch_s in group]
+    first_epochs = {_place(row): row.epoch_s for row in first_times if row.epoch_s.is_known}
+    in_both = [row for row in in_order(times) if row.epoch_s.is_known and _place(row) in first_epochs]
+    for group in grouped(in_both, lambda row: _place(row)[:-1]).values():
+        pairs = [(row.epoch_s, first_epochs[_place(row)]) for row in group]
+        ratios = [ratio_of(*pair) for pair in pairs]
         with_interval = sum(ratio.has_interval for ratio in ratios)
-        for (row, first_epoch_s), ratio in zip(group, ratios, strict=True):
-            units = min(len(units_of(epoch_s.blocks)) for epoch_s in (row.epoch_s, first_epoch_s))
-            yield ComparedTime(study, row, first_epoch_s, best_of(ratio, with_interval, units))
+        for row, pair, ratio in zip(group, pairs, ratios, strict=True):
+            units = min(len(units_of(epoch_s.blocks)) for epoch_s in pair)
+            yield ComparedTime(study, row, pair[1], best_of(ratio, with_interval, units))
 
 
-def _group(row: TimesRow) -> tuple[str, str, int | None]:
-    return row.scope, row.strategy, row.gpus
+def _place(row: TimesRow) -> tuple[str, str, int, int]:
+    return row.scope, row.strategy, row.gpus, row.batch_per_gpu
 
 
 def ratio_of(epoch_s: Figure, first_epoch_s: Figure) -> Figure:
@@ -201,7 +205,7 @@ class ComparedStudies:
         undecided = [
             self._place(row)
             for row in self.rows
-            if not row.ratio.is_above(1 + limit) and not row.ratio.is_below(1 + limit)
+            if not (row.ratio.is_above(1 + limit) or row.ratio.is_below(1 + limit))
         ]
         return [
             f"Slower by more than {PERCENT.of(limit):g} %: {listed(slower, _NAMED, '; ') or 'none'}.",

@@ -1,34 +1,56 @@
 """The commands of the diagnosis. Each loads only what it needs."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dpscale.measure.options import BUILT_IN_NETWORKS, setting_options, settings_of_workload
+from dpscale.measure.commands import BUILT_IN_NETWORKS, setting_options, settings_of_workload
 from dpscale.options import FILE
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.schemas.settings import TimingSettings
+
+
+def say(sentence: str) -> None:
+    """Say something beside the answer."""
+    click.echo(f"dpscale: {sentence}", err=True)
+
+
+def _require_places(out: Path | None, kind: str, page: Path | None = None) -> None:
+    """Raise RecordError where a record or a page could not be written after minutes of measuring."""
+    from dpscale.records.files import RECORD_BEGIN, require_replaceable
+    from dpscale.records.space import claim_space
+
+    for path, begin in ((out, RECORD_BEGIN.format(kind)), (page, "<!DOCTYPE html>")):
+        if path:
+            require_replaceable(path, begin)
+            claim_space(path.parent).close()
+
+
+ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
+first_step_within_option = click.option(
+    "--first-step-within",
+    type=ABOVE_ZERO,
+    default=60.0,
+    help="Seconds after which a script without an optimiser step is no training.",
+)
+json_option = click.option("--json", "out", type=FILE, help="The JSON record to write.")
 
 
 @click.command()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_ZERO,
     default=3.0,
     help="Of measuring, beside a script's starts.",
 )
-@click.option(
-    "--first-step-within",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    help="Seconds after which a script without an optimiser step is no training.",
-)
+@first_step_within_option
 @click.option("--page", type=FILE, help="The HTML page to write.")
-@click.option("--json", "out", type=FILE, help="The JSON record to write.")
+@json_option
 @click.option(
     "--workload",
     help="In place of a command: your Python file with the functions network, dataset and loss, which is run with your "
@@ -69,38 +91,71 @@ def diagnose(
     if bool(command) == bool(workload):
         raise click.UsageError("give either a command behind -- or a --workload")
     from dpscale.diagnosis import launcher
-    from dpscale.diagnosis import page as pages
-    from dpscale.diagnosis.diagnose import diagnose_script
+    from dpscale.diagnosis.diagnose import diagnose_script, render, text
+    from dpscale.diagnosis.script import ScriptError
     from dpscale.records.files import decoded, write_record, write_text
+    from dpscale.records.redaction import public_command
     from dpscale.records.script import ScriptRecord
 
+    _require_places(out, "script", page)
     if workload:
-        from dpscale.diagnosis.loop import loop_command  # it measures here, which a command elsewhere need not
+        from dpscale.measure.launch.loop import loop_command  # it measures here, which a command elsewhere need not
 
         settings = settings_of_workload(workload) | {
             name: asked.pop(name) for name in ("loader_workers", "device", "precision")
         }
         command = tuple(loop_command({"settings": settings, "step": asked}, gpus))
     try:
-        record = launcher.diagnose_script(
-            command, minutes, first_step_within, lambda text: click.echo(f"dpscale: {text}", err=True)
-        )
-    except launcher.ScriptError as error:
+        record = launcher.diagnose_script(command, minutes, first_step_within, say)
+    except ScriptError as error:
         if not workload:  # the loop has said it in a line
-            click.echo(f"dpscale: {error}", err=True)
+            say(str(error))
         sys.exit(error.code)
     if workload:
-        record["command"] = ["dpscale", *sys.argv[1:]]
+        record["command"] = public_command(["dpscale", *sys.argv[1:]])
     if out:
         write_record("script", out, record)
     script = decoded(ScriptRecord, json.dumps(record).encode())
     answer = diagnose_script(script)
-    click.echo(pages.text(answer, script))
+    click.echo(text(answer))
     if out:
         click.echo(f"\n{RECORD_WRITTEN}{out}")
     if page:
-        write_text(page, pages.render(answer, script))
+        write_text(page, render(answer))
         click.echo(f"page: {page}")
+
+
+@click.command()
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND_A --- COMMAND_B")
+@click.option("--minutes", type=ABOVE_ZERO, default=2.0, help="Of blocks, beside the scripts' starts.")
+@first_step_within_option
+@json_option
+def versus(words: tuple[str, ...], minutes: float, first_step_within: float, out: Path | None) -> None:
+    """Find out which of two versions of a training script has the faster step, and by how much.
+
+    \b
+        dpscale versus -- python train.py --- python train.py --compile
+        dpscale versus -- torchrun --nproc-per-node 2 old.py --- torchrun --nproc-per-node 2 new.py
+
+    Both are started, as they are, and blocks of their steps take turns: so hours and neighbours are the same for both.
+    Where only one of them fits into memory, whole runs take turns. What they train for these minutes is to be thrown
+    away, and both are there at once: give them output folders of their own.
+    """
+    border = words.index("---") if "---" in words else len(words)
+    a, b = words[:border], words[border + 1 :]
+    if not (a and b):
+        raise click.UsageError("give two commands: -- COMMAND_A --- COMMAND_B")
+    import msgspec
+
+    from dpscale.diagnosis.versus import answer, compare_scripts
+    from dpscale.records.files import write_record
+
+    _require_places(out, "versus")
+    record = compare_scripts({"A": a, "B": b}, minutes, first_step_within, say)
+    click.echo(answer(record))
+    if out:
+        write_record("versus", out, msgspec.to_builtins(record))
+        click.echo(f"\n{RECORD_WRITTEN}{out}")
 
 
 @click.command(hidden=True)
@@ -108,6 +163,10 @@ def diagnose(
 @click.option("--num-processes", type=int, required=True)
 def loop(asked: str, num_processes: int) -> None:
     """Train as `dpscale diagnose --workload` runs it as a script: `asked` is JSON."""
-    from dpscale.diagnosis.loop import train_in_loop
+    import tempfile
 
+    from dpscale.diagnosis.script import FOLDER
+    from dpscale.measure.launch.loop import train_in_loop
+
+    tempfile.tempdir = os.environ.get(FOLDER)  # what a killed run leaves is removed with it
     train_in_loop(json.loads(asked), num_processes)

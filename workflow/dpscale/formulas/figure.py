@@ -71,6 +71,11 @@ class Figure:
         return math.isfinite(self.value)
 
     @property
+    def servers(self) -> int:
+        """The servers that its blocks are of."""
+        return len({block.server for block in self.blocks})
+
+    @property
     def has_interval(self) -> bool:
         """Whether it has a 95 % interval: over servers, or over the runs of one machine."""
         return self.kind in ("interval", "one machine") and all(map(math.isfinite, (self.value, self.low, self.high)))
@@ -104,8 +109,10 @@ class Figure:
         return self.has_interval and self.low <= limit <= self.high
 
     def exceeds(self, lower: "Figure") -> bool:
-        """Whether its whole interval lies above the whole interval of `lower`."""
-        return self.has_interval and lower.has_interval and self.low > lower.high
+        """Whether the interval of its ratio to `lower` lies above 1; that of their difference above 0, where one of
+        their ends is not above zero."""
+        has_logarithms = min(self.low, lower.low) > 0
+        return ratio(self, lower).is_above(1) if has_logarithms else less(self, lower).is_above(0)
 
     def map(self, function: Callable[[float], float]) -> "Figure":
         """Return a monotone function of all that is known of it, block by block too."""

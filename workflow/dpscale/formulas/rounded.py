@@ -35,11 +35,11 @@ class Rounded:
         half = Decimal((0, (5,), exponent_of(printed) - 1))
         return cls(float(printed), float(printed - half), float(printed + half))
 
-    def __add__(self, other: "Rounded") -> "Rounded":
-        return Rounded(self.value + other.value, self.low + other.low, self.high + other.high)
+    def __add__(self, added: "Rounded") -> "Rounded":
+        return Rounded(self.value + added.value, self.low + added.low, self.high + added.high)
 
-    def __sub__(self, other: "Rounded") -> "Rounded":
-        return Rounded(self.value - other.value, self.low - other.high, self.high - other.low)
+    def __sub__(self, subtracted: "Rounded") -> "Rounded":
+        return Rounded(self.value - subtracted.value, self.low - subtracted.high, self.high - subtracted.low)
 
     def __mul__(self, factor: float) -> "Rounded":
         low, high = sorted((self.low * factor, self.high * factor))
@@ -70,10 +70,10 @@ class Rounded:
         """How far it is known, to either side."""
         return (self.high - self.low) / 2
 
-    def meets(self, other: "Rounded") -> bool:
+    def meets(self, interval: "Rounded") -> bool:
         """Whether some number lies in both."""
-        slack = _SLACK * max(abs(self.value), abs(other.value))
-        return self.low <= other.high + slack and other.low <= self.high + slack
+        slack = _SLACK * max(abs(self.value), abs(interval.value))
+        return self.low <= interval.high + slack and interval.low <= self.high + slack
 
     def contains(self, value: float) -> bool:
         slack = _SLACK * max(abs(self.value), abs(value))
@@ -99,12 +99,13 @@ class Number:
         readings = near, Rounded(near.value, *sorted((near.value, beyond)))
         return cls(shown or str(digits), *(convert(reading) if convert else reading for reading in readings))
 
-    def cut(self) -> "Number":
-        """The same, its digits cut."""
-        return replace(self, interval=self.if_cut)
+    def either(self) -> "Number":
+        """The same, its digits rounded or cut."""
+        low, high = min(self.interval.low, self.if_cut.low), max(self.interval.high, self.if_cut.high)
+        return replace(self, interval=Rounded(self.interval.value, low, high))
 
     def like(self, value: float) -> tuple[float, str]:
-        """Another value in the unit that this was printed in, and that unit, with a space before it."""
+        """Return a value in the unit that this was printed in, and that unit, with a space before it."""
         digits, space, unit = self.shown.partition(" ")
         factor = float(self) / float(digits) if float(digits) else 1.0
         return value / factor, f"{space}{unit}"

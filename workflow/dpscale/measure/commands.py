@@ -1,34 +1,27 @@
-"""The commands that measure, or make images and facts for that. Each loads only what it needs."""
+"""The commands that measure, or make images and facts for that. Each loads only what it needs.
 
+A setting is an option, and a job runs on one node or on several.
+"""
+
+import functools
+import os
+import shlex
+import shutil
+import socket
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpscale.measure.options import (
-    BUILT_IN_NETWORKS,
-    configuration_options,
-    dataset_option,
-    end_options,
-    gpus_option,
-    job_options,
-    run_option,
-    setting_options,
-    settings_of_workload,
-)
-from dpscale.options import FILE, FOLDER, schema_node
-from dpscale.plan.cells import (
-    CollectivesCell,
-    CommunicationCell,
-    Configuration,
-    TimingCell,
-    TrainingCell,
-    VariantCell,
-)
+from dpscale.options import FILE, FOLDER, read_study, schema_node, study_argument
+from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell, VariantCell
 from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
 from dpscale.schemas.settings import (
     OF_FILE,
     CollectivesSettings,
+    JsonSchema,
     NetworkSettings,
     StepSettings,
     TimingSettings,
@@ -36,10 +29,144 @@ from dpscale.schemas.settings import (
     sample_of,
 )
 from dpscale.strategies.known import BASELINE, STRATEGIES, parallel_strategies
+from dpscale.terminal import tell
 
 if TYPE_CHECKING:
     from dpscale.measure.launch.cells import Run as Job
     from dpscale.records.files import JsonRecord
+
+Command = Callable[..., None]
+
+BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum"] if name != OF_FILE]
+
+
+def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Command], Command]:
+    """Add an option for every setting of `kind`, or for those with these names: its type, default and help."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(names or kind.names()):
+            node = kind.schema_of(name)
+            several = node["type"] == "array"
+            command = click.option(
+                f"--{name.replace('_', '-')}",
+                name,
+                type=_option_type(node["items"] if several else node),
+                multiple=several,
+                default=node.get("default"),
+                required="default" not in node,
+                help=node["description"] + (" Can be given several times." if several else ""),
+            )(command)
+        return command
+
+    return add
+
+
+def _option_type(node: JsonSchema) -> Any:
+    if "enum" in node:
+        return click.Choice(node["enum"])
+    if node["type"] in ("string", "boolean"):
+        return {"string": str, "boolean": bool}[node["type"]]
+    number_range = click.IntRange if node["type"] == "integer" else click.FloatRange
+    return number_range(
+        min=node.get("minimum", node.get("exclusiveMinimum")),
+        max=node.get("maximum", node.get("exclusiveMaximum")),
+        min_open="exclusiveMinimum" in node,
+        max_open="exclusiveMaximum" in node,
+    )
+
+
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator. `--help` lists them in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def configuration_options(*strategies: str) -> Callable[[Command], Command]:
+    """The options that name a cell that trains, and the images it trains on."""
+    return _with(
+        click.option("--strategy", type=click.Choice(strategies), required=True),
+        gpus_option,
+        click.option(
+            "--batch-per-gpu",
+            type=click.IntRange(min=1),
+            required=True,
+            help="Images (samples of a workload's file) per GPU and step.",
+        ),
+        run_option,
+        dataset_option,
+    )
+
+
+dataset_option = click.option(
+    "--dataset", type=FOLDER, help="Folder that `dpscale dataset` wrote. Not needed with the file of a --workload."
+)
+gpus_option = click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
+run_option = click.option(
+    "--run", type=click.IntRange(min=1), default=1, help="Number of the run. It is the seed of the weights."
+)
+# On several nodes the same command runs on each of them.
+nodes_options = _with(
+    click.option(
+        "--nodes",
+        type=click.IntRange(min=1),
+        default=1,
+        help="Nodes that the GPUs are spread over evenly. This command runs on each of them: by srun with one task per "
+        "node, or by hand with the two options below.",
+    ),
+    click.option(
+        "--node-rank", type=click.IntRange(min=0), help="Number of this node, from 0. Node 0 writes the record."
+    ),
+    click.option("--rendezvous", metavar="HOST:PORT", help="Where all nodes reach node 0: any free port of it."),
+)
+end_options = _with(
+    click.option(
+        "--timeout-s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=schema_node("cell_timeout_s")["default"],
+        help="Stop the cell after this many seconds.",
+    ),
+    click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one has ended."),
+)
+_job_options = _with(
+    nodes_options,
+    end_options,
+    click.option("--out", type=FILE, required=True, help="The JSON record to write."),
+)
+
+
+def job_options(command: Command) -> Command:
+    """The options of how a cell is run, which the command gets as one `job`."""
+
+    @functools.wraps(command)
+    def with_job(
+        *,
+        nodes: int,
+        node_rank: int | None,
+        rendezvous: str | None,
+        timeout_s: float,
+        end_with_parent: bool,
+        out: Path,
+        **options: Any,
+    ) -> None:
+        from dpscale.measure.launch.cells import Run
+        from dpscale.measure.launch.nodes import NodePlace
+
+        place = NodePlace.of(nodes, node_rank, rendezvous, os.environ)
+        command(job=Run(timeout_s, end_with_parent, out, place), **options)
+
+    return _job_options(with_job)
+
+
+def settings_of_workload(workload: str) -> dict[str, str]:
+    """Return the settings of a workload: a network that comes with dpscale, with made-up images, or a user's file."""
+    built_in = workload in BUILT_IN_NETWORKS
+    return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}
+
 
 # Sources that `dpscale dataset` can decode.
 SOURCES = [source for source in schema_node("dataset", "source")["enum"] if source != OF_FILE]
@@ -66,7 +193,7 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
     from dpscale.measure.workload.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
-    click.echo(f"{DATASET_MADE}{out}, {manifest.images} training and {manifest.test_images} test images")
+    tell(f"{DATASET_MADE}{out}, {manifest.images} training and {manifest.test_images} test images")
 
 
 @click.command()
@@ -110,7 +237,7 @@ def network(out: Path, **settings: Any) -> None:
     from dpscale.measure.workload.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
-    click.echo(f"network: {out}, {facts.parameters:,} parameters")
+    tell(f"network: {out}, {facts.parameters:,} parameters")
 
 
 @click.command()
@@ -165,11 +292,11 @@ def communication(
     Variants of the step take turns, from one GPU alone to the whole step; each changes one thing. Then comes,
     on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
     """
-    from dpscale.measure.launch.cells import measure_communication
+    from dpscale.measure.launch.cells import measure_steps
 
     cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), run)
     values = StepSettings.from_json(settings)
-    _print_written(measure_communication(cell, values, dataset, job), job.out)
+    _print_written(measure_steps(cell, values, dataset, job), job.out)
 
 
 @click.command()
@@ -193,9 +320,9 @@ def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any
 def _print_written(record: "JsonRecord", out: Path) -> None:
     """Print what the cell's log does not have yet; nothing on nodes that write no record."""
     if oom := record.get("oom"):
-        click.echo(f"out of memory in {oom['phase']}: {oom['message']}")
+        tell(f"out of memory in {oom['phase']}: {oom['message']}")
     if record:
-        click.echo(f"{RECORD_WRITTEN}{out}")
+        tell(f"{RECORD_WRITTEN}{out}")
 
 
 @click.command()
@@ -225,12 +352,32 @@ def fit(
 
     values = StepSettings.from_json(settings | settings_of_workload(workload))
     tries = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
-    click.echo(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}")
+    tell(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}")
     for attempt in tries:
         memory, rate = attempt.peak_bytes, attempt.images_per_s
         figures = f"{memory / 1e9:>10.2f}  {rate:>10,.0f}" if memory else f"{'too large':>10}"
-        click.echo(f"{attempt.batch_per_gpu:>13,}  {figures}")
+        tell(f"{attempt.batch_per_gpu:>13,}  {figures}")
     too_large = smallest_too_large(tries)
     above = f"; {too_large:,} does not fit" if too_large else ""
-    click.echo(f"largest that fits: {largest_of(tries).batch_per_gpu:,}{above}")
-    click.echo(f"smallest within 2 % of the best throughput: {as_fast(tries)[0].batch_per_gpu:,}")
+    tell(f"largest that fits: {largest_of(tries).batch_per_gpu:,}{above}")
+    tell(f"smallest within 2 % of the best throughput: {as_fast(tries)[0].batch_per_gpu:,}")
+
+
+@click.command()
+@study_argument
+@click.option("--here", is_flag=True, help="On this machine, in no job of its own.")
+def doctor(study_file: Path, here: bool) -> None:
+    """Check what every cell of a STUDY needs before many of them wait: torch, a GPU, space for records, the images.
+
+    On a cluster with Slurm one small job checks it, as config/cluster.yaml has cells run; elsewhere this machine does.
+    """
+    from dpscale.measure.launch.doctor import check_here
+    from dpscale.scheduler.cluster import Cluster
+    from dpscale.scheduler.slurm import run_small_job
+
+    study = read_study(study_file)
+    if here or not shutil.which("srun"):
+        tell(f"checked on {socket.gethostname()}:" if here else "no Slurm here; checked on this machine:")
+        sys.exit(not check_here(study))
+    command = f"dpscale doctor --here {shlex.quote(str(study_file))}"
+    sys.exit(run_small_job(Cluster.read(Path("config/cluster.yaml")), study.settings, command))

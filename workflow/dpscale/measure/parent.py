@@ -8,7 +8,6 @@ import signal
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
 
 OUTCOME = "outcome.json"
 PARENT_PID = "DPSCALE_PARENT_PID"
@@ -16,14 +15,6 @@ PARENT_PID = "DPSCALE_PARENT_PID"
 PRELOADED = "DPSCALE_PRELOADED"
 NUMBER = struct.Struct("!i")
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-
-
-class ForkRequest(TypedDict):
-    """What a launcher asks that process for: a worker with these arguments of `run_worker`."""
-
-    arguments: tuple[str, str, str]
-    environment: dict[str, str]
-    folder: str
 
 
 def end_with_parent(parent_pid: int | None = None) -> None:

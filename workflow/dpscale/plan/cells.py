@@ -15,13 +15,6 @@ from dpscale.schemas.settings import (
 )
 from dpscale.strategies.known import strategy
 
-# Where a record (.json) and its log (.log) stand, relative to the study's results and to its logs.
-TIMING_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
-VARIANT_PATH = "variants/{variant}/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
-COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
-COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
-TRAINING_PATH = "training/{arm}/seed-{seed}"
-
 # Why something is not measured: a state, one word, and a reason, a sentence.
 Obstacle = tuple[str, str]
 
@@ -57,7 +50,7 @@ class Configuration:
 
     @classmethod
     def of_arm(cls, arm: TrainingSettings, nodes: int = 1) -> "Configuration":
-        """Return the point that an arm of the training trains in its first epoch."""
+        """Return the point that an arm of the training trains."""
         return cls(arm.strategy, arm.gpus, arm.batch_per_gpu, nodes)
 
     def obstacle(self, settings: StepSettings) -> Obstacle | None:
@@ -91,8 +84,8 @@ def _nodes_if_several(nodes: int) -> dict[str, int]:
 
 
 class Cell(ABC):
-    """A job of a study: the `kind` of its record, the `rule` that makes it, where the record stands, and whether the
-    job needs the study's images."""
+    """A job of a study: the `kind` of its record, the `rule` that makes it, where the record (.json) and its log (.log)
+    stand, relative to the study's results and to its logs, and whether the job needs the study's images."""
 
     kind: ClassVar[str]
     rule: ClassVar[str]
@@ -155,7 +148,7 @@ class TimingCell(StepCell):
 
     kind = "timing"
     rule = "time"
-    path_pattern = TIMING_PATH
+    path_pattern = "cells/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 
 
 @dataclass(frozen=True)
@@ -164,7 +157,7 @@ class VariantCell(StepCell):
 
     kind = "timing"
     rule = "time_variant"
-    path_pattern = VARIANT_PATH
+    path_pattern = "variants/{variant}/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 
     variant: str
     settings: TimingSettings
@@ -183,7 +176,7 @@ class CommunicationCell(StepCell):
 
     kind = "communication"
     rule = "communication"
-    path_pattern = COMMUNICATION_PATH
+    path_pattern = "communication/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 
 
 @dataclass(frozen=True, order=True)
@@ -192,7 +185,7 @@ class CollectivesCell(Cell):
 
     kind = "collectives"
     rule = "collectives"
-    path_pattern = COLLECTIVES_PATH
+    path_pattern = "collectives/gpus-{gpus}/run-{run}"
     needs_images = False
 
     gpus: int
@@ -210,7 +203,7 @@ class TrainingCell(Cell):
 
     kind = "training"
     rule = "train"
-    path_pattern = TRAINING_PATH
+    path_pattern = "training/{arm}/seed-{seed}"
 
     arm: str
     seed: int

@@ -1,8 +1,9 @@
 """From a study to the cells to measure, and what is not run and why. Pure, and free of torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from dpscale.errors import StudyError
 from dpscale.plan.cells import (
@@ -18,6 +19,11 @@ from dpscale.plan.cells import (
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import JsonValues, StepSettings, TrainingSettings
 from dpscale.strategies.known import strategy
+
+# Cells of a study at most. Snakemake needs minutes for so many, and each of them hours.
+MOST_CELLS = 20_000
+
+C = TypeVar("C", VariantCell, TrainingCell)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +52,17 @@ def plan(study: Study) -> Plan:
     """Return the cells of a study, and the configurations and arms that are not run and why.
 
     The weak series (batch per GPU fixed) and the strong ones (global batch fixed) are two ways to read the same
-    points: the plan is their union.
+    points: the plan is their union. Raises StudyError where it has more cells than MOST_CELLS.
     """
-    obstacles = {point: _obstacle(study, point, study.settings) for point in _configurations(study)}
+    points = _configurations(study)
+    _limit_cells(study, points)
+    obstacles = {point: _obstacle(study, point, study.settings) for point in points}
     runnable = [point for point, obstacle in obstacles.items() if not obstacle]
     parallel = [point for point in runnable if point.gpus > 1]
     batches_apart = study["communication"].get("batch_per_gpu")
     taken_apart = [point for point in parallel if batches_apart is None or point.batch_per_gpu in batches_apart]
     repeats = range(1, study["communication"]["runs"] + 1)
+    training = study["training"]
     arm_obstacles = {name: _arm_obstacle(study, arm) for name, arm in study.arms.items()}
     return Plan(
         timing=tuple(TimingCell(point, run) for run in range(1, study["runs"] + 1) for point in runnable),
@@ -63,31 +72,38 @@ def plan(study: Study) -> Plan:
             for run in repeats
             for gpus in sorted({point.gpus for point in parallel})
         ),
-        variants=_variant_cells(study),
-        training=_training_cells(study, [name for name, obstacle in arm_obstacles.items() if not obstacle]),
+        variants=_in_turns(
+            VariantCell(cell.configuration, cell.run, name, variant.settings)
+            for name, variant in study.variants.items()
+            for cell in plan(variant).timing
+        ),
+        training=_in_turns(
+            TrainingCell(name, seed, arm, study.nodes_of(arm.gpus))
+            for name, arm in study.arms.items()
+            if not arm_obstacles[name]
+            for seed in range(1, training["arms"][name].get("seeds", training["seeds"]) + 1)
+        ),
         not_run={point: obstacle for point, obstacle in obstacles.items() if obstacle},
         arms_not_run={name: obstacle for name, obstacle in arm_obstacles.items() if obstacle},
     )
 
 
-def _variant_cells(study: Study) -> tuple[VariantCell, ...]:
-    """Return run 1 of every variant before run 2 of any."""
-    cells = [
-        VariantCell(cell.configuration, cell.run, name, variant.settings)
-        for name, variant in study.variants.items()
-        for cell in plan(variant).timing
-    ]
-    return tuple(sorted(cells, key=lambda cell: cell.run))
-
-
-def _training_cells(study: Study, arms: Sequence[str]) -> tuple[TrainingCell, ...]:
-    """Return seed 1 of every arm before seed 2 of any."""
+def _limit_cells(study: Study, points: Sequence[Configuration]) -> None:
+    """Raise StudyError where a study has too many cells, those that are not run here among them."""
     training = study["training"]
-    cells = [
-        TrainingCell(name, seed, study.arms[name], study.nodes_of(study.arms[name].gpus))
-        for name in arms
-        for seed in range(1, training["arms"][name].get("seeds", training["seeds"]) + 1)
-    ]
+    cells = len(points) * (study["runs"] + study["communication"]["runs"])
+    cells += sum(arm.get("seeds", training["seeds"]) for arm in training["arms"].values())
+    for variant in study.variants.values():
+        cells += len(_configurations(variant)) * variant["runs"] if cells <= MOST_CELLS else 0
+    if cells > MOST_CELLS:
+        raise StudyError(
+            f"{study.source}: its grid has {cells:,} cells or more, and at most {MOST_CELLS:,} are planned: name fewer "
+            "runs, seeds, batches or numbers of GPUs"
+        )
+
+
+def _in_turns(cells: Iterable[C]) -> tuple[C, ...]:
+    """Return run (or seed) 1 of everything before run 2 of anything."""
     return tuple(sorted(cells, key=lambda cell: cell.seed))
 
 

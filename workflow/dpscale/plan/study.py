@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpscale.errors import StudyError, WorkloadError
-from dpscale.plan.contradictions import contradiction
+from dpscale.regular_files import read_bytes
 from dpscale.schemas.settings import (
     BUILT_IN,
     NO_CHECKSUM,
@@ -19,6 +19,7 @@ from dpscale.schemas.settings import (
     StepSettings,
     TimingSettings,
     TrainingSettings,
+    from_home,
     variant_settings,
 )
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
@@ -158,6 +159,11 @@ def _setting_of_ddp(name: str, changes: JsonValues) -> str | None:
 
 def _contradictions(study: Study) -> Iterator[str]:
     """Yield what is wrong with a study beyond what its schema says, as `key: problem`."""
+    paths = {"dataset.root": [study["dataset"]["root"]], "workload": [study.settings.workload]}
+    for key, named in {**paths, "published": study["published"]}.items():
+        for path in named:
+            if "{" in path or "}" in path:
+                yield f"{key}: {path} has braces, which Snakemake takes for wildcards; rename it"
     for gpus in study["gpus"]:
         if not any(strategy(name).allows(gpus) for name in study["strategies"]):
             needed = " or ".join(name for name, row in STRATEGIES.items() if row.allows(gpus))
@@ -193,7 +199,7 @@ Settings = TypeVar("Settings", bound=NetworkSettings)
 def checksum(path: Path) -> str:
     """Return the SHA-256 of a workload's file in hexadecimal digits. Raises WorkloadError where it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_bytes(path.expanduser())).hexdigest()
     except OSError as error:
         why = "there is no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
         raise WorkloadError(
@@ -231,7 +237,77 @@ def study_of_its_file(values: JsonValues) -> JsonValues:
     stated = values.get("workload_sha256", NO_CHECKSUM)
     return {
         **values,
+        "workload": from_home(path),
         "workload_sha256": checksum(Path(path)) if stated == NO_CHECKSUM else stated,
         "network": {"name": OF_FILE, **values.get("network", {})},
         "dataset": {"source": OF_FILE, **dataset},
     }
+
+
+# A setting, and what is wrong with it.
+Contradiction = tuple[str, str]
+
+
+def contradiction(settings: NetworkSettings) -> Contradiction | None:
+    """Return a setting that keeps these settings from being measured, and what is wrong with it; None without one."""
+    return next(_contradictions_of(settings), None)
+
+
+def _contradictions_of(settings: NetworkSettings) -> Iterator[Contradiction]:
+    yield from _of_workload(settings)
+    if isinstance(settings, StepSettings) and settings.device == "cpu" and settings.cuda_graph:
+        yield "cuda_graph", "a CUDA graph needs CUDA GPUs"
+    if isinstance(settings, TimingSettings):
+        yield from _of_timing(settings)
+    if isinstance(settings, TrainingSettings):
+        yield from _of_arm(settings)
+
+
+def _of_workload(settings: NetworkSettings) -> Iterator[Contradiction]:
+    is_file = settings.workload != BUILT_IN
+    sources = {"network": settings.network}
+    if isinstance(settings, StepSettings):
+        sources["dataset_source"] = settings.dataset_source
+    for name, source in sources.items():
+        if is_file and source != OF_FILE:
+            yield name, f"{settings.workload} has its own: leave this key out"
+        if source == OF_FILE and not is_file:
+            yield name, f"{OF_FILE} is that of a file: name the file under workload"
+    if is_file and not settings.is_default("width"):
+        yield "width", f"{settings.workload} has its own network: leave this key out"
+    if is_file and isinstance(settings, TimingSettings) and settings.images_on == "device":
+        yield "images_on", "samples of a workload's file lie on the host: only the file knows how they are made"
+    if is_file and isinstance(settings, TrainingSettings):
+        yield "workload", "arms train the built-in classification of images: a file says nothing of test accuracy"
+
+
+def _of_timing(settings: TimingSettings) -> Iterator[Contradiction]:
+    if settings.device == "cpu" and settings.images_on == "device":
+        yield "images_on", "on a CPU there is no memory but the host's"
+    if settings.ddp_reducer == "copies":
+        if settings.device == "cpu":
+            yield "ddp_reducer", "a CPU has no engines that copy between GPUs"
+        if settings.ddp_broadcast_buffers:
+            yield "ddp_reducer", "copies sends no buffers: set ddp.broadcast_buffers to false too"
+        if settings.ddp_gradient_dtype != "float32":
+            yield "ddp_reducer", "copies sends gradients as they are: leave ddp.gradient_dtype out"
+
+
+def _of_arm(arm: TrainingSettings) -> Iterator[Contradiction]:
+    row = strategy(arm.strategy)
+    if not row.allows(arm.gpus):
+        yield "gpus", f"{arm.gpus} does not go with {arm.strategy}, which has {row.gpus_allowed}"
+    if row.is_sharded:
+        yield "strategy", f"{arm.strategy} has no arms: checkpoints and test accuracy need whole weights. Use ddp"
+    if arm.sync_batch_norm and not row.has_process_per_gpu:
+        yield "sync_batch_norm", f"{arm.strategy} has no process group to share statistics in: it needs ddp"
+    if arm.validation_images and arm.global_batch > arm.training_images:
+        yield "validation_images", f"leaves {arm.training_images} images, no full step of {arm.global_batch}"
+    if arm.schedule == "one_cycle" and not 0 < arm.warmup_epochs < arm.epochs:
+        yield "schedule", "one_cycle rises and falls: warmup_epochs must lie between 0 and epochs"
+    if arm.optimiser in ("lars", "lamb") and arm.fused_optimiser:
+        yield "fused_optimiser", f"torch has no fused {arm.optimiser}"
+    if arm.cuda_graph and not arm.fused_optimiser:
+        yield "cuda_graph", "needs fused_optimiser: only there can the learning rate change within a graph"
+    if arm.cuda_graph and arm.sync_batch_norm:
+        yield "cuda_graph", "does not go with sync_batch_norm"

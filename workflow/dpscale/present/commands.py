@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 
 from dpscale.errors import DpscaleError
-from dpscale.options import FILE, FOLDER, read_study, read_tables, study_option
+from dpscale.options import FILE, FOLDER, read_study, read_tables, study_argument
 from dpscale.plan.study import Study
-from dpscale.terminal import say
+from dpscale.terminal import say, tell
 
 
 @click.command()
-@study_option
+@study_argument
 @click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
 @click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the charts of the page to, as SVG files.")
@@ -38,45 +38,63 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:
         write_charts(charts.values(), charts_folder)
-    click.echo(f"page: {out}")
+    tell(f"page: {out}")
 
 
 @click.command()
-@study_option
-def summary(study_file: Path) -> None:
-    """Print the answer of a study that was run in this folder, and where its page is."""
-    from dpscale.analyse.answer.answer import answer_of
-    from dpscale.present.findings.answer import first_screen
+@study_argument
+@click.option("--json", "is_json", is_flag=True, help="Print what answer.json holds, for programs.")
+def summary(study_file: Path, is_json: bool) -> None:
+    """Print the answer of a study that was run in this folder, and where its page is.
+
+    \b
+        dpscale summary quick
+        dpscale summary config/mine.yaml --json | jq .devices
+
+    Where its tables were not made yet, they are made of its records for this answer.
+    """
+    from dpscale.analyse.answer.answer import answer_json, answer_of
+    from dpscale.loaded import LoadedStudy
+    from dpscale.present.findings.answer import first_screen, in_words
     from dpscale.present.text.words import Terms
 
     study = read_study(study_file)
-    tables = read_tables(study.results / "tables")
-    terms = Terms.of(study.values, tables)
-    say(first_screen(answer_of(tables), terms).on_terminal)
-    say(f"The page: {study.page.resolve()}")
+    tables = LoadedStudy(study, study.results).tables
+    terms, answer = Terms.of(study.values, tables), answer_of(tables)
+    if is_json:
+        click.echo(answer_json(answer, in_words(answer, terms)), nl=False)
+        return
+    say(first_screen(answer, terms).on_terminal)
+    page, make = study.page, f"make report CONFIG={study_file}"
+    say(f"The page: {page.resolve()}" if page.exists() else f"To make its page: {make}")
 
 
 @click.command()
-@study_option
+@study_argument
 @click.option(
-    "--tables", "tables_folder", type=FOLDER, help="Folder that `dpscale tables` wrote; by default that of the study."
+    "--tables",
+    "tables_folder",
+    type=FOLDER,
+    help="Folder that `dpscale tables` wrote; by default the study's, made of its records where there is none.",
 )
 @click.option("--out", type=FOLDER, default=Path("handin"), help="Folder for report.tex, report.md and tables.csv.")
 def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
     """Write a report to edit and hand in: the assignment's tables, and what they say, in LaTeX, Markdown and CSV."""
+    from dpscale.loaded import LoadedStudy
     from dpscale.present.handin_report import report as report_of
     from dpscale.present.handin_report import write
     from dpscale.present.text.words import Terms
 
-    study = Study.read(study_file)
-    folder = tables_folder or study.results / "tables"
-    if not (folder / "times.csv").exists():
-        raise DpscaleError(f"{folder}: no tables there. Make them with: make assignment CONFIG={study_file}")
-    tables = read_tables(folder)
+    study = read_study(study_file)
+    tables = read_tables(tables_folder) if tables_folder else LoadedStudy(study, study.results).tables
     made = report_of(study.values, tables, Terms.of(study.values, tables))
     if not made.sheets:
-        raise DpscaleError(f"{study_file}: nothing was measured on several devices, so there is no table to hand in")
-    write(made, out)
+        measure = f"make assignment CONFIG={study_file}"
+        raise DpscaleError(f"{study_file}: nothing was measured on several devices to hand in. Measure it: {measure}")
+    tex, markdown, numbers = write(made, out)
     for sentence in made.lacking:
-        click.echo(sentence)
-    click.echo(f"to edit and hand in: {out}/report.tex, {out}/report.md; the numbers: {out}/tables.csv")
+        tell(sentence)
+    for place in (tex, markdown, numbers):
+        if ".new" in place.stem:
+            tell(f"{place.name.replace('.new', '')} was edited, and is kept: the new one is {place}")
+    tell(f"to edit and hand in: {tex}, {markdown}; the numbers: {numbers}")

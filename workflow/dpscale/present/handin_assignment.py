@@ -7,18 +7,20 @@ columns for every number of devices, as a page shows it, and one configuration p
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin_sentences import AssignmentRows, Paragraphs, of_bandwidth, of_communication, of_speedup
-from dpscale.present.text.numbers import Printed, at_least, recomputable
+from dpscale.present.handin_sentences import AssignmentRows, of_bandwidth, of_communication, of_speedup
+from dpscale.present.text.numbers import ABSENT, Printed, at_least, recomputable
+from dpscale.present.text.sentences import Paragraphs
 from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.present.text.words import Terms, capitalised, ok, rank, scope, state
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow, TimesRow
-from dpscale.vocabulary.states import BORROWED, NOT_PLANNED, OTHER_RUNS
+from dpscale.vocabulary.states import BORROWED, NOT_PLANNED, OTHER_RUNS, STATES
 
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
 _WITHOUT_ALLREDUCE = "dp"
@@ -41,6 +43,8 @@ class Quantity:
     name: str
     unit: Unit
     cells: Mapping[PrintedPlace, Printed]
+    short: str
+    """Its heading in the assignment."""
 
     @property
     def heading(self) -> str:
@@ -52,6 +56,17 @@ class Quantity:
         place = PrintedPlace(strategy if gpus > 1 else BASELINE, gpus, batch)
         cell = self.cells.get(place, Printed(states=(NOT_PLANNED,)))
         return cell.brief if cell.value or cell.low else state_words(cell.states)
+
+    def alone(self, strategy: str, gpus: int, batch: int) -> str:
+        """Return the value of a configuration without its ends, or the word for its absence, or a dash."""
+        if self.name == "speedup" and gpus == 1:
+            return "1"
+        cell = self.cells.get(PrintedPlace(strategy, gpus, batch), Printed())
+        if cell.value:
+            return replace(cell, low="", high="").text
+        if cell.low or self.name == "utilisation":
+            return cell.text
+        return state_words(word for word in cell.states if word in STATES) or ABSENT
 
 
 def state_words(states: Iterable[str]) -> str:
@@ -95,8 +110,29 @@ class AssignmentTable:
         headings = [capitalised(quantity.heading) for quantity in self.quantities]
         return self._table([terms.heading, "Batch", *headings, "State"], rows, terms)
 
+    def by_devices(self, terms: Terms) -> ShownTable:
+        """Return the assignment's own layout: rows 1-GPU, 2-GPU and 4-GPU, for each batch a column per quantity. Values
+        stand alone there: `by_configuration` has their intervals."""
+        batches = sorted({place.batch for place in self.places})
+        groups = dict.fromkeys((place.strategy, place.gpus) for place in self.places)
+        named = len({strategy for strategy, gpus in groups if gpus > 1}) > 1
+        rows = [
+            [
+                f"{gpus}-{terms.device}{f', {strategy}' if named and gpus > 1 else ''}",
+                *(quantity.alone(strategy, gpus, batch) for batch in batches for quantity in self.quantities),
+            ]
+            for strategy, gpus in groups
+        ]
+        columns = [ShownColumn[Any]("", is_number=False)]
+        for batch in batches:
+            columns += [ShownColumn(quantity.short, over=f"Batch {batch:,}") for quantity in self.quantities]
+        notes = terms.notes_of([word for cell in row for word in cell.split(", ")] for row in rows)
+        caption = f"{self.caption}. The appendix has the intervals"
+        return ShownTable(self.name, caption, columns, rows, title=self.title, notes=notes)
+
     def by_batch(self, times: Sequence[TimesRow], terms: Terms) -> ShownTable:
-        """Return one row per strategy and batch of `times`, with columns for every number of devices."""
+        """Return one row per strategy and batch of `times`, with columns for every number of devices. A batch that
+        nobody can run has no row: a note says why."""
         batches = sorted({row.batch_per_gpu for row in times if row.strategy == BASELINE})
         numbers = sorted({place.gpus for place in self.places})
         columns = [
@@ -111,7 +147,14 @@ class AssignmentTable:
             for batch in batches
         ]
         headings = [f"{terms.count(gpus)}: {quantity.heading}" for gpus, quantity in columns]
-        return self._table([f"Batch per {terms.device}", *headings], rows, terms)
+        table = self._table([f"Batch per {terms.device}", *headings], rows, terms)
+        without = grouped((row for row in rows if _cannot_run(row)), lambda row: row[1])
+        reasons = [
+            f"batch {batch} ({', '.join(dict.fromkeys(word for row in of_batch for word in row[2:]))})"
+            for batch, of_batch in without.items()
+        ]
+        note = [f"Without a row: {'; '.join(reasons)}."] if reasons else []
+        return replace(table, cells=[row for row in rows if not _cannot_run(row)], notes=[*note, *table.notes])
 
     def _table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], terms: Terms) -> ShownTable:
         return ShownTable(
@@ -126,6 +169,11 @@ class AssignmentTable:
             notes=terms.notes_of([word for cell in row for word in cell.split(", ")] for row in rows),
             paragraphs=self.paragraphs,
         )
+
+
+def _cannot_run(row: Sequence[str]) -> bool:
+    """Whether a strategy has no place for a batch, on any number of devices."""
+    return {*row[2:]} <= {state(word) for word in ("oom", "capped", "not available")}
 
 
 def sheets(rows: AssignmentRows, terms: Terms) -> list[ShownTable]:
@@ -154,7 +202,7 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
             "table-1",
             "Table 1: time and speedup",
             f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
-            [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
+            [_quantity("time", "Time (s)", "epoch_s", timed), _quantity("speedup", "Speedup", "speedup", weak)],
         ),
         AssignmentTable(
             "table-2",
@@ -162,8 +210,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
             "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, at the "
             "T(1,b) of the same runs, compute scope",
             [
-                _quantity("computation", "compute_s", rows.communication),
-                _quantity("communication", "communication_s", rows.communication),
+                _quantity("computation", "Compute (s)", "compute_s", rows.communication),
+                _quantity("communication", "Comm (s)", "communication_s", rows.communication),
             ],
         ),
         AssignmentTable(
@@ -172,8 +220,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
             "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the "
             f"measured bus bandwidth, %, at the T(1,b) of the same runs, compute scope{remark}",
             [
-                _quantity("bandwidth", "bandwidth_gb_s", rows.bandwidth),
-                _quantity("utilisation", "utilisation", rows.bandwidth),
+                _quantity("bandwidth", "GB/s", "bandwidth_gb_s", rows.bandwidth),
+                _quantity("utilisation", "%", "utilisation", rows.bandwidth),
             ],
         ),
     )
@@ -181,10 +229,10 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
     return [replace(grid, paragraphs=text) for grid, text in zip(tables, texts, strict=True) if grid.has_results]
 
 
-def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:
+def _quantity(name: str, short: str, column: str, rows: Sequence[Timed]) -> Quantity:
     unit = type(rows[0]).column(column).unit if rows else PLAIN
     cells = {PrintedPlace(row.strategy, row.gpus, row.batch_per_gpu): _cell(row, column, unit) for row in rows}
-    return Quantity(name, unit, cells)
+    return Quantity(name, unit, cells, short)
 
 
 def _cell(row: Timed, column: str, unit: Unit) -> Printed:

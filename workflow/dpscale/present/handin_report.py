@@ -1,28 +1,34 @@
 """The report that is handed in: the assignment's tables of a study, what they say and cannot say, in LaTeX, Markdown
 and CSV."""
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpscale.analyse.timing.points import HEADLINE_STEPS
+import vl_convert
+from markupsafe import Markup
+
 from dpscale.present.findings.set_up import dates, network
 from dpscale.present.handin_assignment import AssignmentTable, Quantity, grids, state_words
+from dpscale.present.handin_questions import Section, sections
 from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.html import ENVIRONMENT
-from dpscale.present.text.numbers import ABSENT, MINUS, measured
+from dpscale.present.text.numbers import ABSENT, MINUS
+from dpscale.present.text.sentences import paragraphs, sentences
 from dpscale.present.text.table import ShownTable
-from dpscale.present.text.words import Terms, capitalised, joined, listed, ok
-from dpscale.records.files import write_text
+from dpscale.present.text.words import Terms, capitalised, ok
+from dpscale.records.files import write_bytes, write_text
 from dpscale.schemas.settings import JsonValues
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
-from dpscale.tables.column import GB_PER_S
 from dpscale.tables.row import csv_text
 from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
+from dpscale.tables.training import TrainingSummaryRow
+from dpscale.terminal import with_names
 from dpscale.vocabulary.states import AT_LEAST, MARK
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
@@ -32,6 +38,9 @@ _LATEX = {
     "|": r"\textbar{}", ABSENT: "--", MINUS: "$-$", "×": r"$\times$",
     "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$", MARK: r"$\dagger$",
 }  # fmt: skip
+
+# With the checksum of what stands above.
+_LAST_LINE = {".tex": "% dpscale {}\n", ".md": "<!-- dpscale {} -->\n", ".csv": "# dpscale {}\n"}
 
 BATCHES = (32, 128, 512)
 GPUS = (1, 2, 4)
@@ -44,8 +53,14 @@ class Report:
     facts: Mapping[str, str]
     lacking: Sequence[str]
     grids: Sequence[AssignmentTable]
+    sections: Sequence[Section]
     to_say: Sequence[str]
     terms: Terms
+
+    @property
+    def machine(self) -> list[str]:
+        """The facts as the report lists them."""
+        return [f"{name}: {value}" for name, value in self.facts.items()]
 
     @property
     def sheets(self) -> list[ShownTable]:
@@ -56,15 +71,22 @@ class Report:
 def report(study: JsonValues, tables: Tables, terms: Terms) -> Report:
     """Return the report of the environment with the most records."""
     place = max(tables.environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
-    rows = _assigned(AssignmentRows.of(tables).in_environment(place.environment))
+    in_place = AssignmentRows.of(tables).in_environment(place.environment)
+    rows = _assigned(in_place)
+    strategies = sorted({row.strategy for row in ok(rows.times) if row.gpus > 1})
     printed_grids = grids(rows, terms)
     return Report(
         facts=_facts(study, rows, place, dates(tables.records), terms),
-        lacking=list(_lacking(rows.times, printed_grids, terms)),
+        lacking=_lacking(rows.times, printed_grids, terms),
         grids=printed_grids,
-        to_say=list(_to_say(study, rows, printed_grids, terms)),
+        sections=sections(rows, printed_grids, in_place.times, _in_place(tables.training_summary, place), terms),
+        to_say=sentences("handin", "to_say", terms, strategies=strategies),
         terms=terms,
     )
+
+
+def _in_place(arms: Sequence[TrainingSummaryRow], place: EnvironmentsRow) -> list[TrainingSummaryRow]:
+    return [row for row in arms if row.environment in ("", place.environment)]
 
 
 def _assigned(rows: AssignmentRows) -> AssignmentRows:
@@ -79,68 +101,37 @@ def _assigned(rows: AssignmentRows) -> AssignmentRows:
 def _facts(
     study: JsonValues, rows: AssignmentRows, place: EnvironmentsRow, measured_on: str, terms: Terms
 ) -> dict[str, str]:
-    """Return the facts of the machine and the study by name. `dpscale audit` reads some of the names."""
-    parameters = next((row.parameters for row in rows.bandwidth if row.parameters), None)
-    links = {row.gpus: row.bus_bandwidth_gb_s.value for row in rows.bandwidth if row.bus_bandwidth_gb_s.is_known}
-    most = max((row.gpus for row in ok(rows.times)), default=0)
-    facts = {
-        "Study": study["study"],
-        "GPU": place.device_model if terms.device == "GPU" else "",
-        "Used": f"up to {terms.count(most)}",
-        "Links": place.links,
-        "Bus bandwidth": ", ".join(
-            f"{measured(gb_s, GB_PER_S, 4)} on {terms.count(gpus)}" for gpus, gb_s in links.items()
-        ),
-        "CPU": place.cpu_model,
-        "Cores": place.cpu_cores,
-        "Torch": place.torch,
-        "CUDA": place.cuda,
-        "NCCL": place.nccl,
-        "Network": network(study),
-        "Parameters": f"{parameters:,}" if parameters else "",
-        "Images": f"{study['dataset']['images']:,}",
-        "Precision": study["precision"],
-        "Batch": f"per {terms.device}",
-        "Measured": measured_on,
-    }
-    return {name: value for name, value in facts.items() if value}
+    """Return the facts of the machine and the study by name."""
+    facts = paragraphs(
+        "handin",
+        "machine",
+        terms,
+        study=study,
+        place=place,
+        most=max((row.gpus for row in ok(rows.times)), default=0),
+        links={row.gpus: row.bus_bandwidth_gb_s.value for row in rows.bandwidth if row.bus_bandwidth_gb_s.is_known},
+        network=network(study),
+        parameters=next((row.parameters for row in rows.bandwidth if row.parameters), None),
+        dates=measured_on,
+    )
+    return {name: " ".join(lines) for name, lines in facts.items()}
 
 
-def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable], terms: Terms) -> Iterator[str]:
-    """Yield a sentence for everything of the assignment that the tables do not hold."""
-    if terms.synthetic:
-        yield f"The {terms.samples} are synthetic: times are real, accuracy means nothing."
-    if terms.device != "GPU":
-        yield "This machine has no GPU that was used: workers are processes on the CPU, so times are no GPU's."
-    measured_rows = ok(times)
-    for strategy in parallel_strategies():
-        if strategy not in {row.strategy for row in measured_rows} and not STRATEGIES[strategy].is_sharded:
-            reasons = (row.reason for row in times if row.strategy == strategy)
-            reason = next(reasons, "the study does not ask for it")
-            yield f"There is no result with {strategy}: {reason}."
-    for number in GPUS:
-        if number not in {row.gpus for row in measured_rows}:
-            yield f"Nothing was measured on {terms.count(number)}."
-    batches = {row.batch_per_gpu for row in measured_rows}
-    if lacking := [batch for batch in BATCHES if batch not in batches]:
-        yield f"Not measured of the assignment's batches: {joined([str(batch) for batch in lacking])}."
-    if not any(grid.paragraphs for grid in printed_grids):
-        yield f"No epoch has {HEADLINE_STEPS} full steps, so nothing is said of these numbers."
-
-
-def _to_say(
-    study: JsonValues, rows: AssignmentRows, printed_grids: Sequence[AssignmentTable], terms: Terms
-) -> Iterator[str]:
-    """Yield the questions that no table can answer."""
-    strategies = sorted({row.strategy for row in ok(rows.times) if row.gpus > 1})
-    yield f"Your conclusion: on how many {terms.devices} would you train, with which strategy, and at which batch?"
-    if len(strategies) > 1:
-        yield f"Why {' and '.join(strategies)} differ, in your own words."
-    if unexplained := [grid.title.partition(":")[0] for grid in printed_grids if not grid.paragraphs.get("Cause")]:
-        yield f"What you think is the cause of the numbers in {listed(unexplained)}: these data name none."
-    yield "Why another machine may give other numbers: its links, cores and versions beside those above."
-    if study["training"]["arms"]:
-        yield "What large batches do to accuracy: the page of the study has it."
+def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable], terms: Terms) -> list[str]:
+    """Return a sentence for everything of the assignment that the tables do not hold."""
+    places = [(row.strategy, row.gpus, row.batch_per_gpu) for row in ok(times)]
+    strategies, gpus, batches = map(set, zip(*places, strict=True)) if places else (set(), set(), set())
+    reasons = {row.strategy: row.reason for row in reversed(times)}
+    absent = [name for name in parallel_strategies() if name not in strategies and not STRATEGIES[name].is_sharded]
+    return sentences(
+        "handin",
+        "lacking",
+        terms,
+        strategies={name: reasons.get(name, "the study does not ask for it") for name in absent},
+        gpus=[number for number in GPUS if number not in gpus],
+        batches=[batch for batch in BATCHES if batch not in batches],
+        has_words=any(grid.paragraphs for grid in printed_grids),
+    )
 
 
 def files(report: Report) -> Mapping[str, str]:
@@ -152,23 +143,45 @@ def files(report: Report) -> Mapping[str, str]:
     }
 
 
-def write(report: Report, folder: Path) -> None:
-    """Write the files of a report into a folder."""
+def write(report: Report, folder: Path) -> list[Path]:
+    """Write the files of a report into a folder, and return them. One that was edited there is kept: the new one is
+    `report.new.tex` beside it. Raises RecordError."""
+    places = []
     for name, text in files(report).items():
-        write_text(folder.joinpath(name), text)
+        place = folder / name
+        while place.exists() and not _is_as_written(place):
+            place = place.with_stem(f"{place.stem}.new")
+        write_bytes(place, _sealed(text, place.suffix).encode())
+        places.append(place)
+    for section in report.sections:
+        if section.picture:
+            svg = section.picture.document
+            write_text(folder / f"{section.picture.name}.svg", svg)
+            write_bytes(folder / f"{section.picture.name}.pdf", vl_convert.svg_to_pdf(svg))
+    return places
+
+
+def _sealed(text: str, suffix: str) -> str:
+    """Return a text with a last line that tells whether it was edited since."""
+    text = text.rstrip("\n") + "\n"
+    return text + _LAST_LINE[suffix].format(hashlib.sha256(text.encode()).hexdigest())
+
+
+def _is_as_written(path: Path) -> bool:
+    text = path.read_bytes().decode(errors="replace")
+    return text == _sealed(text.rstrip("\n").rpartition("\n")[0], path.suffix)
 
 
 def _filled(template: str, report: Report, escape: Any) -> str:
     """Return what a template makes of a report; every text that it shows is escaped."""
     environment = ENVIRONMENT.overlay(
-        autoescape=False,
-        finalize=escape,
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(value)),
         variable_start_string="<<",
         variable_end_string=">>",
         block_start_string="<%",
         block_end_string="%>",
     )
-    return environment.get_template(template).render(report=report, capitalised=capitalised)
+    return environment.get_template(template).render(report=report)
 
 
 def table(report: Report) -> str:
@@ -179,9 +192,8 @@ def table(report: Report) -> str:
     for place in places:
         cells = [cell for grid in report.grids for cell in grid.row(place)]
         rows.append([*place, *(entry for cell in cells for entry in (*cell.plain, state_words(cell.states)))])
-    facts = [f"{name}: {value}" for name, value in report.facts.items()]
     notes = dict.fromkeys(note for sheet in report.sheets for note in sheet.notes)
-    return "".join(f"# {line}\n" for line in (*facts, *notes)) + csv_text(rows)
+    return "".join(f"# {line}\n" for line in (*report.machine, *notes)) + csv_text(rows)
 
 
 def _headings(quantity: Quantity) -> list[str]:
@@ -203,4 +215,4 @@ def latex(text: object) -> str:
 
 
 def _one_line(text: object) -> str:
-    return " ".join(str(text).split())
+    return " ".join(with_names(str(text)).split())

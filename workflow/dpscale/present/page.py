@@ -55,7 +55,7 @@ def render(
         answer=first_screen(answer, terms),
         worth=measured(study["answer"]["worth_from"], PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
-        by_chance=by_chance(tables.counts),
+        by_chance=by_chance(tables.counts, terms),
         first_cautions=first_cautions(tables, terms),
         cautions=other_cautions(tables, terms),
         findings=findings(tables, terms),

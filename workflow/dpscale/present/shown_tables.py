@@ -6,6 +6,7 @@ A table is added to the page here, by its name, and where the template shows it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpscale.analyse.answer.claims import SLOW_SERVER
 from dpscale.present.text.numbers import ABSENT, at_least, estimate
 from dpscale.present.text.table import ShownTable, TableOfRows
 from dpscale.present.text.words import Terms, listed, state, text
@@ -14,7 +15,7 @@ from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
 from dpscale.tables.study import AbsencesRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow, VariantsRow
+from dpscale.tables.timing import ScopesRow, ServersRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.vocabulary.causes import cause
 
@@ -141,6 +142,13 @@ _TABLES: Sequence[TableOfRows[Any]] = (
             "git_commit": lambda row: f"{text(row.git_commit)[:12]}{' (dirty)' if row.git_dirty else ''}",
             "jobs": lambda row: text(listed(row.jobs.split("; "), 3)),
         },
+    ),
+    TableOfRows(
+        ServersRow,
+        "servers",
+        "Servers beside each other",
+        ("environment",),
+        {"server": lambda row: f"{row.server}{' (slow)' * SLOW_SERVER.surely(row)}"},
     ),
     TableOfRows(RejectedRow, "rejected", "Records found and not used", ()),
 )

@@ -34,6 +34,7 @@ VERSIONS: Mapping[str, Version] = MappingProxyType(
         # 2: order and crops draw from seeds of their own; the clock starts after warm-up steps.
         "training": Version(2, still_readable=frozenset({1})),
         "script": Version(1),
+        "versus": Version(1),
     }
 )
 

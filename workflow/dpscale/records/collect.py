@@ -11,9 +11,10 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import NETWORK_FACTS
 from dpscale.records import VERSIONS
 from dpscale.records.facts import NetworkRecord
-from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
+from dpscale.records.failures import Failure, find_dataset_failure, find_failure
 from dpscale.records.files import read_record
 from dpscale.records.kinds import RECORDS, Record
+from dpscale.records.redaction import without_private
 from dpscale.schemas.settings import NetworkSettings, TimingSettings
 
 # States of a cell. All but the first are measured by the next run.
@@ -103,29 +104,33 @@ def states_of(cells: Iterable[AnyCell], study: TimingSettings, results: Path) ->
 @dataclass(frozen=True)
 class Collected:
     """The records of a study: those that answer its cells, what is wrong with the files that do not, how cells
-    that failed ended, and the facts of its network, None where they were not made."""
+    that failed ended, and the facts of its network; None where they were not made, or what is wrong with their file."""
 
     records: dict[AnyCell, Record]
     rejected: dict[AnyCell, str]
     failures: dict[AnyCell, Failure]
     network: NetworkRecord | None = None
+    network_problem: str = ""
 
 
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
     """All records that answer `cells`, also those of older versions, and what is known of the cells that have none."""
     states = list(states_of(cells, study, results))
+    network, problem = examine_network(results, study)
     return Collected(
         {state.cell: state.record for state in states if state.record is not None},
         {state.cell: state.reason for state in states if state.state == REJECTED},
         {state.cell: state.failure for state in states if state.failure is not None},
-        read_network_facts(results, study),
+        network,
+        problem,
     )
 
 
-def read_network_facts(results: Path, settings: NetworkSettings) -> NetworkRecord | None:
-    """The facts of the study's network; None where they are not there yet, or are those of another network."""
+def examine_network(results: Path, settings: NetworkSettings) -> tuple[NetworkRecord | None, str]:
+    """Return the facts of the study's network; or None and what is wrong with the file, empty where there is none."""
+    path = results / NETWORK_FACTS
     try:
-        facts = read_record(NetworkRecord, results / NETWORK_FACTS)
-    except RecordError:
-        return None
-    return facts if settings.same_network(facts.settings) else None
+        facts = read_record(NetworkRecord, path)
+    except RecordError as error:
+        return None, str(error) if path.exists() else ""
+    return (facts, "") if settings.same_network(facts.settings) else (None, f"{path}: is of another network")

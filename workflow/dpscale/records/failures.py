@@ -1,19 +1,18 @@
-"""Cells that failed, by their logs.
+"""Cells that failed, by their logs. The last lines of logs go into tables and pages, which people publish: what is
+private is removed here, where the logs are read."""
 
-The last lines of logs go into tables and pages, which people publish. So user names, home directories, passwords and
-tokens are removed here, where the logs are read.
-"""
-
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import DATASET_MANIFEST
+from dpscale.records.redaction import without_private
+from dpscale.regular_files import read_end
 
 LOG_LINES = 20
 LINE_CHARACTERS = 300
+LOG_BYTES = 1_000_000  # of a log's end, that are read
 
 # Where Snakemake's executor for Slurm leaves the logs of jobs that failed, relative to the project's folder.
 SLURM_LOGS = Path(".snakemake/slurm_logs")
@@ -37,34 +36,6 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): .")
 _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
 # What a job's log has that failed before its cell began. Without it, the cell is about to begin.
 _FAILED_EARLY = re.compile(r"error|exception|failed|not found|denied", re.IGNORECASE)
-
-HOME, USER, SECRET = "[home]", "[user]", "[secret]"
-
-_SECRETIVE = r"(?:passw(?:or)?d|passphrase|secret|token|credentials?|x-amz-signature|(?:api|access|private)[ _-]?key)"
-_VALUE = r"""(?:"[^"\n]*"?|'[^'\n]*'?|[^\s"'&,;]+)"""
-# `HF_TOKEN=...`, `{"password": "..."}`, `--api-key ...`.
-_NAMED_SECRET = re.compile(
-    rf"""(?i)(?<![\w-])((?:[\w-]*?{_SECRETIVE}["']?[ \t]*[:=]|--[\w-]*?{_SECRETIVE})[ \t]*){_VALUE}"""
-)
-_AUTHORIZATION = re.compile(r"""(?i)\b(authorization["']?[ \t]*[:=][ \t]*["']?\w+[ \t]+|bearer[ \t]+)[^\s"',;]{6,}""")
-_SECRET_IN_URL = re.compile(r"""(?<=://)[^\s/?#'"@]*:[^\s/?#'"]*(?=@)""")
-# Recognised by how they begin: GitHub, GitLab, Hugging Face, AWS, Slack, OpenAI and Anthropic, Google, JSON Web Tokens.
-_TOKEN = re.compile(
-    r"(?<![A-Za-z0-9])(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{20,}"
-    r"|(?:AKIA|ASIA)[0-9A-Z]{16}|xox[abeoprs]-[\w-]{10,}|sk-(?:[A-Za-z0-9]|(?:proj|ant)-[\w-]){20,}|AIza[\w-]{35}"
-    r"|eyJ[\w-]{10,}\.[\w-]+\.[\w-]+)"
-)
-# `alice@login1:` and addresses; neither `memcpy@@GLIBC_2.14` nor `package@1.2.3`.
-_USER_AT_HOST = re.compile(r"(?<![\w.+@-])[\w.+-]+(?=@(?:[A-Za-z]|\d+\.\d+\.\d+\.\d))")
-
-# Paths from the root, or up from here; in quotes they may have spaces. A slash inside `results/cells` begins none.
-_PATH = re.compile(
-    r"""(?<=')/[^'\n]*(?=')|(?<=")/[^"\n]*(?=")"""
-    r"""|(?:(?<![\w\]~/.-])|(?<=\.\.)|(?<=\s-[IL]))(?!(?<=\w:)//[^/])/[^\s'":,;()<>|=]+"""
-)
-_TILDE = re.compile(r"(?<![\w\]/.~-])~[A-Za-z_][\w.-]*")
-_HOME_FOLDER = re.compile(r"^.*?/(?:home|Users)/+[^/]+|^/root(?![^/])")
-_USERS_FOLDER = re.compile(r"(?<=/scratch/)[^/]+")
 
 
 @dataclass(frozen=True)
@@ -149,8 +120,9 @@ def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
     wildcards = "_".join(str(value) for name, value in cell.coordinates.items() if name != "nodes")
     folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
     oldest = since.stat().st_mtime if since.exists() else 0.0
-    for path in sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True):
-        text = path.read_text(errors="replace")
+    logs = filter(Path.is_file, folder.glob("*.log"))
+    for path in sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True):
+        text = read_end(path, LOG_BYTES).decode(errors="replace")
         if path.stat().st_mtime >= oldest and (f"{results.name}/{cell.path}" in text or cell.path not in text):
             return path
     return None
@@ -162,40 +134,10 @@ def last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
     Secrets are removed before the cut: a token cut in two would not be recognised.
     """
     try:
-        lines = log.read_text(errors="replace").splitlines()
-    except OSError:
+        lines = read_end(log, LOG_BYTES).decode(errors="replace").splitlines()
+    except FileNotFoundError:
         return []
-    wanted = [line for line in lines if line.strip() and (only is None or only.match(line))]
+    except OSError as error:
+        lines = [f"(it cannot be read: {error.strerror})"]
+    wanted = [line[: 10 * LINE_CHARACTERS] for line in lines if line.strip() and (only is None or only.match(line))]
     return [without_private(line)[:LINE_CHARACTERS].rstrip() for line in wanted[-LOG_LINES:]]
-
-
-def without_private(text: str) -> str:
-    """Return `text` without the secrets and the name of the user who runs this."""
-    return redacted(text, home=os.environ.get("HOME", ""))
-
-
-def redacted(text: str, home: str = "") -> str:
-    """Return `text` with words in brackets for what should not be published: `[home]/data`, `[user]@login1`,
-    `token=[secret]`. It recognises what common tools print: that prevents accidents, and no more. Commit hashes, UUIDs
-    of GPUs and paths inside the project stay.
-
-    `home` is the home directory of the user who runs this. It can be anywhere, and its last part is taken for the
-    user's name wherever it is a word, also in paths and host names. Pure; no line is lost.
-    """
-    text = _SECRET_IN_URL.sub(SECRET, text)
-    text = _AUTHORIZATION.sub(rf"\1{SECRET}", text)
-    text = _NAMED_SECRET.sub(rf"\1{SECRET}", text)
-    text = _TOKEN.sub(SECRET, text)
-    text = _USER_AT_HOST.sub(USER, text)
-    text = _TILDE.sub(HOME, text)
-    home = home.rstrip("/")
-    is_of_a_user = len(PurePosixPath(home).parts) > 2  # neither `/` nor `/root`
-    text = _PATH.sub(lambda path: _without_home(path[0], home if is_of_a_user else ""), text)
-    # Not the words in brackets, should somebody be called `user`.
-    return re.sub(rf"(?<![\w\[]){re.escape(PurePosixPath(home).name)}(?!\w)", USER, text) if is_of_a_user else text
-
-
-def _without_home(path: str, home: str) -> str:
-    if home and f"{path}/".startswith(f"{home}/"):
-        return HOME + path[len(home) :]
-    return _USERS_FOLDER.sub(USER, _HOME_FOLDER.sub(HOME, path))

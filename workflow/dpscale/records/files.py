@@ -1,8 +1,12 @@
-"""Reading and writing records: a file is complete or it does not exist. Has no effect but on these files."""
+"""Reading and writing files, records above all: a file is complete or it does not exist, and what dpscale did not write
+is not overwritten."""
 
 import json
 import os
-import tempfile
+import re
+import secrets
+import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +17,9 @@ from dpscale.records import VERSIONS
 from dpscale.records.facts import AuditRecord, DatasetManifest, NetworkRecord
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.script import ScriptRecord
+from dpscale.records.versus import VersusRecord
+from dpscale.regular_files import read_bytes
+from dpscale.schemas.settings import GONE
 
 JsonRecord = dict[str, Any]  # A record, or a part of one, as JSON holds it.
 R = TypeVar("R", bound=msgspec.Struct)
@@ -23,35 +30,90 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "dataset": DatasetManifest,
     "audit": AuditRecord,
     "script": ScriptRecord,
+    "versus": VersusRecord,
 }
+
+# How a page of dpscale begins, one of its charts, and otherwise the names of a table's first columns or the kind of a
+# record.
+_BEGIN = re.compile(r"(?s)<!DOCTYPE html>.{,300}?style-src 'sha256-|<svg role=\"img\" aria-label=|[^,\n]*[,\n]?[^,\n]*")
+_BEGIN_BYTES = 1000
+_NAME_CHARACTERS = 40  # of a file's name in that of its temporary one, which must not be too long
+RECORD_BEGIN = '{{\n "kind": "{}"'
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write `content` as UTF-8, as `write_bytes` does. Raises RecordError."""
+    """Write `content` as UTF-8, as `write_bytes` does. Raises RecordError, also where `path` holds what dpscale did not
+    write, or something else of dpscale's."""
+    require_replaceable(path, content)
     write_bytes(path, content.encode())
+
+
+def now() -> str:
+    """Return the time in UTC, as records have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def require_replaceable(path: Path, content: str) -> None:
+    """Raise RecordError where the file at `path` does not begin as `content` does: it is nothing to overwrite."""
+    if path.is_file() and not _is_output(path) and not begins_alike(path, content):
+        raise RecordError(f"{path}: holds something else, which is kept. Name another file, or delete this one")
+
+
+def begins_alike(path: Path, content: str) -> bool:
+    """Return whether the file at `path` is empty, or begins as `content` does: both are pages or charts of dpscale,
+    tables with the same first columns, or records of the same kind."""
+    try:
+        with path.open("rb") as file:
+            present = file.read(_BEGIN_BYTES).decode(errors="replace")
+    except OSError:
+        return False
+    return not present or present.startswith(_BEGIN.findall(content)[0])
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to a temporary file beside `path` and rename it, so that a half-written one never exists.
 
-    Two writers at once both succeed, and the later file stays. Raises RecordError where the folder is read-only or
-    the disk is full; the file that was at `path` before is then unchanged.
+    A file that is there keeps its permissions, and a link stays a link: what it leads to is replaced. What is no file,
+    such as a pipe or /dev/stdout, is written to. Two writers at once both succeed, and the later file stays. Raises
+    RecordError where the folder is read-only or the disk is full; the file that was at `path` before is then unchanged.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
+        special = _opened(path)
+        if special is None:
+            _replace(Path(os.path.realpath(path)), content)
+        else:
+            with os.fdopen(special, "wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise RecordError(f"{path}: cannot be written: {error.strerror}. Free space or fix permissions") from error
+
+
+def _opened(path: Path) -> int | None:
+    """Return an open file to write to where none is to be replaced: standard output, a pipe, a device."""
+    if _is_output(path):
+        return os.dup(1)
+    return os.open(path, os.O_WRONLY) if path.exists() and not path.is_file() else None
+
+
+def _is_output(path: Path) -> bool:
+    """Return whether a link leads to standard output, as /dev/stdout does."""
+    return path.is_symlink() and path.exists() and path.samefile("/proc/self/fd/1")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{secrets.token_hex(4)}.partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            if path.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def write_record(kind: str, path: Path, record: JsonRecord) -> None:
@@ -67,7 +129,7 @@ def write_record(kind: str, path: Path, record: JsonRecord) -> None:
 def read_record(kind: type[R], path: Path) -> R:
     """The record at `path`. Raises RecordError where it is missing, damaged, or not of the class `kind`."""
     try:
-        return decoded(kind, path.read_bytes())
+        return decoded(kind, read_bytes(path))
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except RecordError as error:
@@ -79,14 +141,15 @@ def decoded(kind: type[R], content: bytes) -> R:
     name = next(name for name, record_type in KINDS.items() if record_type is kind)
     try:
         record = msgspec.json.decode(content, type=kind)
+        is_current = isinstance(record, Record) and record.measurement_version == VERSIONS[name].current
+        named = msgspec.json.decode(content, type=_Named).settings if is_current else {}
     except msgspec.ValidationError as error:
         raise RecordError(f"is not a {name} record: {error}") from error
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise RecordError(f"is damaged: {error}") from error
-    if isinstance(record, Record) and record.measurement_version == VERSIONS[name].current:
-        named = msgspec.json.decode(content, type=_Named).settings
-        if unknown := sorted(named.keys() - record.settings.names()):
-            raise RecordError(f"names settings that this dpscale does not know: {', '.join(unknown)}")
+    named = {key: value for key, value in named.items() if key not in GONE or GONE[key] != value}
+    if isinstance(record, Record) and (unknown := sorted(named.keys() - record.settings.names())):
+        raise RecordError(f"names settings that this dpscale does not know: {', '.join(unknown)}")
     return record
 
 

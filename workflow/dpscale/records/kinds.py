@@ -5,6 +5,7 @@ UTC in ISO 8601. A field with a default is not in every record: the history abov
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform
 
 from msgspec import Meta, Struct
@@ -17,12 +18,17 @@ from dpscale.schemas.settings import (
     TimingSettings,
     TrainingSettings,
 )
-from dpscale.strategies.strategy import NetworkSize
+from dpscale.strategies.strategy import WHOLE, NetworkSize
 
 T = TypeVar("T")
-Positive = Annotated[int, Meta(ge=1)]
-Several = Annotated[int, Meta(ge=2)]
-Seconds = Annotated[float, Meta(gt=0)]
+# What is measured has limits that no measurement reaches, so that formulas of it stay finite.
+MOST = 2**53  # whole numbers up to it are exact as floats
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+Positive = Annotated[int, Meta(ge=1, le=MOST)]
+Several = Annotated[int, Meta(ge=2, le=MOST)]
+Number = Annotated[float, Meta(ge=-1e18, le=1e18)]
+Seconds = Annotated[float, Meta(ge=1e-9, le=1e9)]
+Moment = Annotated[datetime, Meta(tz=True)]
 AtLeastOne = Annotated[list[T], Meta(min_length=1)]
 ScopeName = Annotated[str, Meta(pattern="^(compute|end_to_end)$")]
 Status = Literal["ok", "oom"]  # Both are results. Any other end leaves no record.
@@ -38,7 +44,7 @@ class Images(_Part):
 
     source: str
     synthetic: bool
-    images: int
+    images: Count
     sha256: str  # Checksum over the checksums of all arrays of the dataset.
 
 
@@ -58,16 +64,16 @@ class Gpu(_Part):
 
     name: str
     uuid: str | None
-    memory_bytes: int
+    memory_bytes: Count
 
 
 class GpuLink(_Part):
     """The link between two GPUs."""
 
-    gpus: list[int]
+    gpus: list[Count]
     kind: Literal["NVLink", "PCIe"] | None
-    nvlink_links: int | None
-    nvlink_version: int | None  # As NVML reports it.
+    nvlink_links: Count | None
+    nvlink_version: Count | None  # As NVML reports it.
     via_switch: bool | None
     topology: str | None  # Closest common ancestor on PCIe.
 
@@ -78,9 +84,9 @@ class Hardware(_Part):
     host: str
     device_model: str  # GPU model, or the CPU's where workers compute on the CPU.
     cpu_model: str | None
-    cpu_cores: int  # Cores this job may use.
-    threads_per_worker: int  # Threads torch computes with in every worker.
-    memory_bytes: int | None
+    cpu_cores: Count  # Cores this job may use.
+    threads_per_worker: Count  # Threads torch computes with in every worker.
+    memory_bytes: Count | None
     gpus: list[Gpu]
     links: list[GpuLink]
 
@@ -108,8 +114,8 @@ class Node(_Part):
 class OtherProcess(_Part):
     """A process on a GPU that is not one of the cell's workers."""
 
-    pid: int
-    memory_bytes: int | None
+    pid: Count
+    memory_bytes: Count | None
 
 
 class Sensor(_Part):
@@ -129,7 +135,7 @@ class SensorReadings(_Part):
 class OutOfMemory(_Part):
     """The rank and the phase where memory ran out first."""
 
-    rank: int
+    rank: Count
     phase: str
     message: str
 
@@ -150,12 +156,12 @@ class Record(_Part, kw_only=True, forbid_unknown_fields=True):
     """Fields of every kind of record. It has no other keys."""
 
     kind: str
-    measurement_version: int  # Version of the measuring code.
+    measurement_version: Count  # Version of the measuring code.
     status: Status
     cell: CellPlace
     settings: NetworkSettings  # Every setting of the study that can change the number, of the class of this kind.
-    started_at: str
-    finished_at: str
+    started_at: Moment
+    finished_at: Moment
     provenance: Provenance
     hardware: Hardware  # Of the first node.
     software: Software  # Of the first node.
@@ -169,6 +175,10 @@ class Record(_Part, kw_only=True, forbid_unknown_fields=True):
     # Filled in when the records of a study are collected: its environment's letter, and its run on its server.
     environment: str = ""
     block: OnServer = NO_BLOCK
+
+    def __post_init__(self) -> None:
+        if self.finished_at < self.started_at:
+            raise ValueError("finished_at is before started_at")
 
     @property
     def run(self) -> int | None:
@@ -192,9 +202,9 @@ class StepsRecord(Record, kw_only=True):
 class StepQuantiles(_Part):
     """Quantiles of full steps, of all timed epochs together. Older records have these and no quartiles by epoch."""
 
-    p25: float
-    median: float
-    p75: float
+    p25: Number
+    median: Number
+    p75: Number
 
 
 class WatchedGpu(_Part):
@@ -202,30 +212,23 @@ class WatchedGpu(_Part):
 
     clock_event_reasons: list[str] | None  # Seen in one sample at least.
     # For how long the driver kept the clocks down, by the policy that did; its own counters.
-    slowed_s: dict[str, float] | None
-
-
-class WatchedHost(_Part):
-    """Use of the whole host during an epoch."""
-
-    stolen_cores: float  # Cores that a hypervisor took away, on average.
+    slowed_s: dict[str, Number] | None
 
 
 class Watched(_Part):
-    """Events on the GPUs and the host in a timed epoch."""
+    """Events on the GPUs in a timed epoch."""
 
     gpus: list[WatchedGpu]  # Every GPU of the cell.
-    host: WatchedHost | None
-    other_processes: int | None  # Most processes on one GPU that are not this cell's workers.
+    other_processes: Count | None  # Most processes on one GPU that are not this cell's workers.
 
 
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2.
 class StepQuartiles(NamedTuple):
     """Lower quartile, median and upper quartile of the full steps of an epoch."""
 
-    lower_s: float
-    median_s: float
-    upper_s: float
+    lower_s: Number
+    median_s: Number
+    upper_s: Number
 
 
 class Scope(_Part):
@@ -236,13 +239,21 @@ class Scope(_Part):
     step_s_median: AtLeastOne[Seconds]  # Median time of a full step in every timed epoch; the slowest rank's.
     steps_per_epoch: Positive
     full_steps_per_epoch: Positive
-    peak_memory_bytes: list[int] | None  # Peak of torch's allocator on every GPU.
-    energy_j: list[float] | None  # All GPUs in use together, for every timed epoch.
+    peak_memory_bytes: list[Count] | None  # Peak of torch's allocator on every GPU.
+    energy_j: list[Number] | None  # All GPUs in use together, for every timed epoch.
     # Lower and upper quartile of the full steps in every timed epoch, of the same rank.
-    step_s_quartiles: list[tuple[float, float]] | None = None
-    loader_processes: int | None = None  # DataLoader processes of all training processes together.
+    step_s_quartiles: list[tuple[Number, Number]] | None = None
+    loader_processes: Count | None = None  # DataLoader processes of all training processes together.
     watched: list[Watched] = []  # In every timed epoch.
+    # Seconds of every timed epoch that no step explains, where timing it again did not help; 0 where it is undisturbed.
+    stalled_s: list[float] = []
     step_s_quantiles: StepQuantiles | None = None  # Of older records.
+
+    def __post_init__(self) -> None:
+        for name in ("rank_epoch_s", "step_s_median", "step_s_quartiles", "energy_j"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.epoch_s):
+                raise ValueError(f"{name} is not of as many epochs as epoch_s")
 
     @property
     def slowest_rank_epoch_s(self) -> list[float]:
@@ -287,7 +298,7 @@ class MeasuredChip(_Part):
     """The best that the first GPU reaches, after all clocks."""
 
     precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
-    matrix_flop_per_s: float  # A product of two matrices of 8192 x 8192.
+    matrix_flop_per_s: Number  # A product of two matrices of 8192 x 8192.
 
 
 class TimingPlace(RunPlace, kw_only=True):
@@ -301,7 +312,8 @@ class TimingPlace(RunPlace, kw_only=True):
 
 # 1: One GPU was timed in cells of its own (`single`) alone. The clock held the closing barrier.
 # 2: `alone`: baselines in every job. `watched` in every epoch. Later `chip`, `preparation_s` and quartiles of steps
-#    were added, which change no number; and `ddp_bucket_bytes` and `profile` went.
+#    were added, which change no number; and `ddp_bucket_bytes` and `profile` went. Later still, disturbed epochs were
+#    timed again, and `stalled_s` was added: no other epoch is another.
 class TimingRecord(StepsRecord, kw_only=True):
     """A timing cell: epochs of a configuration, by scope."""
 
@@ -311,7 +323,7 @@ class TimingRecord(StepsRecord, kw_only=True):
     scopes: dict[ScopeName, Scope]
     # Seconds to compile the step and to capture it in a graph, on the slowest rank, before any clock. None where
     # settings ask for neither.
-    preparation_s: float | None = None
+    preparation_s: Number | None = None
     # At the cell's batch per GPU and, for strong scaling, at its global batch. None where the cell has one GPU, or
     # where its baseline comes from cells of single.
     alone: list[Alone] | None = None
@@ -319,6 +331,11 @@ class TimingRecord(StepsRecord, kw_only=True):
     epochs_total_s: Any = None  # Of older records.
     ddp_bucket_bytes: Any = None  # Of older records.
     profile: Any = None  # Of older records.
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.status == "ok" and (missing := set(self.settings.scopes) - self.scopes.keys()):
+            raise ValueError(f"scopes has no {' and no '.join(sorted(missing))}")
 
 
 Ranks = AtLeastOne[AtLeastOne[Seconds | None]]
@@ -357,15 +374,15 @@ class Ladder(_Part):
 class ProfiledDevice(_Part):
     """The communication of a device in a step, by the profiler."""
 
-    device: int
-    communication_s: float  # Union of the intervals of NCCL's kernels and of copies between GPUs.
-    exposed_s: float  # The part of it during which nothing computes.
+    device: Count
+    communication_s: Number  # Union of the intervals of NCCL's kernels and of copies between GPUs.
+    exposed_s: Number  # The part of it during which nothing computes.
 
 
 class ProfiledBlock(_Part):
     """A block of profiled steps, for one step."""
 
-    step_s: float  # The slowest rank's, by the host's clock, while profiled.
+    step_s: Number  # The slowest rank's, by the host's clock, while profiled.
     devices: AtLeastOne[ProfiledDevice]
 
     @property
@@ -402,6 +419,11 @@ class CommunicationRecord(StepsRecord, kw_only=True):
     profile: StepProfile | None  # None where there is no GPU.
     ddp_logger: Any = None  # Of older records.
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.status == "ok" and WHOLE not in self.variants:
+            raise ValueError(f"steps has no {WHOLE}")
+
     @property
     def variants(self) -> dict[str, Blocks]:
         """Blocks by rung; none where memory ran out."""
@@ -430,9 +452,9 @@ class TimedCollective(_Part):
 class PeerCopy(_Part):
     """Timings of copies of memory from one GPU to another."""
 
-    source: int
-    target: int
-    bytes: int
+    source: Count
+    target: Count
+    bytes: Positive
     seconds: AtLeastOne[Seconds]
 
 
@@ -461,17 +483,17 @@ class Epoch(_Part):
     epoch: Positive
     global_batch: Positive
     steps: Positive
-    learning_rate: float  # Of the last step.
-    training_loss: float | None  # Mean cross-entropy of the augmented images, each once, as they were trained with.
-    training_accuracy: float | None  # Share of them that were right.
-    test_loss: float | None  # Mean cross-entropy of all test images after the epoch.
-    test_accuracy: float | None  # Share of them that are right.
+    learning_rate: Annotated[float, Meta(ge=0, le=1e38)]  # Of the last step; a float32.
+    training_loss: Number | None  # Mean cross-entropy of the augmented images, each once, as they were trained with.
+    training_accuracy: Number | None  # Share of them that were right.
+    test_loss: Number | None  # Mean cross-entropy of all test images after the epoch.
+    test_accuracy: Number | None  # Share of them that are right.
     epoch_s: Seconds  # The slowest rank's time, augmentation in it and testing not.
-    images_per_s: float  # Images that an epoch trains on, over its time.
-    gpu_s: float  # The epoch's time, times the GPUs (workers).
-    energy_j: float | None  # All GPUs in use together.
-    validation_loss: float | None = None  # Mean cross-entropy of the training images that are held out.
-    validation_accuracy: float | None = None  # Share of them that are right. None where none is held out.
+    images_per_s: Number  # Images that an epoch trains on, over its time.
+    gpu_s: Number  # The epoch's time, times the GPUs (workers).
+    energy_j: Number | None  # All GPUs in use together.
+    validation_loss: Number | None = None  # Mean cross-entropy of the training images that are held out.
+    validation_accuracy: Number | None = None  # Share of them that are right. None where none is held out.
 
 
 class TrainingPlace(CellPlace, kw_only=True):
@@ -496,6 +518,13 @@ class TrainingRecord(StepsRecord, kw_only=True):
     continued_after_epochs: Any = None  # Of older records.
     warm_up_s: Any = None  # Of older records.
     seeds: Any = None  # Of older records.
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.status == "ok" and not self.epochs:
+            raise ValueError("epochs is empty")
+        if not self.diverged and any(epoch.test_accuracy is None for epoch in self.epochs):
+            raise ValueError("an epoch has no test_accuracy, and the training has not diverged")
 
     @property
     def run(self) -> int | None:

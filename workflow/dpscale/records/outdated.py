@@ -14,9 +14,11 @@ from pathlib import Path
 from dpscale.errors import RecordError, StudyError
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
-from dpscale.records.collect import examine, read_network_facts
+from dpscale.records.collect import examine, examine_network
 from dpscale.records.facts import DatasetManifest
 from dpscale.records.files import read_record, set_aside
+from dpscale.regular_files import read_bytes
+from dpscale.schemas.settings import from_home
 
 
 @dataclass(frozen=True)
@@ -62,29 +64,28 @@ def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
     path = results / STUDY_FILE
     try:
         # With its defaults: a setting that was added after the file was written makes no other study of it.
-        if Study(json.loads(path.read_text())).values != study.values:
+        if Study(json.loads(read_bytes(path))).values != study.values:
             yield path
     except FileNotFoundError:
         return
-    except (OSError, ValueError, StudyError):
+    except (OSError, ValueError, RecursionError, StudyError):
         yield path
 
 
 def _outdated_network(study: Study, results: Path) -> Iterator[Path]:
-    path = results / NETWORK_FACTS
-    if path.exists() and read_network_facts(results, study.settings) is None:
-        yield path
+    _, problem = examine_network(results, study.settings)
+    if problem:
+        yield results / NETWORK_FACTS
 
 
 def _partial_tables(results: Path) -> Iterator[Path]:
     """Tables that list missing cells were made for a partial page: file times do not show that."""
     path = results / MISSING_TABLE
     try:
-        with path.open() as lines:
-            heading, first_row = lines.readline(), lines.readline()
+        lines = read_bytes(path).splitlines()
     except OSError:
         return
-    if heading and first_row:
+    if len(lines) > 1:
         yield path
 
 
@@ -98,6 +99,6 @@ def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
         yield path
         return
     wanted = study["dataset"]
-    is_elsewhere = not manifest.synthetic and Path(manifest.root) != Path(wanted["root"])
+    is_elsewhere = not manifest.synthetic and Path(from_home(manifest.root)) != Path(from_home(wanted["root"]))
     if is_elsewhere or (manifest.source, manifest.images) != (wanted["source"], wanted["images"]):
         yield path

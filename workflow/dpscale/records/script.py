@@ -1,9 +1,10 @@
-"""The record of a script that was run as it is: what its processes saw from inside (`dpscale.measure.attach`), and what
+"""The record of a script that was run as it is: what its processes saw from inside (`diagnosis.attach`), and what
 was seen from outside. Times are in seconds, sizes in bytes.
 
 A process leaves out what it did not look for, and None is what it could not find out. Both are the field's default.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, dataclass_transform
 
 from msgspec import Meta, Struct
@@ -44,6 +45,7 @@ class ProbeBlock(_ScriptPart):
     seconds: float  # Of those steps.
     loading_s: float  # Of these, waiting for the loader.
     step_s: list[float]  # Of every one of the steps.
+    parts: dict[str, float] = {}  # Seconds of a step by part (`vocabulary.causes.PARTS`), on average of usual ones.
 
 
 class Line(_ScriptPart, kw_only=True):
@@ -55,21 +57,30 @@ class Line(_ScriptPart, kw_only=True):
 
 
 class LineTime(Line, kw_only=True):
-    """Calls from a line of the script over the counted steps, or its share of samples of the main thread."""
+    """Calls from a line of the script over the counted steps."""
 
     calls: int = 0
     seconds: float = 0.0
-    share: float = 0.0
+
+
+class StatementTime(Line, kw_only=True):
+    """A statement in which the training thread was seen in steps as they are."""
+
+    part: str  # Of the step, as hooks tell it.
+    kind: str  # The same; of own code what the frames of libraries show, and `waiting` for a number of the GPU.
+    samples: int
+    inside: str = ""  # The line of the training that calls it, where it is called.
 
 
 class Pause(Line, kw_only=True, rename={"event": "what"}):
-    """A pause, with the line of the script that was most often seen in it."""
+    """A pause, with the statement of the script that was most often seen in it."""
 
     seconds: float
     after_step: int
     event: Literal["gc", "loader start", "checkpoint", "compile", "script"]  # It took at least half of the pause.
     border: Literal["epoch", "evaluation", "checkpoint"] | None = None
-    inside: str = ""  # The innermost function.
+    kind: str = ""  # Of the statement (StatementTime).
+    inside: str = ""  # The line of the training that calls it, where it is called.
 
 
 class Event(_ScriptPart):
@@ -94,6 +105,7 @@ class Switches(_ScriptPart):
 
     autocast: bool = False
     cudnn_benchmark: bool = False
+    cudnn_benchmark_line: Line = Line()  # That switched it on.
     debugger: bool = False
     search_s: float = 0.0  # For unused parameters, over the counted steps.
     tf32: bool | None = None
@@ -106,7 +118,6 @@ class Machine(_ScriptPart):
     cores_usable: int | None = None
     numbers_of_cores: list[int] = []  # Those that the process may use.
     busy_share: float | None = None  # Of these.
-    same_command: int = 0  # Other processes of the same command.
 
 
 class KernelProfile(_ScriptPart):
@@ -137,6 +148,7 @@ class Process(_ScriptPart):
     device_model: str | None = None
     device_bytes: int | None = None  # Of its memory.
     devices: int = 0  # GPUs that the process sees.
+    gpu: str | None = None  # The one that it trains on: its UUID, or its name in CUDA_VISIBLE_DEVICES.
     strategy: Literal["ddp", "dp", "fsdp", "deepspeed", "other", "single"] | None = None
     optimiser: Optimiser | None = None
     parameter_bytes: float = 0
@@ -152,13 +164,26 @@ class Process(_ScriptPart):
     collectives: list[LineTime] = []
     waits: list[LineTime] = []
     emptyings: list[LineTime] = []
-    lines: list[LineTime] = []
+    lines: list[StatementTime] = []
     gaps: list[Pause] = []
     events: ProcessEvents = ProcessEvents()
     switches: Switches = Switches()
     machine: Machine = Machine()
     flops_per_step: float | None = None
     profile: KernelProfile | None = None
+
+    @property
+    def loading(self) -> Loader:
+        """Its loader, or one without workers where none was seen."""
+        return self.loader or Loader()
+
+
+class Stranger(_ScriptPart, kw_only=True, rename={"memory_bytes": "bytes"}):
+    """A process of somebody else on a GPU."""
+
+    pid: int
+    name: str = ""  # Its program and its script; nothing where it is not seen here.
+    memory_bytes: int | None = None
 
 
 class ScriptRun(_ScriptPart, rename={"purpose": "what"}):
@@ -170,7 +195,7 @@ class ScriptRun(_ScriptPart, rename={"purpose": "what"}):
     to_first_step_s: NotNegative
     wall_s: NotNegative
     other_cores: float  # Cores that were busy with other processes, on average.
-    others_on_gpu: list[int] | None  # Other processes on the GPUs that it used.
+    others_on_gpu: list[Stranger] | None  # Other processes on the GPUs that it used.
     processes: list[Process]
 
 
@@ -184,7 +209,7 @@ class ScriptRecord(_ScriptPart):
     started_at: str  # UTC, ISO 8601, as `finished_at`.
     finished_at: str
     dpscale_version: str
-    one_unknown: str | None  # Why the script was not run on one device beside; None where it was, or has one.
+    one_unknown: str | None  # Why it was not run on one device beside; None where it was, or trains on one.
     runs: Annotated[list[ScriptRun], Meta(min_length=1)]  # In their order.
 
     @property
@@ -194,5 +219,14 @@ class ScriptRecord(_ScriptPart):
 
     def ranks(self, purpose: str) -> list[Process]:
         """Return the processes that trained in runs of a purpose, without those that made few steps beside others."""
-        processes = [process for run in self.runs if run.purpose == purpose for process in run.processes]
-        return [process for process in processes if process.status != "few steps"] or processes
+        return trained([process for run in self.runs if run.purpose == purpose for process in run.processes])
+
+
+def trained(processes: Sequence[Process]) -> list[Process]:
+    """Return the processes that trained, without those that made few steps beside others."""
+    return [process for process in processes if process.status != "few steps"] or list(processes)
+
+
+def devices_of(ranks: Sequence[Process]) -> int:
+    """Return the number of devices that train together: those of DataParallel's one process, or one of each rank."""
+    return ranks[0].devices or 1 if ranks[0].strategy == "dp" else len(ranks)

@@ -29,8 +29,11 @@ IMAGE_MB = 3 * 32 * 32 * 4 / 1e6
 START_MIN = 10
 
 # A command begins with it, so that the `dpscale` of the environment that Snakemake runs in is found, also where that is
-# not activated.
-SHELL_PREFIX = f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+# not activated; and so that the nodes of a cell know each other by a secret, which stands on no command line.
+SHELL_PREFIX = (
+    f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH "
+    r"DPSCALE_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n'); "
+)
 
 
 class Jobs(msgspec.Struct, frozen=True):

@@ -22,8 +22,9 @@ from dpscale.terminal import RED, say
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
-# The begin of what Snakemake says again of a job that failed, with its whole command.
+# The begin of what Snakemake says again of a job that failed, with its whole command, or of what is meant to be so.
 _SAID_ALREADY = (
+    "--keep-incomplete mode is set",
     "RuleException:\nCalledProcessError",
     "Exiting because a job execution failed",
     "WorkflowError:\nAt least",
@@ -91,8 +92,10 @@ class LogHandler(LogHandlerBase):
 
 def _failed(rule: str, logs: list[str]) -> str:
     """Return the line of a stage that failed, with the last line of its log."""
-    reasons = [lines[-1].removeprefix("Error: ") for log in logs if (lines := last_lines(Path(log)))]
-    return "; ".join([f"{rule}: failed", *reasons, f"log: {', '.join(logs)}"])
+    # The last line of Slurm's own log, which comes second, is Snakemake's, which gives no reason.
+    lines = [line for log in logs for line in last_lines(Path(log))[-1:]]
+    reasons = [line.removeprefix("Error: ") for line in lines[:1]]
+    return "; ".join([f"{rule}: failed", *reasons, f"log: {', '.join(map(os.path.relpath, logs))}"])
 
 
 def _is_worth_saying(record: LogRecord) -> bool:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dpscale.errors import ClusterError
+from dpscale.scheduler.cluster import PROCESS_MB, SHELL_PREFIX, START_MIN, Cluster
+from dpscale.schemas.settings import TimingSettings
+from dpscale.terminal import tell
 
 # The demands of a job, by the names of Snakemake's executor for Slurm, and as options of sbatch.
 SBATCH_OPTIONS = {
@@ -83,6 +86,26 @@ def require_time(partition: str | None, minutes: int, attempts: int) -> None:
                 "(days-hours:minutes:seconds). Lower cell_timeout_s in the study or cells_per_job in "
                 "config/cluster.yaml, or name another partition there"
             )
+
+
+def state_in_accounting(number: str) -> str:
+    """Return the state of a job as the accounting has it, such as `CANCELLED`; empty where it has none."""
+    state = _ask("sacct", "-X", "--noheader", "--parsable2", f"--jobs={number}", "--format=State")
+    return state.strip().partition(" ")[0]  # CANCELLED by 1000
+
+
+def reasons_to_wait(name: str) -> dict[str, str]:
+    """Return why jobs of this name wait, in Slurm's words, each with the first expected start; `N/A` where unknown."""
+    asked = _ask("squeue", f"--name={name}", "--states=PENDING", "--noheader", "--format=%S|%r")
+    return {reason: start for start, reason in (line.split("|") for line in sorted(asked.splitlines(), reverse=True))}
+
+
+def run_small_job(cluster: Cluster, settings: TimingSettings, command: str) -> int:
+    """Run a command of dpscale in a job of one GPU that asks for what cells do, and return its exit code."""
+    smallest = {"gres": cluster.gres(settings, 1), "cpus_per_task": 1, "mem_mb": PROCESS_MB, "runtime": START_MIN}
+    options = sbatch_options({**cluster.cell_options(settings), **smallest})
+    tell(f"waiting for a small job: srun {shlex.join(options)}")
+    return subprocess.run(["srun", *options, "bash", "-c", f"{SHELL_PREFIX}{cluster.prefix}{command}"]).returncode
 
 
 def limit_min(limit: str) -> float:

@@ -9,22 +9,43 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from snakemake.common import configfile
+from snakemake.settings import types
 from snakemake.settings.enums import RerunTrigger
 
-from dpscale.errors import ClusterError
+from dpscale.errors import ClusterError, StudyError
 from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
+from dpscale.records.temporary import TemporaryFolder
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import Cluster, runtime_min
+from dpscale.schemas.validation import read_yaml
+from dpscale.terminal import with_names
 
 if TYPE_CHECKING:
     from snakemake.jobs import Job
     from snakemake.workflow import Workflow
+
+
+def read_studies_as_data() -> None:
+    """Have Snakemake read study files as dpscale does. It would run Python in them, below the key `__use_yte__`, before
+    it has read the Snakefile; so the package that Snakemake looks for loggers in calls this. A file that cannot be read
+    ends the process with one line."""
+
+    def load(path: str | Path) -> Any:
+        try:
+            values = read_yaml(Path(path), StudyError)
+        except StudyError as error:
+            sys.exit(f"Error: {with_names(str(error))}")
+        if not isinstance(values, dict):
+            sys.exit(f"Error: {path}: is no study: it has no keys")
+        return values
+
+    configfile.load_configfile = types.load_configfile = load
 
 
 def measure_one_at_a_time(workflow: "Workflow") -> None:
@@ -32,6 +53,23 @@ def measure_one_at_a_time(workflow: "Workflow") -> None:
     sets a higher limit."""
     if "measuring" not in workflow.global_resources:
         workflow.register_resource("measuring", 1)
+
+
+def ignore_clocks() -> None:
+    """Never take a new output for wrong because an input is dated later, by a clock that is ahead."""
+
+    from snakemake.dag import DAG  # which can be imported in a process of Snakemake alone
+
+    async def accept(*_: object) -> None:
+        pass
+
+    DAG.check_output_mtime = accept
+
+
+def keep_what_is_made(workflow: "Workflow") -> None:
+    """Never delete a file because its job failed, in this process and in jobs: records are complete or not there, and
+    Slurm may end a job after it wrote one. When a run starts: its settings are not known before."""
+    workflow.execution_settings.keep_incomplete = True
 
 
 def has_several_nodes(workflow: "Workflow") -> bool:
@@ -54,7 +92,7 @@ def preload(workflow: "Workflow", cells: int, device: str) -> None:
     """Load torch once for all cells of this run on a CPU, where this machine measures more than one."""
     if device != "cpu" or cells < 2 or workflow.executor_plugin.name != "local":
         return
-    folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+    folder = TemporaryFolder()
     atexit.register(folder.cleanup)
     path = str(Path(folder.name, "workers"))
     command = [sys.executable, "-m", "dpscale.measure.worker.preloaded", path]
@@ -90,43 +128,32 @@ def prepare_slurm(
     if workflow.executor_plugin.name != "slurm":
         return
     submitted = [job for job in jobs if not job.is_local]
-    _ask_slurm(workflow, submitted, cell_rules, cell_timeout_s, outdated, cluster.cells_per_job)
-    if not submitted:
-        return
-    # They bring the executor, which runs without Slurm do not need.
-    from dpscale.scheduler.executor import PatientExecutor, SharingExecutor
-
-    scheduler = workflow.scheduler
-    executor = scheduler.get_executor(submitted[0])
-    if cluster.cells_per_job == 1:
-        PatientExecutor.take_over(executor)
-        return
-    # Snakemake counts every cell as a job.
-    most_jobs, scheduler.resources["_nodes"] = scheduler.resources["_nodes"], sys.maxsize
-    settings = {"cells_per_job": cluster.cells_per_job, "cell_rules": cell_rules, "most_jobs": most_jobs}
-    SharingExecutor.take_over(executor, **settings)
-
-
-def _ask_slurm(
-    workflow: "Workflow",
-    jobs: Sequence["Job"],
-    cell_rules: Collection[str],
-    cell_timeout_s: float,
-    outdated: Outdated,
-    cells_per_job: int,
-) -> None:
-    cells = [job for job in jobs if job.rule.name in cell_rules]
     attempts = 1 + workflow.execution_settings.retries
-    if cells:
+    if cells := [job for job in submitted if job.rule.name in cell_rules]:
         slurm.require_no_running_jobs(Path.cwd(), workflow.executor_settings.jobname_prefix)
         # Jobs of a killed run may have written records after this run was planned: it would measure those again.
         if any(path.exists() for path in outdated.missing_records):
             raise ClusterError(
                 "jobs of an earlier run have just finished: the same command again counts what they wrote"
             )
-        last_min = cells_per_job * runtime_min(cell_timeout_s, attempts)
+        last_min = cluster.cells_per_job * runtime_min(cell_timeout_s, attempts)
         slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
-    slurm.require_possible((" ".join([str(job), *job.wildcards]), dict(job.resources.items())) for job in jobs)
+    slurm.require_possible((" ".join([str(job), *job.wildcards]), dict(job.resources.items())) for job in submitted)
+    if submitted:
+        _take_over_executor(workflow.scheduler, submitted[0], cell_rules, cluster.cells_per_job)
+
+
+def _take_over_executor(scheduler: Any, job: "Job", cell_rules: Collection[str], cells_per_job: int) -> None:
+    # They bring the executor, which runs without Slurm do not need.
+    from dpscale.scheduler.executor import PatientExecutor, SharingExecutor
+
+    executor = scheduler.get_executor(job)
+    if cells_per_job == 1:
+        PatientExecutor.take_over(executor, cell_rules=cell_rules)
+        return
+    # Snakemake counts every cell as a job.
+    most_jobs, scheduler.resources["_nodes"] = scheduler.resources["_nodes"], sys.maxsize
+    SharingExecutor.take_over(executor, cell_rules=cell_rules, cells_per_job=cells_per_job, most_jobs=most_jobs)
 
 
 def partial_command(arguments: Sequence[str]) -> str:

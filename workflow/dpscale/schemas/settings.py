@@ -7,11 +7,11 @@ measured before the setting existed, and has its default.
 """
 
 import shlex
-import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from functools import cache, reduce
 from operator import getitem
+from pathlib import Path
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from dpscale.strategies.known import STRATEGIES
@@ -24,6 +24,14 @@ VARIANT = ("variants", "<variant>")
 BUILT_IN = "built-in"
 OF_FILE = "workload"
 NO_CHECKSUM = "none"
+# Settings that are gone, with the one value that records name: what was measured with another is of no use.
+GONE: Mapping[str, object] = {
+    "batch_growth_epochs": [],
+    "batch_growth_factor": 2,
+    "step_epochs": [],
+    "step_factor": 0.1,
+    "warmup_start": 0,
+}
 
 # A JSON Schema, or a node of one.
 JsonSchema = dict[str, Any]
@@ -70,6 +78,12 @@ def sample_of(workload: str) -> str:
     return "image" if workload == BUILT_IN else "sample"
 
 
+def from_home(path: str) -> str:
+    """Return a path with `~` for the user's home folder, whose name is in no record."""
+    home = str(Path.home())
+    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
     """Settings of the network's own facts. Every further kind of measurement depends on more of the study."""
@@ -95,6 +109,9 @@ class NetworkSettings:
         NO_CHECKSUM,
         pattern=f"^({NO_CHECKSUM}|[0-9a-f]{{64}})$",
     )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workload", from_home(self.workload))
 
     @classmethod
     def of(cls, study: JsonValues) -> Self:
@@ -138,14 +155,9 @@ class NetworkSettings:
             schema["default"] = list(stated.default) if isinstance(stated.default, tuple) else stated.default
         return {**schema, **limits, "description": stated.metadata["help"]}
 
-    @classmethod
-    def default_of(cls, name: str) -> Any:
-        """Return the default of the setting `name`."""
-        return _field(cls, name).default
-
     def is_default(self, name: str) -> bool:
         """Return whether the setting `name` has its default."""
-        return bool(getattr(self, name) == self.default_of(name))
+        return bool(getattr(self, name) == _field(type(self), name).default)
 
     @classmethod
     def defaults(cls) -> dict[str, object]:
@@ -213,7 +225,7 @@ class StepSettings(CollectivesSettings):
     )
     cudnn_benchmark: bool = step_setting(
         "cudnn_benchmark",
-        "Does cuDNN choose the algorithms of convolutions by trying them out, in the first steps.",
+        "Does cuDNN choose the algorithms of convolutions by trying them out: in the first steps, dp in every step.",
         False,
     )
     learning_rate: float = setting(
@@ -349,32 +361,21 @@ class TrainingSettings(WholeStepSettings):
         enum=["sgd", "nesterov", "lars", "lamb"],
     )
     learning_rate_scaling: str = arm_setting(
-        "What the learning rate is multiplied with, of the first global batch over 128.",
+        "What the learning rate is multiplied with, of the global batch over 128.",
         "none",
         enum=["none", "linear", "square_root"],
     )
     warmup_epochs: float = arm_setting("Epochs in which the rate rises linearly; fractions count.", 0, minimum=0)
-    warmup_start: float = arm_setting("Share of the rate that the warm-up starts from.", 0, minimum=0, maximum=1)
     schedule: str = arm_setting(
         "The rate after the warm-up. constant keeps it; cosine and one_cycle bring it to zero at the end, one_cycle on "
-        "a straight line; step multiplies it with step_factor at every one of step_epochs.",
+        "a straight line.",
         "constant",
-        enum=["constant", "cosine", "step", "one_cycle"],
-    )
-    step_epochs: tuple[float, ...] = arm_setting(
-        "Epochs after which the schedule step lowers the rate; fractions count.", (), items={"exclusiveMinimum": 0}
-    )
-    step_factor: float = arm_setting(
-        "What the schedule step multiplies the rate with.", 0.1, exclusiveMinimum=0, exclusiveMaximum=1
+        enum=["constant", "cosine", "one_cycle"],
     )
     trust_coefficient: float = arm_setting("Of LARS.", 0.001, exclusiveMinimum=0)
     label_smoothing: float = arm_setting(
         "Share of the target spread over all classes.", 0, minimum=0, exclusiveMaximum=1
     )
-    batch_growth_epochs: tuple[int, ...] = arm_setting(
-        "Epochs after which the batch grows, in place of a falling rate (Smith et al. 2018).", (), items={"minimum": 1}
-    )
-    batch_growth_factor: int = arm_setting("What the batch is multiplied with each time.", 2, minimum=2)
     weight_decay_on_norm_and_bias: bool = arm_setting("Do batch-norm and biases decay too.", True)
     bias_rate_factor: float = arm_setting("Learning rate of biases over that of all others.", 1, exclusiveMinimum=0)
     zero_init_residual: bool = arm_setting("Does every residual branch start at zero (Goyal et al. 2017).", False)
@@ -402,25 +403,18 @@ class TrainingSettings(WholeStepSettings):
 
     @property
     def global_batch(self) -> int:
-        """Images per step in the first epoch, over all GPUs."""
+        """Images per step, over all GPUs."""
         return self.gpus * self.batch_per_gpu
-
-    @property
-    def last_global_batch(self) -> int:
-        """Images per step in the last epoch, over all GPUs."""
-        return self.global_batch * int(self.batch_growth_factor ** len(self.batch_growth_epochs))
 
 
 # By kind of record.
-SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
-    {
-        "network": NetworkSettings,
-        "collectives": CollectivesSettings,
-        "communication": StepSettings,
-        "timing": TimingSettings,
-        "training": TrainingSettings,
-    }
-)
+SETTINGS: Mapping[str, type[NetworkSettings]] = {
+    "network": NetworkSettings,
+    "collectives": CollectivesSettings,
+    "communication": StepSettings,
+    "timing": TimingSettings,
+    "training": TrainingSettings,
+}
 
 
 def study_settings_schemas() -> dict[tuple[str, ...], JsonSchema]:
@@ -455,8 +449,9 @@ def arm_schemas() -> dict[str, JsonSchema]:
 def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> JsonSchema:
     """Return the schema of a setting that stands in place of the study's."""
     schema = settings.schema_of(name)
+    schema.pop("default", None)
     instead = f"{schema['description']} Without it {'.'.join(settings.path_of(name))}."
-    return {**_without_default(schema), "description": instead}
+    return {**schema, "description": instead}
 
 
 def required_of_arm() -> list[str]:
@@ -466,7 +461,3 @@ def required_of_arm() -> list[str]:
 
 def _field(settings: type[NetworkSettings], name: str) -> Field[Any]:
     return settings.__dataclass_fields__[name]
-
-
-def _without_default(schema: JsonSchema) -> JsonSchema:
-    return {key: value for key, value in schema.items() if key != "default"}

@@ -2,7 +2,6 @@
 ever taken for another."""
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 
 from dpscale.errors import StrategyError
 from dpscale.strategies import ddp, dp, fsdp, single
@@ -15,7 +14,7 @@ _STRATEGIES = (
     fsdp.STRATEGY,
     ddp.STRATEGY,
 )
-STRATEGIES: Mapping[str, Strategy] = MappingProxyType({row.name: row for row in _STRATEGIES})
+STRATEGIES: Mapping[str, Strategy] = {row.name: row for row in _STRATEGIES}
 
 # The baseline of every speedup.
 BASELINE = single.STRATEGY.name

@@ -16,12 +16,15 @@ from dpscale.tables.column import (
     column,
 )
 from dpscale.tables.row import Place, Row
+from dpscale.vocabulary.causes import ANSWERS
+from dpscale.vocabulary.states import UNITS, VERDICTS
 
 WORTH = column(
     "Worth it",
     "By the interval of the speedup: `worth it` above the limit, `not` below. Otherwise it is not decided: `probably` "
     "and `probably not` where every machine, or run, lies on one side; `undecided` where they lie on both; "
     "`not confirmed` of a single one.",
+    words=VERDICTS,
 )
 
 
@@ -29,7 +32,9 @@ class CausesRow(Place):
     """Why more devices are not faster, for every configuration: causes, and what each costs of a step."""
 
     order: int = column("Order", "Of the causes of a configuration, the first one 0.")
-    cause: str = column("Cause", "By its name in diagnoses; `nothing`, `no_certain_loss`, `unknown` are answers.").shown
+    cause: str = column(
+        "Cause", "By its name in diagnoses; `nothing`, `no_certain_loss`, `unknown` are answers.", words=ANSWERS
+    ).shown
     is_reason: bool | None = column(
         "Reason", "Whether it takes enough of the step, where more devices surely lose time."
     )
@@ -82,11 +87,25 @@ class AnswerRow(Place):
         "One over the efficiency: N·T(N,b) / T(1,b) in each run.",
         MULTIPLES,
     )
+    twice_if_level: float = column(
+        "Twice as many, level loss",
+        "Speedup of twice as many {device}s if the share that is lost stays: 2·N times the efficiency. An assumption, "
+        "not tested.",
+        MULTIPLES,
+    )
+    twice_if_growing: float = column(
+        "Twice as many, growing loss",
+        "The same if the efficiency falls once more by as much as from half as many {device}s to these. Empty where it "
+        "did not fall.",
+        MULTIPLES,
+    )
     worth_from: float = column("Worth from", "More devices are worth it from this efficiency on.", PERCENT)
     limit: float = column("Limit", "The same as a speedup.", MULTIPLES)
     worth: str = WORTH
     is_decided: bool | None = column("Decided", "Whether the interval lies on one side of the limit.")
-    unit: str = column("Unit", "What the speedup is the mean of: each `machine`, or each `run` of one machine.")
+    unit: str = column(
+        "Unit", "What the speedup is the mean of: each `machine`, or each `run` of one machine.", words=UNITS
+    )
     units: int | None = column("Units", "How many of them there are.")
     lowest: float = column("Lowest", "The least speedup of a unit.", MULTIPLES)
     highest: float = column("Highest", "The most of a unit.", MULTIPLES)

@@ -1,8 +1,12 @@
 """Columns: what a field of a row class says of itself, the units of what it holds, and the columns that several
 tables have."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from dpscale.strategies.known import STRATEGIES
+from dpscale.vocabulary.states import STATES
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Column:
     """A field of a row class. Labels name devices as `{device}` or `{devices}`: a study has GPUs or workers.
 
     `digits` are the significant ones that are shown where there is no interval to tell how many make sense. `is_shown`
-    is whether the page's table of the class has it. `name` and `kind` are those of the field.
+    is whether the page's table of the class has it. `words` are those that a text can be, where others mean nothing.
+    `name` and `kind` are those of the field, which `is_needed` where it cannot be None.
     """
 
     label: str
@@ -58,8 +63,10 @@ class Column:
     unit: Unit
     digits: int = 4
     is_shown: bool = False
+    words: Collection[str] = ()
     name: str = ""
     kind: Kind = "text"
+    is_needed: bool = False
 
     @property
     def shown(self) -> Any:
@@ -88,16 +95,17 @@ def column(label: str, definition: str, unit: Unit = PLAIN, **more: Any) -> Any:
 
 
 # What several tables hold.
-STRATEGY = column("Strategy", "How several devices train together; `single` is one device alone.")
+STRATEGY = column("Strategy", "How several devices train together; `single` is one device alone.", words=STRATEGIES)
 GPUS = column("{Devices}", "N, the devices that train together.")
 BATCH = column("Batch per {device}", "b, the images that a device takes in a step.", IMAGES)
 GLOBAL_BATCH = column("Global batch", "B = N·b, the images of a step.", IMAGES)
-SCOPE = column("Scope", "Whether the DataLoader is in the clock (end_to_end) or not (compute).")
+SCOPE = column(
+    "Scope", "Whether the DataLoader is in the clock (end_to_end) or not (compute).", words=("compute", "end_to_end")
+)
 ENVIRONMENT = column("Environment", "Letter of the hardware, software and images that measured.")
-STATUS = column("Status", "`ok`, or the reason in a word why there is no figure.")
+STATUS = column("Status", "`ok`, or the reason in a word why there is no figure.", words=("ok", *STATES))
 REASON = column("Reason", "What is to be said of the status, in a sentence.")
 RUNS = column("Runs", "Independent processes that measured it.")
-N = column("Timings", "Timings that the figure rests on.")
 BLOCKS = column("Blocks", "Runs beside one device on the same server, that the figure is the mean of.")
 OTHER_RUNS = column(
     "Times of other runs",
@@ -108,27 +116,13 @@ RESTS_ON = column(
     "Figures of this row that are less than a 95 % interval over servers. `one machine`: the interval is over the runs "
     "of one. `two machines`, `two runs`: low and high are the two values, and no interval. `one run`: one value.",
 )
-BORROWED_FROM = column(
-    "Borrowed from",
-    "Other configurations whose spread is part of the speedup's interval, which rests on two servers or runs.",
-)
 SERVERS = column("Servers", "Different servers that measured it.")
-SERVER = column("Server", "Number of the server: GPUs that were used together are of one.")
-LOADER_PROCESSES = column("Loader processes", "DataLoader processes of all training processes together.")
 ARM = column("Arm", "Name of a training with its settings.")
 SEED = column("Seed", "Seeds weights, order and augmentation.")
 RUN = column("Run", "Number of the repeat.")
 EPOCH_NUMBER = column("Epoch", "Number of the epoch.")
-COMPARED_WITH = column("Baseline", "The arm that this one is compared with.")
-SEEDS = column("Seeds", "Seeds that were trained.")
-DIVERGED = column("Diverged", "Seeds whose loss was not finite.")
 NODES = column("Nodes", "Nodes that its devices are spread over.")
-RECORDS = column("Records", "Cells that were measured.")
-RECORD_KIND = column("Kind", "What the cell measured.")
 HOST = column("Host", "Where the cell ran.")
-COMMIT = column("Commit", "Of the code that measured.")
-DIRTY = column("Dirty", "Whether the code had changes beyond its commit.")
-DATASET_SOURCE = column("Images", "Where the images are from.")
 EPOCH = column("Epoch time", "Time of an epoch, T(N,b): mean over servers of their runs.", SECONDS)
 STEP = column("Step time", "Time of a full step, t(N,b): mean over servers of their runs.", MILLISECONDS)
 THROUGHPUT = column("Throughput", "Images of an epoch over its time, D / T.", IMAGES_PER_S)
@@ -140,74 +134,11 @@ ENERGY = column(
 )
 SPEEDUP = column("Speedup", "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).", MULTIPLES)
 EFFICIENCY = column("Efficiency", "Speedup over the number of devices, S / N.", PERCENT)
-COMMUNICATION = column(
-    "Communication time",
-    "Of an epoch, by subtraction (E1): T(N,b) − T(1,b)/N, every overhead included.",
-    SECONDS,
-)
-BANDWIDTH = column("Bandwidth", "Bytes of a ring allreduce over the communication time (E1).", GB_PER_S)
-BANDWIDTH_AT_LEAST = column(
-    "Bandwidth, at least",
-    "What follows where the communication time may be zero: bytes over the high end of its interval.",
-    GB_PER_S,
-    digits=3,
-)
 BUS_BANDWIDTH = column("Bus bandwidth", "Bytes of the message over its time, times the factor of nccl-tests.", GB_PER_S)
-MESSAGE = column("Bytes", "Bytes of the message.")
-TRAINING_LOSS = column("Training loss", "Mean cross-entropy of an epoch.")
-TRAINING_ACCURACY = column("Training accuracy", "Share of right answers over an epoch's images.", PERCENT)
-TEST_LOSS = column("Test loss", "Mean cross-entropy over all test images.")
 TEST_ACCURACY = column("Test accuracy", "Share of right answers over all test images.", PERCENT)
 GPU_SECONDS = column("{device}-seconds", "Time, times the devices that were held.")
-PEAK_MEMORY = column("Peak memory", "Most bytes that torch had allocated on a device.", GB)
-EPOCH_OF_ARM = column("Epoch time", "Time of a training epoch.", SECONDS)
 VARIANT = column("Variant", "The study's name for the settings; `base` are its own.")
 MFU = column("MFU", "FLOP of an image times images/s, over N times the GPU's peak.", PERCENT)
-MFU_MEASURED = column(
-    "MFU, of the measured product", "The same, over N times what a large matrix product reaches on that GPU.", PERCENT
-)
-FASTER = column("Faster than base", "Epoch time of `base` on as many GPUs over its own.", MULTIPLES)
-UNITS = column("Units", "Servers, or runs of one server: of the two times the fewer that one rests on.")
-RUN_DEVIATION = column(
-    "Runs differ by", "Standard deviation of the epoch time over runs, relative to it.", PERCENT, digits=2
-)
-# Communication of a step, estimated in four ways.
-E1 = column(
-    "E1 subtraction",
-    "The step less that on one device: t(N,b) − t(1,b).",
-    MILLISECONDS,
-)
-E2 = column(
-    "E2 ablation",
-    "The step with a hook in Python that calls allreduce, less the step with one that sends nothing. Version 1: "
-    "the step itself, less the latter.",
-    MILLISECONDS,
-)
-E3 = column(
-    "E3 profiler, all",
-    "Union of the intervals of NCCL's kernels and of copies between devices, mean over devices.",
-    MILLISECONDS,
-)
-E3_EXPOSED = column(
-    "E3 profiler, exposed",
-    "The part of it during which nothing computes; none where the profiler distorts the step.",
-    MILLISECONDS,
-)
-E3_LEAST = column(
-    "E3 profiler, all, least waiting",
-    "The same on the device that communicated least: it waited least for others.",
-    MILLISECONDS,
-)
-E5 = column(
-    "E5 isolated collectives",
-    "The step's messages, those of buffers too, with nothing else running.",
-    MILLISECONDS,
-)
-PROFILER = column(
-    "Profiler",
-    "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one.",
-)
-DATASET_SHA256 = column("Images, SHA-256", "Checksum of the decoded images.")
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (
     "communication_step_s", "ablation_step_s", "profiler_exposed_step_s", "profiler_step_s",

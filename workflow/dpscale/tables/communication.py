@@ -2,31 +2,21 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    BANDWIDTH,
-    BANDWIDTH_AT_LEAST,
     BLOCKS,
     BUS_BANDWIDTH,
-    COMMUNICATION,
-    E1,
-    E2,
-    E3,
-    E3_EXPOSED,
-    E3_LEAST,
-    E5,
     ENVIRONMENT,
     EPOCH,
     FULL_STEPS,
+    GB_PER_S,
     GPUS,
     IS_HEADLINE,
     KIB,
     MB,
-    MESSAGE,
     MICROSECONDS,
     MILLISECONDS,
     NODES,
     OTHER_RUNS,
     PERCENT,
-    PROFILER,
     REASON,
     RESTS_ON,
     RUNS,
@@ -39,12 +29,14 @@ from dpscale.tables.column import (
 )
 from dpscale.tables.row import OfConfiguration, Place, Row
 
+COMMUNICATION = column(
+    "Communication time",
+    "Of an epoch, by subtraction (E1): T(N,b) − T(1,b)/N, every overhead included.",
+    SECONDS,
+)
 
-class CommunicationRow(Place):
-    """Communication time of every configuration of several GPUs: inferred by subtraction (E1), and estimated
-    independently (E2, E3, E5).
-    """
 
+class _OfComparison(Place):
     status: str = STATUS
     reason: str = REASON
     full_steps_per_epoch: int | None = FULL_STEPS
@@ -52,33 +44,61 @@ class CommunicationRow(Place):
     blocks: int | None = BLOCKS
     rests_on: str = RESTS_ON
     other_runs: bool | None = OTHER_RUNS
+
+
+class CommunicationRow(_OfComparison):
+    """Communication time of every configuration of several GPUs: inferred by subtraction (E1), and estimated
+    independently (E2, E3, E5).
+    """
+
     epoch_s: float = EPOCH.but(definition="T(N,b) of the blocks of this row.").shown
     compute_s: float = column("Compute time", "Of an epoch: T(1,b)/N.", SECONDS).shown
     communication_s: Figure = COMMUNICATION.shown
     communication_share: float = column("Share of the epoch", "Communication time over the epoch time.", PERCENT).shown
     step_s: float = STEP.but(label="Step, headline", definition="t(N,b) of the blocks of this row.")
-    communication_step_s: Figure = E1.shown
-    ablation_step_s: Figure = E2
-    profiler_step_s: Figure = E3
-    profiler_exposed_step_s: Figure = E3_EXPOSED
-    profiler_least_step_s: Figure = E3_LEAST
-    isolated_step_s: Figure = E5
+    communication_step_s: Figure = column(
+        "E1 subtraction",
+        "The step less that on one device: t(N,b) − t(1,b).",
+        MILLISECONDS,
+    ).shown
+    ablation_step_s: Figure = column(
+        "E2 ablation",
+        "The step with a hook in Python that calls allreduce, less the step with one that sends nothing. Version 1: "
+        "the step itself, less the latter.",
+        MILLISECONDS,
+    )
+    profiler_step_s: Figure = column(
+        "E3 profiler, all",
+        "Union of the intervals of NCCL's kernels and of copies between devices, mean over devices.",
+        MILLISECONDS,
+    )
+    profiler_exposed_step_s: Figure = column(
+        "E3 profiler, exposed",
+        "The part of it during which nothing computes; none where the profiler distorts the step.",
+        MILLISECONDS,
+    )
+    profiler_least_step_s: Figure = column(
+        "E3 profiler, all, least waiting",
+        "The same on the device that communicated least: it waited least for others.",
+        MILLISECONDS,
+    )
+    isolated_step_s: Figure = column(
+        "E5 isolated collectives",
+        "The step's messages, those of buffers too, with nothing else running.",
+        MILLISECONDS,
+    )
     training_step_s: Figure = column("Step, here", "The step beside which E2 was timed.", MILLISECONDS)
-    profiler: str = PROFILER
+    profiler: str = column(
+        "Profiler",
+        "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one.",
+    )
 
 
-class BandwidthRow(Place):
+class BandwidthRow(_OfComparison):
     """Bytes of the allreduce, the bandwidth inferred from them and from the communication time, and its share of the
     bandwidth measured alone.
     """
 
-    status: str = STATUS
-    reason: str = REASON
-    full_steps_per_epoch: int | None = FULL_STEPS
-    is_headline: bool | None = IS_HEADLINE
-    blocks: int | None = BLOCKS
-    rests_on: str = RESTS_ON
-    other_runs: bool | None = OTHER_RUNS
     parameters: int | None = column("Parameters", "K, trainable ones.")
     allreduce_bytes_per_step: float = column(
         "Allreduce per step",
@@ -88,10 +108,17 @@ class BandwidthRow(Place):
     ).shown
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     communication_s: Figure = COMMUNICATION.shown
-    bandwidth_gb_s: Figure = BANDWIDTH.shown
+    bandwidth_gb_s: Figure = column(
+        "Bandwidth", "Bytes of a ring allreduce over the communication time (E1).", GB_PER_S
+    ).shown
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").shown
     utilisation: Figure = column("Utilisation", "Bandwidth over the measured bus bandwidth.", PERCENT).shown
-    bandwidth_gb_s_at_least: float = BANDWIDTH_AT_LEAST
+    bandwidth_gb_s_at_least: float = column(
+        "Bandwidth, at least",
+        "What follows where the communication time may be zero: bytes over the high end of its interval.",
+        GB_PER_S,
+        digits=3,
+    )
     gradient_bytes: float = column("Whole gradient", "K·s, the message of an allreduce.", KIB)
 
 
@@ -130,7 +157,7 @@ class CollectivesRow(Row):
 
     operation: str = column("Operation", "The collective, or a copy between two devices.").shown
     gpus: int = GPUS.shown
-    message_bytes: int = MESSAGE.shown
+    message_bytes: int = column("Bytes", "Bytes of the message.").shown
     environment: str = ENVIRONMENT
     runs: int | None = RUNS
     servers: int | None = SERVERS

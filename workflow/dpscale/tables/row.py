@@ -4,16 +4,20 @@ follow from its type."""
 import csv
 import io
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cache
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast, dataclass_transform, get_args
 
+from dpscale.errors import TableError
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.figure import Kind as FigureKind
+from dpscale.regular_files import read_bytes
 from dpscale.tables.column import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY, Column, Kind
+from dpscale.terminal import with_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,10 +32,12 @@ _KINDS: Mapping[Any, Kind] = {
 _NOT_KNOWN: Mapping[Kind, Any] = {"figure": UNKNOWN, "number": nan, "count": None, "text": "", "flag": None}
 Entry = str | int | float | bool | None  # of a file; None is an empty one
 _RESTS_ON = "rests_on"
-# Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
-)
+# What a spreadsheet would run; a number is none. It is written behind an apostrophe, so that none does.
+_FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?!\d+(?:\.\d+)?$))")
+# What to do with a table's file that cannot be read back.
+AGAIN = "Make it again with: dpscale tables"
+# Beyond it no whole number of a file is exact, and beyond the other no quantity is.
+MOST_COUNT, LARGEST_NUMBER = 2**53, 1e30
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
@@ -41,7 +47,7 @@ class Row:
     def __init_subclass__(cls) -> None:
         for name, annotation in cls.__annotations__.items():
             kind = _KINDS[annotation]
-            column = cls.__dict__[name].but(name=name, kind=kind)
+            column = cls.__dict__[name].but(name=name, kind=kind, is_needed=annotation is int)
             setattr(cls, name, field(default=_NOT_KNOWN[kind], metadata={"column": column}))
         dataclass(frozen=True, kw_only=True, eq=False)(cls)
 
@@ -64,7 +70,8 @@ class Row:
 
     @classmethod
     def read(cls, entries: Mapping[str, object]) -> Self:
-        """Return the row with these entries of a file, text or numbers. A missing entry is empty, None or NaN."""
+        """Return the row with these entries of a file, text or numbers. A missing entry is empty, None or NaN. Raises
+        TableError with the column where one means nothing."""
         kinds = _kinds_by_name(entries.get(_RESTS_ON))
         values = {name: _read(column, entries, kinds) for name, column in cls.columns().items()}
         return cls(**{name: value for name, value in values.items() if value is not None})
@@ -92,7 +99,9 @@ def _kinds_by_name(rests_on: object) -> dict[str, FigureKind]:
     groups = [] if _is_nothing(rests_on) else str(rests_on).split("; ")
     kinds: dict[str, FigureKind] = {}
     for group in groups:
-        kind, names = group.split(": ")
+        kind, _, names = group.partition(": ")
+        if kind not in get_args(FigureKind):
+            raise TableError(f"{_RESTS_ON} is {with_names(str(rests_on)[:40])}")
         kinds |= dict.fromkeys(names.split(", "), cast(FigureKind, kind))
     return kinds
 
@@ -103,28 +112,35 @@ def _written(value: Any) -> Any:
 
 def _read(column: Column, entries: Mapping[str, object], kinds: Mapping[str, FigureKind]) -> Any:
     """Return the value of a column; None where there is nothing."""
-    if column.kind == "figure":
-        value, low, high = (_number(entries.get(name)) for name in column.names)
-        if value is None:
-            return None
-        ends = (nan if low is None else low, nan if high is None else high)
-        has_both = all(map(isfinite, ends))
-        return Figure(value, *ends, kinds.get(column.name, "interval" if has_both else "none"))
-    entry = entries.get(column.name)
-    if column.kind == "text":
-        return None if _is_nothing(entry) else str(entry)
-    if column.kind == "flag":
-        return None if _is_nothing(entry) else str(entry).lower() == "true"
-    number = _number(entry)
-    return number if number is None or column.kind == "number" else int(number)
+    value, *ends = (_value(column, name, entries.get(name)) for name in column.names)
+    if value is None or column.kind != "figure":
+        return value
+    low, high = (nan if end is None else end for end in ends)
+    has_both = isfinite(low) and isfinite(high)
+    return Figure(value, low, high, kinds.get(column.name, "interval" if has_both else "none"))
+
+
+def _value(column: Column, name: str, entry: Any) -> Any:
+    """Return what an entry of a column stands for; None where it is empty."""
+    if _is_nothing(entry):
+        return None
+    text = str(entry)
+    if column.kind == "text" and (not column.words or text in column.words):
+        return text
+    if column.kind == "flag" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    with suppress(ValueError):
+        number = float(text)
+        if column.kind == "count" and 0 <= number <= MOST_COUNT and number.is_integer():
+            return int(number)
+        # The end of an interval may be infinite.
+        if column.kind in ("figure", "number") and (abs(number) <= LARGEST_NUMBER or abs(number) == inf):
+            return number
+    raise TableError(f"{name} is {with_names(text[:40])}")
 
 
 def _is_nothing(entry: Any) -> bool:
     return entry is None or entry == "" or entry != entry
-
-
-def _number(entry: Any) -> float | None:
-    return None if _is_nothing(entry) else float(entry)
 
 
 def frame(kind: type[Row], rows: Iterable[Row]) -> "pd.DataFrame":
@@ -138,34 +154,68 @@ def frame(kind: type[Row], rows: Iterable[Row]) -> "pd.DataFrame":
 def written(kind: type[Row], rows: Iterable[Row]) -> str:
     """Return the text of a table's file."""
     # Before Python 3.13 a carriage return alone is not put in quotes, and a reader takes it for the end of the row.
-    return str(frame(kind, rows).replace("\r", "\n", regex=True).to_csv(index=False))
+    table = frame(kind, rows).replace("\r", "\n", regex=True)
+    texts = [name for name, column in kind.columns().items() if column.kind == "text"]
+    table[texts] = table[texts].map(_harmless, na_action="ignore")
+    return str(table.to_csv(index=False))
 
 
 def read_rows(kind: type[RowKind], file: Path) -> list[RowKind]:
-    """Return the rows of a table's file, for people to read.
+    """Return the rows of a table's file, for people to read. Raises OSError where it cannot be read, and TableError
+    where it is not as `written` made it.
 
     Only an empty entry is a missing one: a host may be called `null`, or `007`. Control characters are named, such as
     `[U+202E]`.
     """
-    with file.open(encoding="utf-8", newline="") as lines:
-        entries = csv.DictReader(lines)
-        return [kind.read({name: with_names(entry) for name, entry in row.items()}) for row in entries]
+    rows: list[RowKind] = []
+    columns = kind.file_columns()
+    try:
+        text = read_bytes(file).decode()
+        if not (text.startswith(f"{','.join(columns)}\n") and text.endswith("\n")):
+            raise TableError(f"{file}: is cut off, or its columns are not those of this version. {AGAIN}")
+        lines = csv.reader(io.StringIO(text, newline=""))
+        next(lines)
+    except UnicodeDecodeError as error:
+        raise TableError(f"{file}: is not text in UTF-8. {AGAIN}") from error
+    try:
+        for entries in lines:
+            rows.append(_row_of_file(kind, columns, [with_names(_as_it_was(entry)) for entry in entries]))
+    except (csv.Error, TableError) as error:
+        raise TableError(f"{file}, row {len(rows) + 2}: {error}. {AGAIN}") from error
+    return rows
+
+
+def _row_of_file(kind: type[RowKind], columns: Sequence[str], entries: Sequence[str]) -> RowKind:
+    if len(entries) != len(columns):
+        raise TableError(f"it has {len(entries)} entries, the head has {len(columns)}")
+    row = kind.read(dict(zip(columns, entries, strict=True)))
+    for name, column in kind.columns().items():
+        if column.is_needed and getattr(row, name) is None:
+            raise TableError(f"{name} is empty")
+    return row
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Return the text of a CSV file that is no table of row classes."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(map(_harmless, row) for row in rows)
     return text.getvalue()
 
 
-def with_names(text: str) -> str:
-    """Return `text` with a name for every control character, which could not be seen or would turn what follows."""
-    return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
+def _harmless(entry: Any) -> Any:
+    """Return an entry of a file that moves no cursor and that no spreadsheet runs."""
+    if not isinstance(entry, str):
+        return entry
+    text = with_names(entry)
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _as_it_was(entry: str) -> str:
+    return entry[1:] if entry.startswith("'") and _FORMULA.match(entry) else entry
 
 
 class PointFields(TypedDict):
-    """Where a row is, but for its scope, to make another row of."""
+    """The place of a row, but for its scope, to make another row of."""
 
     strategy: str
     gpus: int
@@ -175,7 +225,7 @@ class PointFields(TypedDict):
 
 
 class PlaceFields(PointFields):
-    """Where a row is, to make another row of."""
+    """The place of a row, to make another row of."""
 
     scope: str
 

@@ -7,17 +7,11 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
     ARM,
     BATCH,
-    COMMIT,
-    DATASET_SHA256,
-    DATASET_SOURCE,
-    DIRTY,
     ENVIRONMENT,
     GPU_SECONDS,
     GPUS,
     HOST,
     REASON,
-    RECORD_KIND,
-    RECORDS,
     RUN,
     SECONDS,
     SEED,
@@ -28,6 +22,12 @@ from dpscale.tables.column import (
     column,
 )
 from dpscale.tables.row import Row
+
+RECORDS = column("Records", "Cells that were measured.")
+RECORD_KIND = column("Kind", "What the cell measured.")
+COMMIT = column("Commit", "Of the code that measured.")
+DIRTY = column("Dirty", "Whether the code had changes beyond its commit.")
+DATASET_SOURCE = column("Images", "Where the images are from.")
 
 
 class EnvironmentsRow(Row):
@@ -45,7 +45,7 @@ class EnvironmentsRow(Row):
     torch: str = column("torch", "Version of torch.")
     torchvision: str = column("torchvision", "Version of torchvision.")
     python: str = column("Python", "Version of Python.")
-    dataset_sha256: str = DATASET_SHA256
+    dataset_sha256: str = column("Images, SHA-256", "Checksum of the decoded images.")
     links: str = column("Links", "What connects the devices.")
     variables: str = column("Variables", "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set.")
     hosts: str = column("Hosts", "Names of the hosts.")
@@ -82,7 +82,9 @@ class RecordsRow(Row):
         "For how long a device's clocks were kept down in timed epochs, by the policy that did so longest.",
         SECONDS,
     )
-    slowed_by: str = column("Kept down by", "The policies that kept clocks down in timed epochs.")
+    stalled_s: float = column(
+        "Stood still", "Time of timed epochs that no step explains, where timing them again did not help.", SECONDS
+    )
     hot_devices: str = column("Slowed by heat", "The devices of which the driver said so in timed epochs.")
     other_processes: int | None = column("Other processes", "Most processes of others that were seen on the devices.")
     dataset_source: str = DATASET_SOURCE

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
-from dpscale.errors import DpscaleError
+from dpscale.errors import TableError
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import (
     BandwidthRow,
@@ -14,7 +13,7 @@ from dpscale.tables.communication import (
     CommunicationRow,
     LadderRow,
 )
-from dpscale.tables.row import Row, read_rows
+from dpscale.tables.row import AGAIN, Row, read_rows
 from dpscale.tables.study import (
     AbsencesRow,
     AuditFindingsRow,
@@ -31,6 +30,7 @@ from dpscale.tables.timing import (
     OneGpuRow,
     RunsRow,
     ScopesRow,
+    ServersRow,
     SpeedupRow,
     StrategyPairsRow,
     TimesRow,
@@ -63,6 +63,7 @@ class Tables:
     missing: Sequence[MissingRow] = ()
     runs: Sequence[RunsRow] = ()
     blocks: Sequence[BlocksRow] = ()
+    servers: Sequence[ServersRow] = ()
     scopes: Sequence[ScopesRow] = ()
     strategy_pairs: Sequence[StrategyPairsRow] = ()
     training_curves: Sequence[TrainingCurvesRow] = ()
@@ -78,15 +79,16 @@ class Tables:
 
     @classmethod
     def read(cls, folder: Path) -> "Tables":
-        """Return the tables in a folder. Raises DpscaleError where there are none."""
-        try:
-            rows: dict[str, Any] = {name: read_rows(kind, folder / f"{name}.csv") for name, kind in TABLES.items()}
-        except OSError as error:
-            raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error
+        """Return the tables in a folder. Raises TableError where one is missing or damaged."""
+        rows: dict[str, Any] = {}
+        for name, kind in TABLES.items():
+            file = folder / f"{name}.csv"
+            try:
+                rows[name] = read_rows(kind, file)
+            except OSError as error:
+                raise TableError(f"{file}: cannot be read: {error.strerror}. {AGAIN}") from error
         return cls(**rows)
 
 
 # By name, in the order in which they are written.
-TABLES: Mapping[str, type[Row]] = MappingProxyType({
-    item.name: get_args(get_type_hints(Tables)[item.name])[0] for item in fields(Tables)
-})  # fmt: skip
+TABLES: Mapping[str, type[Row]] = {item.name: get_args(get_type_hints(Tables)[item.name])[0] for item in fields(Tables)}

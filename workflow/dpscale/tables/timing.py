@@ -3,30 +3,27 @@
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
     BLOCKS,
-    BORROWED_FROM,
     EFFICIENCY,
     ENERGY,
+    ENVIRONMENT,
     EPOCH,
-    FASTER,
     FULL_STEPS,
+    GB,
     GPU_SECONDS,
+    HOST,
     IS_HEADLINE,
     JOULES_PER_EPOCH,
-    LOADER_PROCESSES,
     MFU,
-    MFU_MEASURED,
+    MILLISECONDS,
     MULTIPLES,
     NODES,
     OTHER_RUNS,
-    PEAK_MEMORY,
     PERCENT,
     REASON,
     RESTS_ON,
     RUN,
-    RUN_DEVIATION,
     RUNS,
     SECONDS,
-    SERVER,
     SERVERS,
     SPEEDUP,
     STATUS,
@@ -34,13 +31,17 @@ from dpscale.tables.column import (
     STEPS_PER_EPOCH,
     TFLOP_PER_S,
     THROUGHPUT,
-    UNITS,
     UTC,
     VARIANT,
-    N,
     column,
 )
 from dpscale.tables.row import OfConfiguration, Place, Row
+
+SCALING = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.", words=("weak", "strong"))
+N = column("Timings", "Timings that the figure rests on.")
+SERVER = column("Server", "Number of the server: GPUs that were used together are of one.")
+PEAK_MEMORY = column("Peak memory", "Most bytes that torch had allocated on a device.", GB)
+UNITS = column("Units", "Servers, or runs of one server: of the two times the fewer that one rests on.")
 
 
 class TimesRow(Place):
@@ -58,7 +59,9 @@ class TimesRow(Place):
     rests_on: str = RESTS_ON
     epoch_s: Figure = EPOCH.shown
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").shown
-    loader_processes: int | None = LOADER_PROCESSES
+    loader_processes: int | None = column(
+        "Loader processes", "DataLoader processes of all training processes together."
+    )
     step_s: Figure = STEP.shown
     images_per_s: Figure = THROUGHPUT.shown
     full_steps_per_epoch: int | None = FULL_STEPS
@@ -75,7 +78,7 @@ class SpeedupRow(Place):
     scaling at the same global batch.
     """
 
-    scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.").shown
+    scaling: str = SCALING.shown
     status: str = STATUS
     reason: str = REASON
     full_steps_per_epoch: int | None = FULL_STEPS
@@ -83,7 +86,10 @@ class SpeedupRow(Place):
     blocks: int | None = BLOCKS
     servers: int | None = SERVERS
     rests_on: str = RESTS_ON
-    borrowed_from: int | None = BORROWED_FROM
+    borrowed_from: int | None = column(
+        "Borrowed from",
+        "Other configurations whose spread is part of the speedup's interval, which rests on two servers or runs.",
+    )
     other_runs: bool | None = OTHER_RUNS
     epoch_s: Figure = EPOCH.but(definition="T(N,b) of the blocks of this row.")
     baseline_epoch_s: Figure = column("Epoch time on one", "T(1,b), or T(1,B), of the blocks of this row.", SECONDS)
@@ -140,7 +146,7 @@ class BlocksRow(Place):
     speedup.
     """
 
-    scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.")
+    scaling: str = SCALING
     block: str = column("Block", "The run, or runs that share a baseline.")
     server: int | None = SERVER
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
@@ -151,6 +157,23 @@ class BlocksRow(Place):
     has_drifted: bool | None = column("Drifted", "Whether the drift is above 2 %.")
     speedup: float = SPEEDUP
     efficiency: float = EFFICIENCY
+
+
+class ServersRow(Row):
+    """Every server beside the others, at the configurations that both timed: how many times as long its epochs take."""
+
+    environment: str = ENVIRONMENT
+    server: int | None = SERVER.shown
+    host: str = HOST.shown
+    gpu_uuids: str = column("{Devices} by UUID", "The beginnings of their UUIDs.")
+    is_of_scheduler: bool | None = column("In jobs", "Whether a scheduler's jobs measured there.")
+    configurations: int | None = column("Configurations", "That it shares with other servers.").shown
+    rests_on: str = RESTS_ON
+    times_as_long: Figure = column(
+        "Times as long",
+        "An epoch there over the median of the other servers': median over the configurations that they share.",
+        MULTIPLES,
+    ).shown
 
 
 class _OfVariant(Row):
@@ -173,13 +196,21 @@ class VariantsRow(Place, _Changed):
     steps_per_epoch: int | None = STEPS_PER_EPOCH
     is_headline: bool | None = IS_HEADLINE
     epoch_s: Figure = EPOCH.shown
+    step_s: Figure = STEP
+    longer_step_s: Figure = column("Step longer by", "Step time less that of `base` on as many GPUs.", MILLISECONDS)
     images_per_s: Figure = THROUGHPUT.shown
     mfu: Figure = MFU.but(label="MFU, of the data sheet", definition="Of the peak of the variant's precision.").shown
-    mfu_measured: Figure = MFU_MEASURED.shown
-    faster: Figure = FASTER.shown
+    mfu_measured: Figure = column(
+        "MFU, of the measured product",
+        "The same, over N times what a large matrix product reaches on that GPU.",
+        PERCENT,
+    ).shown
+    faster: Figure = column("Faster than base", "Epoch time of `base` on as many GPUs over its own.", MULTIPLES).shown
     faster_units: int | None = UNITS
     is_fastest: bool | None = column("Fastest", "Whether its mean epoch is the shortest of all variants.")
-    run_deviation: float = RUN_DEVIATION.shown
+    run_deviation: float = column(
+        "Runs differ by", "Standard deviation of the epoch time over runs, relative to it.", PERCENT, digits=2
+    ).shown
     other_runs: bool | None = OTHER_RUNS.but(
         definition="Whether the variant's times, of one device and of these, rest on other runs than its speedup."
     )

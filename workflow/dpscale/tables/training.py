@@ -2,27 +2,28 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    COMPARED_WITH,
-    DIVERGED,
     ENERGY,
     EPOCH_NUMBER,
-    EPOCH_OF_ARM,
     GPU_SECONDS,
     PERCENT,
     POINTS,
     REASON,
     SECONDS,
     SEED,
-    SEEDS,
     STATUS,
     TEST_ACCURACY,
-    TEST_LOSS,
     THROUGHPUT,
-    TRAINING_ACCURACY,
-    TRAINING_LOSS,
     column,
 )
 from dpscale.tables.row import ArmPoint
+
+COMPARED_WITH = column("Baseline", "The arm that this one is compared with.")
+SEEDS = column("Seeds", "Seeds that were trained.")
+DIVERGED = column("Diverged", "Seeds whose loss was not finite.")
+TRAINING_LOSS = column("Training loss", "Mean cross-entropy of an epoch.")
+TRAINING_ACCURACY = column("Training accuracy", "Share of right answers over an epoch's images.", PERCENT)
+TEST_LOSS = column("Test loss", "Mean cross-entropy over all test images.")
+EPOCH_OF_ARM = column("Epoch time", "Time of a training epoch.", SECONDS)
 
 
 class TrainingRow(ArmPoint):

@@ -1,9 +1,10 @@
-"""GPUs and links as their vendors describe them: peak arithmetic, and bandwidth in one direction."""
+"""GPUs and links as their vendors describe them: peak arithmetic, and bandwidth in one direction; and networks that
+published figures are about: parameters, and work for an image."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from dpscale.vocabulary import own_yaml
@@ -45,18 +46,20 @@ class Peak(NamedTuple):
 
 @dataclass(frozen=True)
 class Chip:
-    """A GPU model. Peaks are dense TFLOP/s of one GPU by unit; bandwidths are GB/s."""
+    """A GPU model. Peaks are dense TFLOP/s of one GPU by unit; bandwidths, of memory and links, are GB/s."""
 
     name: str
     models: Sequence[str]
     peak_tflop_s: dict[str, float]
+    memory_gb_s: float
     pcie: str
     source: str
     nvlink_gb_s: float | None = None
-    names: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", frozenset(_plain(name) for name in (self.name, *self.models)))
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Its name and those of its models, as people may write them."""
+        return frozenset(map(_plain, (self.name, *self.models)))
 
     def peak(self, precision: str) -> Peak | None:
         """Return the peak of its fastest unit for a precision. None where it has no such unit."""
@@ -108,3 +111,24 @@ def chip_named(name: str) -> Chip | None:
 def _plain(name: str) -> str:
     """Return a name without its vendor, brand, spaces and hyphens."""
     return re.sub(r"nvidia|tesla|quadro|geforce|[^a-z0-9]", "", name.lower())
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network. `first` are the weights of its first layer; FLOP are forward and backward."""
+
+    name: str
+    parameters: int
+    first: int
+    flop_per_image: float | None = None
+
+
+@cache
+def networks() -> list[Network]:
+    """Return all networks of the table."""
+    return [Network(**entry) for entry in own_yaml(__file__, "networks.yaml")]
+
+
+def network_of(parameters: int | None) -> Network | None:
+    """Return the network with so many trainable parameters. None where the table has none."""
+    return next((network for network in networks() if network.parameters == parameters), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dpscale.analyse.answer import Series, of_series, series_of
+from dpscale.analyse.answer import configuration_of
 from dpscale.analyse.answer.answer import is_one_enough, with_speedup
 from dpscale.analyse.answer.claims import SAVES
 from dpscale.formulas.figure import Figure, ratio
@@ -81,7 +81,8 @@ def _strategies(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
 
 def _larger_batch(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Yield the largest batch whose epochs speak for it: it is not chosen by its time."""
-    timed = [row for row in of_series(tables.times, series_of(template)) if row.scope == template.scope]
+    place = template.strategy, template.gpus, template.environment, template.scope
+    timed = [row for row in tables.times if (row.strategy, row.gpus, row.environment, row.scope) == place]
     by_batch = {row.batch_per_gpu: row.epoch_s for row in timed if row.is_headline and row.status == "ok"}
     largest = max(by_batch, default=0)
     if template.batch_per_gpu in by_batch and largest > template.batch_per_gpu:
@@ -92,30 +93,30 @@ def _larger_batch(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
 
 def _variants(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Yield the fastest variant beside the study's own settings: on as many devices, otherwise on one."""
-    for place in (series_of(template), Series(BASELINE, 1, template.environment)):
-        rows = _speaking(tables.variants, place, template)
+    for strategy, gpus in ((template.strategy, template.gpus), (BASELINE, 1)):
+        rows = _speaking(tables.variants, strategy, gpus, template)
         base = next((row for row in rows if row.variant == BASE), None)
         changed = [row for row in rows if row.faster.is_known]  # base has no such figure
         if base and changed:
             best = max(changed, key=lambda row: row.faster.value)
             faster = best_of(best.faster, len(changed), best.faster_units)
-            named = replace(template, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus)
+            named = replace(template, problem=VARIANT, used=BASE, better=best.variant, on_gpus=gpus)
             yield _saving(named, base.epoch_s, best.epoch_s, faster.map(lambda value: 1 / value))
             return
 
 
 def _one_device(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Yield one device with its fastest variant, where it is as fast as all with the study's own settings."""
-    on_one = _speaking(tables.variants, Series(BASELINE, 1, template.environment), template)
+    on_one = _speaking(tables.variants, BASELINE, 1, template)
     chosen_from = max(1, len([row for row in on_one if row.epoch_s.is_known]))
-    for row in _speaking(tables.one_gpu, series_of(template), template):
+    for row in _speaking(tables.one_gpu, template.strategy, template.gpus, template):
         if row.other_variant == BASE and row.ratio.value >= 1:
             times = best_of(row.ratio, chosen_from, row.units)
             named = replace(template, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1)
             yield _saving(named, row.other_epoch_s, row.epoch_s, times.map(lambda value: 1 / value), 1 / template.gpus)
 
 
-def _speaking(rows: Sequence[V], series: Series, template: AdviceRow) -> list[V]:
-    """Return the rows of a series at the batch and in the scope of the advice, of ten full steps per epoch."""
-    place = template.batch_per_gpu, template.scope
-    return [row for row in of_series(rows, series) if (row.batch_per_gpu, row.scope) == place and row.is_headline]
+def _speaking(rows: Sequence[V], strategy: str, gpus: int, template: AdviceRow) -> list[V]:
+    """Return the rows of a strategy on so many devices in the advice's place, of ten full steps per epoch."""
+    place = strategy, gpus, template.batch_per_gpu, template.environment
+    return [row for row in rows if configuration_of(row) == place and row.scope == template.scope and row.is_headline]

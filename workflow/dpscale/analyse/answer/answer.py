@@ -1,22 +1,140 @@
-"""The one answer of a study: are more devices worth it? Page, terminal and answer.json say what is
-decided here (docs/method.md, "The answer").
+"""The one answer of a study: are more devices worth it? What is asked, fixed before the data; on which side of it a
+speedup lies, how sure that is, and what would decide it. Page, terminal and answer.json say what is decided here
+(docs/method.md, "The answer").
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, log
+from math import isfinite, log, nan, sqrt
+from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
+
 from dpscale.analyse.answer import COMPUTE, END_TO_END, configuration_of, of_configuration
-from dpscale.analyse.answer.verdict import DECIDED, Asked, Units, more_units, verdict
-from dpscale.formulas.figure import Figure
+from dpscale.analyse.answer.claims import NOT_WORTH_MORE_DEVICES, WORTH_MORE_DEVICES
+from dpscale.formulas.figure import Figure, students_factor, units_of
+from dpscale.formulas.statistics import FEWEST_UNITS, units_to_decide
+from dpscale.plan.cells import AnyCell, TimingCell, VariantCell
+from dpscale.plan.plan import answer_batch
+from dpscale.plan.study import Study
+from dpscale.records.kinds import Record
+from dpscale.records.progress import seconds_of
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
-from dpscale.tables.row import Row, grouped
+from dpscale.tables.row import Row, grouped, in_groups
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
-from dpscale.vocabulary.states import MACHINE, NOT_WORTH_IT
+from dpscale.vocabulary.states import (
+    MACHINE,
+    NOT_CONFIRMED,
+    NOT_WORTH_IT,
+    PROBABLY,
+    PROBABLY_NOT,
+    RUN,
+    UNDECIDED,
+    WORTH_IT,
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The terms of a study's answer, fixed before the data, and the cost of one more run."""
+
+    batch_per_gpu: int = 128
+    """The batch per device of the answer."""
+    worth_from: float = 0.7
+    """The efficiency from which more devices are worth it."""
+    study_file: str = ""
+    """The study's file, as a command names it."""
+    run_s: float = nan
+    """Seconds that one more run of all configurations takes, one after the other; NaN where no run was measured."""
+
+    @classmethod
+    def of(cls, study: Study, records: Mapping[AnyCell, Record]) -> "Asked":
+        """Return what a study with these records asks."""
+        repeated = {cell: record for cell, record in records.items() if _is_repeated(cell, study)}
+        by_configuration = grouped(repeated, lambda cell: cell.path.rpartition("/")[0])
+        medians = [median(seconds_of(repeated[cell]) for cell in cells) for cells in by_configuration.values()]
+        return cls(
+            batch_per_gpu=answer_batch(study),
+            worth_from=study["answer"]["worth_from"],
+            study_file=_named(study.source),
+            run_s=sum(medians) if medians else nan,
+        )
+
+
+def _is_repeated(cell: AnyCell, study: Study) -> bool:
+    """Whether the study's `runs` say how often it is measured: what has a number of its own keeps that."""
+    if isinstance(cell, VariantCell):
+        return "runs" not in study["variants"][cell.variant]
+    return isinstance(cell, TimingCell)
+
+
+def _named(source: str) -> str:
+    """Return a study file as commands of the project's folder name it, wherever that is on this machine."""
+    path = Path(source)
+    return str(Path(path.parent.name, path.name)) if path.is_absolute() else str(path)
+
+
+@dataclass(frozen=True)
+class Units:
+    """The machines, or the runs of one machine (`kind`), that a figure is the mean of, and the figure of each."""
+
+    kind: str
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, figure: Figure) -> "Units":
+        """Return the units of a figure that knows its blocks."""
+        return cls(MACHINE if figure.servers > 1 else RUN, tuple(units_of(figure.blocks)))
+
+    def are_above(self, limit: float) -> bool:
+        """Whether there are several units, and all are above the limit."""
+        return len(self.values) > 1 and min(self.values) > limit
+
+    def are_below(self, limit: float) -> bool:
+        """Whether there are several units, and all are below the limit."""
+        return len(self.values) > 1 and max(self.values) < limit
+
+
+def verdict(row: AnswerRow, units: Units) -> str:
+    """Return the state that says on which side of the limit the interval lies; otherwise on which side all machines, or
+    runs, lie."""
+    if WORTH_MORE_DEVICES.surely(row):
+        return WORTH_IT
+    if NOT_WORTH_MORE_DEVICES.surely(row):
+        return NOT_WORTH_IT
+    if units.are_above(row.limit):
+        return PROBABLY
+    if units.are_below(row.limit):
+        return PROBABLY_NOT
+    return UNDECIDED if len(units.values) > 1 else NOT_CONFIRMED
+
+
+def more_units(speedup: Figure, units: Units, limit: float) -> int | None:
+    """Return how many more machines, or runs, would decide what is not decided, if value and spread stay as they were
+    seen; None where 20 in all would not. Of a single one the spread is not known: then so many that there is an
+    interval."""
+    number, spread = len(units.values), _spread(speedup, units)
+    if spread is None:
+        return max(1, FEWEST_UNITS - number)
+    in_all = units_to_decide(log(speedup.value), log(limit), spread, number)
+    return None if in_all is None else in_all - number
+
+
+def _spread(speedup: Figure, units: Units) -> float | None:
+    """Return the standard deviation of the logarithms between units; None of fewer than two.
+
+    The interval of two units that borrowed has its ends at exp(+-t(2) * spread / sqrt(2)) times the value: their spread
+    is taken from it.
+    """
+    if speedup.borrowed_from:
+        return log(speedup.high / speedup.value) * sqrt(2) / students_factor(2)
+    return float(np.log(units.values).std(ddof=1)) if len(units.values) > 1 else None
+
 
 FILE = "answer.json"
 # Pieces of advice in an answer, at most.
@@ -38,10 +156,16 @@ def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
         batch = common.batch_per_gpu if common else asked.batch_per_gpu
         speedup_row = nearest((row for row in candidates if row.gpus == gpus), batch)
         if speedup_row is None:
-            yield AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=asked.batch_per_gpu)
+            yield AnswerRow(
+                gpus=gpus,
+                batch_per_gpu=batch,
+                global_batch=gpus * batch,
+                scope=scope,
+                asked_batch_per_gpu=asked.batch_per_gpu,
+            )
         else:
             chosen.append(speedup_row)
-            yield _row(speedup_row, tables, asked)
+            yield _with_twice_as_many(_row(speedup_row, tables, asked), candidates)
     if scope == END_TO_END:
         return
     loaded_rows = [row for row in weak if row.scope == END_TO_END]
@@ -52,9 +176,8 @@ def answer_rows(tables: Tables, asked: Asked) -> Iterator[AnswerRow]:
 
 def _rows_of_one_environment(rows: Iterable[SpeedupRow]) -> Sequence[SpeedupRow]:
     """Return the rows of the environment that has the most numbers of devices; of several such, of the first."""
-    by_environment = grouped(rows, lambda row: row.environment)
-    in_order = (by_environment[environment] for environment in sorted(by_environment))
-    return max(in_order, key=lambda rows_there: len({row.gpus for row in rows_there}), default=[])
+    by_environment = in_groups(rows, lambda row: row.environment)
+    return max(by_environment, key=lambda rows_there: len({row.gpus for row in rows_there}), default=[])
 
 
 def nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
@@ -113,7 +236,7 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
     row = replace(
         row,
         worth=worth,
-        is_decided=worth in DECIDED,
+        is_decided=worth in (WORTH_IT, NOT_WORTH_IT),
         unit=units.kind,
         units=len(units.values),
         lowest=min(units.values),
@@ -121,6 +244,19 @@ def _row(speedup_row: SpeedupRow, tables: Tables, asked: Asked) -> AnswerRow:
         units_below=sum(value < row.limit for value in units.values),
     )
     return row if row.is_decided else _with_what_decides(row, units, tables, asked)
+
+
+def _with_twice_as_many(row: AnswerRow, rows: Iterable[SpeedupRow]) -> AnswerRow:
+    """Return the row with what twice as many devices would give under two assumptions about what is lost."""
+    half_as_many = row.strategy, row.gpus / 2, row.batch_per_gpu, row.environment
+    halves = (half.efficiency.value for half in rows if configuration_of(half) == half_as_many)
+    efficiency = row.efficiency.value
+    fallen = 2 * efficiency - (1.0 if row.gpus == 2 else next(halves, nan))
+    return replace(
+        row,
+        twice_if_level=2 * row.gpus * efficiency,
+        twice_if_growing=2 * row.gpus * fallen if 0 < fallen < efficiency else nan,
+    )
 
 
 def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Asked) -> AnswerRow:
@@ -131,7 +267,8 @@ def _with_what_decides(row: AnswerRow, units: Units, tables: Tables, asked: Aske
         return row
     runs = 1 if units.kind == MACHINE else more
     last_run = max((run.run for run in of_configuration(tables.runs, row) if not run.variant), default=0)
-    return replace(row, more_units=more, more_s=asked.run_s * runs, command=asked.command(last_run + runs))
+    command = f"make report CONFIG={asked.study_file} RUNS={last_run + runs}"  # measures the runs that are missing
+    return replace(row, more_units=more, more_s=asked.run_s * runs, command=command)
 
 
 @dataclass(frozen=True)
@@ -168,14 +305,9 @@ class Answer:
         return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
 
 
-def is_none_faster(gains: Sequence[AnswerRow]) -> bool:
-    """Whether no number of devices was faster than one, of those that have a speedup."""
-    return bool(gains) and all(row.speedup.value <= 1 for row in gains)
-
-
 def is_one_enough(gains: Sequence[AnswerRow]) -> bool:
     """Whether it is decided that one device is to be used: no more were faster, and none of them is worth it."""
-    return is_none_faster(gains) and all(row.worth == NOT_WORTH_IT for row in gains)
+    return bool(gains) and all(row.speedup.value <= 1 and row.worth == NOT_WORTH_IT for row in gains)
 
 
 def with_speedup(rows: Iterable[AnswerRow]) -> list[AnswerRow]:

@@ -18,7 +18,7 @@ from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderR
 from dpscale.tables.row import Row, grouped
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.tables.timing import BlocksRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import BlocksRow, ServersRow, SpeedupRow, StrategyPairsRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
 from dpscale.vocabulary.causes import NOTHING
 
@@ -32,6 +32,9 @@ INTERVALS_USED = "intervals used"
 MISSED_OF_100 = round(100 * (1 - (INTERVAL[1] - INTERVAL[0])))
 # Ranks of a healthy server, where the host is the limit, differ by up to a tenth of a step: a slow device by more.
 UNEVEN = 0.2
+# Healthy servers, where the host is the limit, need up to 1.16 times as long as others; but no interval of one lies
+# above 1.02 (recorded studies).
+SLOWER_SERVER = 1.05
 # Rounds that agree in the sign of a cost, where they are too few for an interval.
 FEWEST_ROUNDS = 3
 
@@ -114,7 +117,7 @@ def _claims_of(
     return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit)
 
 
-# Whether more devices are worth it, by the limit of the study (`analyse.answer.verdict`).
+# Whether more devices are worth it, by the limit of the study (`analyse.answer.answer`).
 
 _answer = _claims_of(AnswerRow, lambda row: row.gpus > 1, ["speedup"])
 WORTH_MORE_DEVICES = _answer("more devices are worth it", lambda row: row.speedup.is_above(row.limit))
@@ -154,6 +157,14 @@ PROBABLY_STRATEGIES = {
         "one strategy is probably slower", lambda row: row.ratio < 1 and not STRATEGIES["slower"].surely(row)
     ),
 }
+
+
+# DataParallel starts new threads in every step, and torch keeps what cuDNN's search finds for one thread.
+SEARCH_COSTS = _claims_of(
+    VariantsRow,
+    lambda row: row.is_headline and (row.strategy, row.changes) == ("dp", "cudnn_benchmark=True"),
+    ["longer_step_s"],
+)("cuDNN's search makes steps of dp longer", lambda row: row.longer_step_s.is_above(0))
 
 
 # Why more devices are not faster. Of the step of a script there is no row: `diagnosis` asks its figures.
@@ -313,7 +324,11 @@ DRIFTED = _claims_of(BlocksRow, lambda row: row.has_drifted is not None)(
 SLOW_DEVICE = _claims_of(LadderRow, figures=["uneven_s"])(
     "a device is slow", lambda row: row.uneven_s.is_above(UNEVEN * row.step_s.value)
 )
+SLOW_SERVER = _claims_of(ServersRow, figures=["times_as_long"])(
+    "a server is slow", lambda row: row.times_as_long.is_above(SLOWER_SERVER)
+)
 DISTURBED = _claims_of(RecordsRow)("other processes", lambda row: bool(row.other_processes))
+STALLED = _claims_of(RecordsRow)("an epoch stood still", lambda row: row.stalled_s > 0)
 _with_clocks = _claims_of(RecordsRow, lambda row: isfinite(row.slowed_s))
 HOT = _with_clocks("heat slows a device", lambda row: bool(row.hot_devices))
 SLOWED = _with_clocks("clocks were kept down in the clock", lambda row: row.slowed_s > 0)

@@ -9,38 +9,39 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict
 
-from dpscale import __version__
+from dpscale import __version__, vocabulary
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
-from dpscale.measure.launch.workers import Workers
+from dpscale.measure.launch.workers import Workers, machine_alone
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.measure.workload.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
 from dpscale.plan.cells import (
     AnyCell,
     CollectivesCell,
-    CommunicationCell,
     StepCell,
     TimingCell,
     TrainingCell,
     VariantCell,
 )
-from dpscale.plan.contradictions import contradiction
-from dpscale.plan.study import of_its_file
+from dpscale.plan.study import contradiction, of_its_file
 from dpscale.records import VERSIONS
 from dpscale.records.facts import NetworkRecord
-from dpscale.records.files import JsonRecord, read_record, write_record
+from dpscale.records.files import RECORD_BEGIN, JsonRecord, now, read_record, require_replaceable, write_record
 from dpscale.records.kinds import Images
+from dpscale.records.redaction import public_command, without_private
+from dpscale.records.space import claim_space
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import NetworkFacts
+from dpscale.vocabulary import own_yaml
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10
@@ -50,13 +51,8 @@ OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"
 
 ARRAYS_OF_SCOPE = {"compute": EPOCH_ARRAYS, "end_to_end": TRAIN_ARRAYS}
 CHECKPOINT_SUFFIX = ".checkpoint"
-
-# Variables that configure CUDA, NCCL and the allocator, and the node that Slurm chose.
-RECORDED_VARIABLES = (
-    *("NCCL_", "GLOO_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
-    "NVIDIA_TF32_OVERRIDE",
-    *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
-)
+# Variables that can change a number.
+RECORDED_VARIABLES: list[str] = own_yaml(vocabulary.__file__, "variables.yaml")
 
 
 @dataclass(frozen=True)
@@ -108,16 +104,7 @@ def time_cell(
     """Time `cell` on the images in the folder `dataset`. With `baseline_at_global_batch` its baseline is timed at the
     global batch too."""
     arrays = [name for scope in settings.scopes for name in ARRAYS_OF_SCOPE[scope]]
-    return measure_steps(
-        "timing", cell, settings, dataset, arrays, run, baseline_at_global_batch=baseline_at_global_batch
-    )
-
-
-def measure_communication(
-    cell: CommunicationCell, settings: StepSettings, dataset: Path | None, run: Run
-) -> JsonRecord:
-    """Take the step of `cell` apart, on the images in the folder `dataset`."""
-    return measure_steps("communication", cell, settings, dataset, EPOCH_ARRAYS, run)
+    return measure_steps(cell, settings, dataset, run, arrays, baseline_at_global_batch=baseline_at_global_batch)
 
 
 def measure_collectives(
@@ -143,9 +130,7 @@ def train(cell: TrainingCell, dataset: Path | None, run: Run) -> JsonRecord:
     """
     checkpoint = run.out.resolve().with_suffix(CHECKPOINT_SUFFIX)
     arrays = (*TRAIN_ARRAYS, *TEST_ARRAYS)
-    record = measure_steps(
-        "training", cell, cell.settings, dataset, arrays, run, arm=cell.arm, checkpoint=str(checkpoint)
-    )
+    record = measure_steps(cell, cell.settings, dataset, run, arrays, arm=cell.arm, checkpoint=str(checkpoint))
     if record:
         checkpoint.unlink(missing_ok=True)
     return record
@@ -165,15 +150,14 @@ def messages(network: NetworkFacts, device: str, strategies: Iterable[str]) -> l
 
 
 def measure_steps(
-    kind: str,
     cell: StepCell | TrainingCell,
     settings: StepSettings,
     dataset: Path | None,
-    arrays: Sequence[str],
     run: Run,
+    arrays: Sequence[str] = EPOCH_ARRAYS,
     **more: Any,
 ) -> JsonRecord:
-    """Have the workers of this kind train the configuration of `cell` on the images in the folder `dataset`, or on the
+    """Have the workers of this kind of cell train its configuration on the images in the folder `dataset`, or on the
     samples of the settings' file. `more` are further keys of the workers' job. Raises MeasurementError also where no
     such cell can exist."""
     settings = of_its_file(settings)
@@ -188,7 +172,7 @@ def measure_steps(
         **more,
     }
     processes = strategy(configuration.strategy).processes(configuration.gpus)
-    module = f"dpscale.measure.worker.{kind}"
+    module = f"dpscale.measure.worker.{cell.kind}"
     return measure(module, cell, settings, job, processes, configuration.gpus, run, samples)
 
 
@@ -204,9 +188,9 @@ def measure(
 ) -> JsonRecord:
     """Run `module` in `processes` workers on `gpus` GPUs, those of all nodes together, and write the outcome as the
     cell's record."""
-    started_at = now()
+    require_replaceable(run.out, RECORD_BEGIN.format(cell.kind))
     values = settings.to_json()
-    whole_job = {**job, "settings": values, "timeout_s": run.timeout_s}
+    full_job = {**job, "settings": values, "timeout_s": run.timeout_s}
     identity = {
         "kind": cell.kind,
         "measurement_version": VERSIONS[cell.kind].current,
@@ -216,14 +200,23 @@ def measure(
     }
     gpus_here = gpus // run.place.nodes if values["device"] == "cuda" else 0
     require_given(gpus_here, os.environ)
-    with NodeTeam(run.place, {**identity, "dpscale": __version__}, _steering_variables()) as team:
-        with Workers(module, whole_job, processes, gpus_here, team) as workers:
+    # Of several nodes, node 0 alone waits: two cells could wait for each other for ever.
+    machine = machine_alone(run.end_with_parent) if run.place.rank == 0 else nullcontext()
+    with (
+        claim_space(run.out.parent) as space,
+        machine,
+        NodeTeam(run.place, {**identity, "dpscale": __version__}, steering_variables()) as team,
+    ):
+        started_at = now()
+        with Workers(module, full_job, processes, gpus_here, team) as workers:
             if samples is not None:
                 samples.verify()  # while the workers load torch
             origin = provenance()
             outcome = workers.outcome(run.timeout_s, run.end_with_parent)
         if not outcome:
             return {}
+        if oom := outcome.get("oom"):
+            oom["message"] = without_private(oom["message"])
         record = {
             **identity,
             "started_at": started_at,
@@ -235,6 +228,7 @@ def measure(
             nodes = zip(outcome["nodes"], team.environments, strict=True)
             record["nodes"] = [{**node, "environment": environment} for node, environment in nodes]
             record["nodes_differ"] = node_differences(record["nodes"])
+        space.close()
         write_record(cell.kind, run.out, record)
     return record
 
@@ -258,14 +252,15 @@ def provenance() -> JsonRecord:
         "dpscale_version": __version__,
         "git_commit": commit,
         "git_dirty": dirty,
-        "command": shlex.join(["dpscale", *sys.argv[1:]]),
+        "command": shlex.join(public_command(["dpscale", *sys.argv[1:]])),
         "job_id": os.environ.get("SLURM_JOB_ID"),
-        "environment": _steering_variables(),
+        "environment": steering_variables(),
     }
 
 
-def _steering_variables() -> dict[str, str]:
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(RECORDED_VARIABLES)}
+def steering_variables() -> dict[str, str]:
+    """Return the variables of RECORDED_VARIABLES that are set, without what is private in them."""
+    return {name: without_private(os.environ[name]) for name in RECORDED_VARIABLES if name in os.environ}
 
 
 def git_state(folder: Path) -> tuple[str | None, bool | None]:
@@ -280,8 +275,3 @@ def git_state(folder: Path) -> tuple[str | None, bool | None]:
     except (OSError, subprocess.CalledProcessError):
         return None, None
     return commit, bool(changes)
-
-
-def now() -> str:
-    """Return the time in UTC, as records have it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -10,11 +10,10 @@ from pathlib import Path
 from dpscale.errors import MeasurementError
 from dpscale.formulas.scaling import AS_FAST
 from dpscale.measure.launch.cells import require_given
-from dpscale.measure.launch.workers import Workers
+from dpscale.measure.launch.workers import Workers, machine_alone
 from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import Configuration
-from dpscale.plan.contradictions import contradiction
-from dpscale.plan.study import of_its_file
+from dpscale.plan.study import contradiction, of_its_file
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.known import strategy as strategy_named
 
@@ -115,7 +114,6 @@ def find_largest_batch(
     if obstacle := contradiction(settings) or Configuration(strategy, gpus, 1).obstacle(settings):
         raise MeasurementError(": ".join(obstacle))
     processes = strategy_named(strategy).processes(gpus)
-    deadline = time.monotonic() + timeout_s
 
     def measure(batch: int) -> Try:
         job = {
@@ -131,4 +129,6 @@ def find_largest_batch(
         rate = gpus * batch / outcome["step_s"] if outcome["step_s"] else None
         return Try(batch, outcome["limit_bytes"], outcome["peak_bytes"], rate)
 
-    return search(measure, settings.epoch_images // gpus)
+    with machine_alone(end_with_parent):
+        deadline = time.monotonic() + timeout_s
+        return search(measure, settings.epoch_images // gpus)

@@ -1,9 +1,11 @@
 """The launchers of a cell that spans nodes: one on every node. They meet, agree on the cell, and end together.
 
-Node 0 listens, and all others connect to it. The connections stay open until the cell has ended: where a launcher, its
-node or the network between them goes away, the others know it. No cell goes on with fewer nodes. Free of torch.
+Node 0 listens, and all others connect to it. A launcher proves by a secret that it is of the same job; whoever else
+connects is refused. The connections stay open until the cell has ended: where a launcher, its node or the network
+between them goes away, the others know it. No cell goes on with fewer nodes. Free of torch.
 """
 
+import hmac
 import json
 import os
 import socket
@@ -12,10 +14,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fcntl import ioctl
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any, Self
+
+import msgspec
+import psutil
 
 from dpscale.errors import DpscaleError, MeasurementError
 from dpscale.records.files import JsonRecord
@@ -32,7 +35,8 @@ PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 5, 5, 4
 FIRST_PORT, PORTS = 15_000, 15_000
 # What another program sends, which looks for open ports, says that it is longer.
 LONGEST_MESSAGE = 2**28
-_SIOCGIFADDR = 0x8915  # <linux/sockios.h>
+# The variable with the secret of a job. It stands on no command line, which everybody on a node can read.
+SECRET = "DPSCALE_SECRET"
 
 # Variables that differ from node to node in every job.
 OF_ONE_NODE = ("SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
@@ -91,6 +95,16 @@ def port_of_job(job_id: int) -> int:
     return FIRST_PORT + job_id % PORTS
 
 
+class Hello(msgspec.Struct, forbid_unknown_fields=True):
+    """The first message of a launcher: its node, what it is to measure, its variables, and the proof of its job."""
+
+    rank: int
+    host: str
+    identity: dict[str, Any]
+    environment: dict[str, str]
+    proof: str
+
+
 class OtherNodeError(MeasurementError):
     """Another node has failed or is gone. The message names it."""
 
@@ -115,8 +129,8 @@ class Member:
         try:
             if not self.connection.poll(timeout_s):
                 return None
-            message: Message = json.loads(self.connection.recv_bytes(LONGEST_MESSAGE))
-        except (OSError, EOFError) as error:
+            message: Message = msgspec.json.decode(self.connection.recv_bytes(LONGEST_MESSAGE), type=Message)
+        except (OSError, EOFError, msgspec.DecodeError, RecursionError) as error:
             message = {"end": ": ".join(filter(None, [f"{self.name} has gone", str(error)]))}
         self.has_ended = "end" in message
         if message.get("end"):
@@ -136,12 +150,14 @@ class NodeTeam:
 
     def __init__(self, place: NodePlace, identity: JsonRecord, environment: Mapping[str, str]):
         self.place = place
-        self._hello: Message = {
-            "rank": place.rank,
-            "host": environment.get("SLURMD_NODENAME") or socket.gethostname(),
-            "identity": json.loads(json.dumps({"nodes": place.nodes, **identity})),
-            "environment": dict(environment),
-        }
+        secret = os.environ.get(SECRET, "").encode()
+        self._hello = Hello(
+            rank=place.rank,
+            host=environment.get("SLURMD_NODENAME") or socket.gethostname(),
+            identity=json.loads(json.dumps({"nodes": place.nodes, **identity})),
+            environment=dict(environment),
+            proof=hmac.digest(secret, place.rendezvous.encode(), "sha256").hex(),
+        )
         self._members: list[Member] = []
         self._address_of_node_0 = "127.0.0.1"
         self._interface: str | None = None
@@ -155,9 +171,7 @@ class NodeTeam:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.send(end=None if error is None else self._reason(error))
         for member in self._members:
             member.connection.close()
@@ -169,12 +183,12 @@ class NodeTeam:
 
     @property
     def name(self) -> str:
-        return f"node {self.place.rank} ({self._hello['host']})"
+        return f"node {self.place.rank} ({self._hello.host})"
 
     @property
     def environments(self) -> list[Mapping[str, str]]:
         """The variables of every node, in their order; on node 0."""
-        return [self._hello["environment"], *(member.environment for member in self._members)]
+        return [self._hello.environment, *(member.environment for member in self._members)]
 
     def ranks(self, workers: int) -> range:
         """Return the ranks of this node's share of so many workers."""
@@ -263,15 +277,21 @@ class NodeTeam:
 
     def _admit(self, connection: socket.socket) -> None:
         """Take a launcher that has come. Raises MeasurementError where it does not run this very cell."""
-        member = self._member(connection, -1, "")
-        try:
-            hello = member.receive(ANSWER_S) or {}
-            member.rank, member.host, member.environment = hello["rank"], hello["host"], hello["environment"]
-        except (OtherNodeError, ValueError, LookupError, TypeError):  # another program
+        with connection.dup() as door:
+            _wait_at_most(door, ANSWER_S)
+            member = self._member(connection, -1, "")
+            try:
+                hello = msgspec.convert(member.receive(ANSWER_S), Hello)
+                is_of_this_job = hmac.compare_digest(hello.proof, self._hello.proof)
+            except (OtherNodeError, msgspec.ValidationError, TypeError):  # another program
+                is_of_this_job = False
+            _wait_at_most(door, 0)
+        if not is_of_this_job:
             member.connection.close()
             return
+        member.rank, member.host, member.environment = hello.rank, hello.host, hello.environment
         self._members.append(member)
-        expected, identity = self._hello["identity"], hello["identity"]
+        expected, identity = self._hello.identity, hello.identity
         differing = [
             f"{key} is {identity.get(key)} there, {expected.get(key)} on node 0"
             for key in expected | identity
@@ -286,7 +306,7 @@ class NodeTeam:
         self._address_of_node_0 = connection.getpeername()[0]
         node_0 = self._member(connection, 0, self.place.host)
         self._members.append(node_0)
-        node_0.send(self._hello)
+        node_0.send(msgspec.to_builtins(self._hello))
         if node_0.receive(MEET_S + ANSWER_S) is None:
             raise MeasurementError(f"{node_0.name} did not answer within {MEET_S:g} s")
 
@@ -318,6 +338,12 @@ class NodeTeam:
         return Member(Connection(connection.detach()), rank, host, {})
 
 
+def _wait_at_most(connection: socket.socket, seconds: float) -> None:
+    """Let whoever reads from a connection wait so long for the rest of a message; 0 is without end."""
+    wait = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+
+
 ALONE = NodeTeam(ONE_NODE, {}, {})
 
 
@@ -340,11 +366,6 @@ def node_differences(nodes: Sequence[JsonRecord]) -> list[str]:
 
 
 def interface_of(address: str) -> str | None:
-    """Return the network interface that has an IPv4 address, None where none has."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with suppress(OSError):  # it has no such address
-                answer = ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
-                if socket.inet_ntoa(answer[20:24]) == address:
-                    return name
-    return None
+    """Return the network interface that has an address, None where none has."""
+    interfaces = psutil.net_if_addrs().items()
+    return next((name for name, places in interfaces if address in (place.address for place in places)), None)

@@ -1,24 +1,54 @@
-"""Start a cell's workers, watch them, and leave none running. Free of torch, so that it starts at once."""
+"""Start a cell's workers, watch them, and leave none running. Free of torch, so that it starts at once.
 
+One measurement at a time: two that share a machine would slow each other down, and nobody would see it.
+"""
+
+import itertools
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
-from dpscale.measure.parent import NUMBER, OUTCOME, PARENT_PID, PRELOADED, ForkRequest
+from dpscale.measure.parent import NUMBER, OUTCOME, PARENT_PID, PRELOADED
 from dpscale.records.files import JsonRecord
+from dpscale.records.temporary import TemporaryFolder
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+WAIT_S = 0.2
+ENDED = "stopped: the process that started this cell has ended"
+
+
+@contextmanager
+def machine_alone(end_with_parent: bool) -> Iterator[None]:
+    """Hold this machine, or what a job of Slurm has of it, as long as the context lasts; wait while another process
+    holds it.
+
+    The lock is a socket with a name of Linux's own: it leaves no file, has no rights to be set, and ends with its
+    process. A container with a network of its own has its own, too. Raises MeasurementError where, with
+    `end_with_parent`, the process that started this one has ended meanwhile.
+    """
+    parent = os.getppid()
+    with socket.socket(socket.AF_UNIX) as lock:
+        for attempt in itertools.count():
+            try:
+                lock.bind(f"\0dpscale-measuring-{os.environ.get('SLURM_JOB_ID', '')}")
+                break
+            except OSError:
+                if end_with_parent and os.getppid() != parent:
+                    raise MeasurementError(ENDED) from None
+            if not attempt:
+                print("waiting: another process measures on this machine", file=sys.stderr, flush=True)
+            time.sleep(WAIT_S)
+        yield
 
 
 class Workers:
@@ -32,7 +62,7 @@ class Workers:
 
     def __init__(self, module: str, job: Mapping[str, object], count: int, gpus: int, team: NodeTeam = ALONE):
         self._parent_pid = os.getppid()
-        self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+        self._folder = TemporaryFolder()
         self.folder = Path(self._folder.name)
         self._job_file = self.folder / "job.json"
         self._team = team
@@ -56,7 +86,7 @@ class Workers:
         path = os.environ.get(PRELOADED)
         if path and not self._gpus and self._team.place.nodes == 1:
             request = self.folder / f"fork-{rank}.json"
-            asked = ForkRequest(arguments=arguments, environment=self._environment, folder=str(Path.cwd()))
+            asked = {"arguments": arguments, "environment": self._environment, "folder": str(Path.cwd())}
             request.write_text(json.dumps(asked))
             if forked := ForkedWorker.begin(path, request):
                 return forked
@@ -67,9 +97,7 @@ class Workers:
             start_new_session=True,
         )
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for process in self._processes:
             if process.poll() is None:
                 with suppress(ProcessLookupError):  # it ended meanwhile
@@ -122,12 +150,12 @@ class Workers:
                     f"{codes.count(None)} of {len(codes)} workers were still running"
                 )
             if end_with_parent and os.getppid() != self._parent_pid:
-                raise MeasurementError("stopped: the process that started this cell has ended")
+                raise MeasurementError(ENDED)
             time.sleep(POLL_S)
 
 
 class ForkedWorker:
-    """What is needed of `subprocess.Popen`, of a worker that measure/worker/preloaded.py forks."""
+    """A worker that measure/worker/preloaded.py has forked, with what is needed of `subprocess.Popen`."""
 
     def __init__(self, connection: socket.socket, pid: int):
         self._connection = connection

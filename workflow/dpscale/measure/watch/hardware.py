@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def hardware(device: str, gpus: int) -> JsonRecord:
         "threads_per_worker": torch.get_num_threads(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "gpus": devices,
-        "links": [_link(a, b) for a in range(len(devices)) for b in range(a + 1, len(devices))],
+        "links": [_link(*pair) for pair in combinations(range(len(devices)), 2)],
     }
 
 

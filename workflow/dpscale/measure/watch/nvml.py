@@ -47,6 +47,12 @@ def gpus_there(environment: Mapping[str, str]) -> int | None:
     return min(count, len([name for name in visible.split(",") if name]))
 
 
+def model_here() -> str | None:
+    """Return the model of this machine's first GPU. None without one, or where the library does not answer."""
+    name = ask(pynvml.nvmlDeviceGetName, ask(pynvml.nvmlDeviceGetHandleByIndex, 0)) if is_there() else None
+    return name.decode() if isinstance(name, bytes) else name
+
+
 def count_gpus() -> int:
     """Count the GPUs that this process can use; ask torch where nothing else knows."""
     count = gpus_there(os.environ)

@@ -1,4 +1,4 @@
-"""Readings of GPUs and host: at one moment, and during an epoch. What cannot be read is None. Free of torch.
+"""Readings of GPUs: at one moment, and during an epoch. What cannot be read is None. Free of torch.
 
 `python -m dpscale.measure.watch.sensors <file> <parent's pid> <uuids> <workers' pids>` samples the GPUs while workers
 measure, so that no worker's interpreter is held up by it: it adds a line to the file ten times a second, until its
@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pynvml
@@ -42,9 +41,6 @@ _SLOWING_POLICIES = {
     "board limit": pynvml.NVML_PERF_POLICY_BOARD_LIMIT,
     "reliability": pynvml.NVML_PERF_POLICY_RELIABILITY,
 }
-
-# Column of the first line of /proc/stat, in ticks (man 5 proc).
-_STEAL = 8
 
 
 class Sensors:
@@ -92,18 +88,6 @@ class Sensors:
 
 
 @dataclass(frozen=True)
-class HostLoad:
-    """Cores that a hypervisor took away from the host, on average."""
-
-    stolen_cores: float
-
-
-def stolen_s() -> float:
-    """Return the time that a hypervisor took away from all cores together since the host started."""
-    return int(Path("/proc/stat").read_text().split(maxsplit=_STEAL + 1)[_STEAL]) / os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
 class GpuEvents:
     """Reasons for low clocks seen in samples of a GPU, None where a sample lacks them; and seconds for which its clocks
     were kept down, by policy, None without counters."""
@@ -114,19 +98,17 @@ class GpuEvents:
 
 @dataclass(frozen=True)
 class Observation:
-    """Events on GPUs and host during an epoch."""
+    """Events on the GPUs during an epoch."""
 
     gpus: list[GpuEvents]
-    host: HostLoad
     other_processes: int | None
     """The most processes on one GPU that are not this cell's workers."""
 
     @classmethod
     def of_nodes(cls, nodes: Sequence["Observation"]) -> "Observation":
-        """Join those of several nodes: all GPUs, and of the hosts the one that lost most."""
+        """Join those of several nodes."""
         return cls(
             [gpu for node in nodes for gpu in node.gpus],
-            HostLoad(max(node.host.stolen_cores for node in nodes)),
             max((node.other_processes for node in nodes if node.other_processes is not None), default=None),
         )
 
@@ -145,7 +127,7 @@ def sum_of_known(values: Sequence[float | None]) -> float | None:
 
 
 class Watcher:
-    """Watches GPUs and host during an epoch. Used as a context around the epoch; `observation` and `energy_j`, the
+    """Watches GPUs during an epoch. Used as a context around the epoch; `observation` and `energy_j`, the
     energy that the GPUs used, are there on leaving it.
 
     A fall of the clocks inside the epoch is seen in two ways: by samples of the reasons that the driver gives for it,
@@ -164,13 +146,11 @@ class Watcher:
 
     def __enter__(self) -> "Watcher":
         self._energy_before_j, self._slowed_s = self._sensors.energy_j(), self._sensors.slowed_s()
-        self._stolen_s, self._since = stolen_s(), time.monotonic()
+        self._since = time.monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        until, now_stolen_s, slowed_s = time.monotonic(), stolen_s(), self._sensors.slowed_s()
+    def __exit__(self, *error: object) -> None:
+        until, slowed_s = time.monotonic(), self._sensors.slowed_s()
         self.energy_j = used_j(self._energy_before_j, self._sensors.energy_j())
         samples = self._samples_between(self._since, until)
         other_processes = [gpu["other_processes"] for sample in samples for gpu in sample]
@@ -182,7 +162,6 @@ class Watcher:
                 )
                 for gpu, (before, after) in enumerate(zip(self._slowed_s, slowed_s, strict=True))
             ],
-            HostLoad((now_stolen_s - self._stolen_s) / (until - self._since)),
             max((len(processes) for processes in other_processes if processes is not None), default=None),
         )
 

@@ -162,7 +162,8 @@ class Collective:
 
     def is_correct(self) -> bool:
         """Whether a call gives the right result in every element, for inputs that differ from rank to rank."""
-        pattern = _pattern(self.inputs.numel(), self.inputs.device)
+        elements, device = self.inputs.numel(), self.inputs.device
+        pattern = (torch.arange(elements, device=device, dtype=torch.int32) % PATTERN).float()
         self.inputs.copy_(pattern * (self.rank + 1))
         self.call()
         expected = self._expected(pattern)
@@ -180,10 +181,6 @@ class Collective:
         if self.operation == "reduce_scatter":
             return pattern.chunk(self.workers)[self.rank] * total
         return torch.cat([pattern * (rank + 1) for rank in range(self.workers)])
-
-
-def _pattern(elements: int, device: torch.device) -> Tensor:
-    return (torch.arange(elements, device=device, dtype=torch.int32) % PATTERN).float()
 
 
 def _peer_copy(source: int, target: int) -> JsonRecord:

@@ -68,7 +68,10 @@ class CommunicationWorker(StepWorker):
         )
         if self.on_gpu:
             self.phase = "profiling"
-            self.profile = self._profile(timer, rungs["training"], fitting(PROFILED_BLOCK_S, step_s, PROFILED_STEPS))
+            steps = fitting(PROFILED_BLOCK_S, step_s, PROFILED_STEPS)
+            # The first block is not counted: the profiler starts up on the devices while it runs.
+            blocks = [self._profile_block(timer, rungs["training"], steps) for _ in range(PROFILED_BLOCKS + 1)]
+            self.profile = {"steps": steps, "blocks": blocks[1:]}
 
     def rungs(self) -> dict[str, StepVariant]:
         """Return the step as it is, and the step without parts of it, as far as its strategy allows."""
@@ -137,13 +140,8 @@ class CommunicationWorker(StepWorker):
             self.report(f"round {number} of {ROUNDS}: step {variants['training']['step_s'][-1] * 1e3:.3f} ms")
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
-    def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
-        """Profile blocks of steps: the communication of every device, for one step, in s."""
-        # The first block is not counted: the profiler starts up on the devices while it runs.
-        blocks = [self._profile_block(timer, training, steps) for _ in range(PROFILED_BLOCKS + 1)]
-        return {"steps": steps, "blocks": blocks[1:]}
-
     def _profile_block(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
+        """Profile a block of steps: the communication of every device, for one step, in s."""
         path = self.folder / f"trace-{self.rank}.json"
         # Only the work of the devices and its launches: to record every operator of the host would slow it down.
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:

@@ -15,15 +15,32 @@ from dpscale.measure.workload.batches import Batch, Step, to_device
 
 GLOO_SETTLES_S = 0.005
 
+# Above both, a stall is not taken as a part of its epoch.
+LEAST_STALL_S = 0.2
+LEAST_STALL_SHARE = 0.25  # of the rest of the epoch
+
 
 @dataclass(frozen=True)
 class TimedEpoch:
-    """Seconds of an epoch: of the slowest rank, of each rank until its own devices were done, and of every step of this
-    rank."""
+    """Seconds of an epoch: of the slowest rank, of each rank until its own devices were done, of every step of this
+    rank, and for which a rank stood still (`stall_s`)."""
 
     epoch_s: float
     rank_epoch_s: list[float]
     step_s: list[float]
+    stalled_s: float
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether the epoch is longer than its steps explain, on all ranks alike."""
+        return self.stalled_s > max(LEAST_STALL_S, LEAST_STALL_SHARE * (self.epoch_s - self.stalled_s))
+
+
+def stall_s(epoch_s: float, step_s: Sequence[float]) -> float:
+    """Return the seconds of a rank's epoch outside its steps, and those by which its longest step is longer than the
+    next one: a suspended process has one such step, a slow DataLoader several, and its start is in the first step."""
+    longest = sorted(step_s[1:])[-2:] or [0.0]
+    return epoch_s - sum(step_s) + longest[-1] - longest[0]
 
 
 class CudaMarks:
@@ -87,8 +104,9 @@ class EpochTimer:
             marks.mark()
         self._synchronise()
         own_epoch_s = time.perf_counter() - start
-        rank_epoch_s = gather(own_epoch_s, self.workers)
-        return TimedEpoch(max(rank_epoch_s), rank_epoch_s, marks.step_s())
+        rank_epoch_s, step_s = gather(own_epoch_s, self.workers), marks.step_s()
+        stalled_s = max(gather(stall_s(own_epoch_s, step_s), self.workers))
+        return TimedEpoch(max(rank_epoch_s), rank_epoch_s, step_s, stalled_s)
 
     def _synchronise(self) -> None:
         for device in self.devices:

@@ -18,7 +18,8 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from dpscale.measure.parent import NUMBER, ForkRequest, end_with_parent, run_worker
+from dpscale.measure.parent import NUMBER, end_with_parent, run_worker
+from dpscale.records.files import JsonRecord
 
 KINDS = ("timing", "communication", "collectives", "training")
 _PATH_BYTES = 4096
@@ -63,7 +64,7 @@ def _begin(launcher: socket.socket, selector: selectors.BaseSelector) -> None:
     selector.register(ended, selectors.EVENT_READ, end)
 
 
-def _become_worker(request: ForkRequest, files: list[int], launcher: socket.socket) -> None:
+def _become_worker(request: JsonRecord, files: list[int], launcher: socket.socket) -> None:
     """Run a worker in this new process, and end with it, with the exit code that Python would end with."""
     code = 1
     try:

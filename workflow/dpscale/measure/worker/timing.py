@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy
 
+# How often an epoch is timed that something disturbs.
+TRIES = 3
 # Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.
 WARM_UP_STEPS_AGAIN = 10
 
@@ -49,14 +51,8 @@ class Team:
         return self.rank, self.workers, self.batch
 
 
-@dataclass
-class Ready:
-    """A team's step, built, compiled and captured; and how long that took beyond the first steps themselves."""
-
-    step: Step
-    preparation_s: float
-
-
+# A team's step, built, compiled and captured; and the seconds that this took, None where neither was done.
+Ready = tuple[Step, float | None]
 # Timed epochs in every scope of the clock, as records have them (`records.kinds.Scope`).
 Scopes = dict[str, JsonRecord]
 
@@ -74,8 +70,8 @@ class BaselineHalves:
 
     def to_json(self) -> JsonRecord:
         """Return it as records have it. Where memory runs out before the second half, the first one says nothing."""
-        whole = self.halves.get("after", {})
-        scopes = {scope: {half: timed[scope] for half, timed in self.halves.items()} for scope in whole}
+        after = self.halves.get("after", {})
+        scopes = {scope: {half: timed[scope] for half, timed in self.halves.items()} for scope in after}
         return {"batch_per_gpu": self.batch_per_gpu, "status": self.status, "scopes": scopes}
 
 
@@ -111,10 +107,9 @@ class TimingWorker(StepWorker):
         # network its replay ended in an illegal memory access (torch 2.11).
         ready = self._ready(all_ranks) if self.settings.cuda_graph else None
         self._time_alone("before")
-        ready = ready or self._ready(all_ranks)
-        self.preparation_s = ready.preparation_s if self._is_prepared else None
-        self._time(all_ranks, ready, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
-        del ready
+        step, self.preparation_s = ready or self._ready(all_ranks)
+        self._time(all_ranks, step, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
+        del ready, step
         self._give_memory_back()
         self._time_alone("after")
         if self.on_gpu and self.rank == 0:
@@ -145,7 +140,7 @@ class TimingWorker(StepWorker):
         warm = [when == "after", *(True for _ in self.settings.scopes[1:])]
         timed: Scopes = {}
         try:
-            self._time(team, self._ready(team), math.ceil(self.settings.timed_epochs / 2), warm, timed)
+            self._time(team, self._ready(team)[0], math.ceil(self.settings.timed_epochs / 2), warm, timed)
         except Exception as error:
             if batch == self.configuration.batch_per_gpu or not self.ran_out_of_memory(error):
                 raise
@@ -155,11 +150,6 @@ class TimingWorker(StepWorker):
             self._give_memory_back()
         baseline.halves[when] = timed
 
-    @property
-    def _is_prepared(self) -> bool:
-        """Whether something is compiled or captured before the first epoch."""
-        return self.settings.compile != "none" or self.settings.cuda_graph
-
     def _ready(self, team: Team) -> Ready:
         """Build a team's network and step; compile and capture it where settings ask for that, before any clock."""
         self.phase = f"{team.name}setup"
@@ -167,27 +157,27 @@ class TimingWorker(StepWorker):
         with torch.cuda.stream(stream) if stream else nullcontext():
             network, optimiser = team.build()
         step = self.step_of(network, optimiser)
-        if not self._is_prepared:
-            return Ready(step, 0.0)
+        is_compiled = self.settings.compile != "none"
+        if stream is None and not is_compiled:
+            return step, None
         self.phase = f"{team.name}preparation"
         start = time.perf_counter()
         batch = self.made_up_batch(team.batch)
-        if self.settings.compile != "none":
+        if is_compiled:
             torch.compiler.set_stance("default")
         step(batch)
-        if self.settings.compile != "none":
+        if is_compiled:
             # An epoch's last step, where it is smaller, is not worth another compilation.
             torch.compiler.set_stance("eager_on_recompile")
         if stream is not None:
             step = CapturedStep(step, batch, self.device, stream)
         for device in team.devices:
             torch.cuda.synchronize(device)
-        return Ready(step, max(gather(time.perf_counter() - start, team.workers)))
+        return step, max(gather(time.perf_counter() - start, team.workers))
 
-    def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], scopes: Scopes) -> None:
+    def _time(self, team: Team, step: Step, epochs: int, is_warm: Sequence[bool], scopes: Scopes) -> None:
         """Warm up and time every scope, and put it into `scopes` at once: memory may run out in the next one. A scope
         that `is_warm` needs a few steps to warm up, any other whole epochs."""
-        step = ready.step
         timer = EpochTimer(team.devices, team.workers)
         for scope, warm in zip(self.settings.scopes, is_warm, strict=True):
             self.phase = f"loading the dataset for {team.name}{scope}"
@@ -236,7 +226,14 @@ class TimingWorker(StepWorker):
         watched: list[JsonRecord] = []
         for number in range(1, count + 1):
             self.phase = f"{team.name}{scope} epoch {number}"
-            epoch, used_j, observation = self._watched_epoch(team, timer, step, batches)
+            for tries_left in reversed(range(TRIES)):
+                epoch, used_j, observation = self._watched_epoch(team, timer, step, batches)
+                if not epoch.is_disturbed:
+                    break
+                self.report(
+                    f"{self.phase}: disturbed: of {epoch.epoch_s:.3f} s no step explains {epoch.stalled_s:.3f} s; "
+                    f"{'timed again' if tries_left else 'taken as it is'}"
+                )
             epochs.append(epoch)
             energy_j.append(used_j)
             watched += [asdict(observation)] if observation else []
@@ -255,6 +252,7 @@ class TimingWorker(StepWorker):
             "energy_j": None if None in energy_j else energy_j,
             "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
             "watched": watched,
+            "stalled_s": [epoch.stalled_s if epoch.is_disturbed else 0.0 for epoch in epochs],
         }
 
     def _watched_epoch(
@@ -274,8 +272,7 @@ class TimingWorker(StepWorker):
     def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:
             return None
-        peaks = [torch.cuda.max_memory_allocated(device) for device in team.devices]
-        return [peak for peaks_of_rank in gather_objects(peaks, team.workers) for peak in peaks_of_rank]
+        return list(chain(*gather_objects(list(map(torch.cuda.max_memory_allocated, team.devices)), team.workers)))
 
     def _give_memory_back(self) -> None:
         """Free the memory that the network of one team held for the next."""

@@ -26,7 +26,6 @@ from dpscale.measure.workload.dataset import split_images
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
 from dpscale.measure.workload.recipe import (
     ParameterGroup,
-    batch_growth,
     build_optimiser,
     parameter_groups,
     rate_of_step,
@@ -71,6 +70,7 @@ class TrainingWorker(StepWorker):
         self.arm = job["arm"]
         self.checkpoint_path = Path(job["checkpoint"])
         self.epochs: list[JsonRecord] = []
+        self.steps = -(-samples_per_rank(self.settings.training_images, self.workers) // self.batch)
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
     def results(self) -> JsonRecord:
@@ -171,31 +171,21 @@ class TrainingWorker(StepWorker):
         Weights, batch-norm statistics, optimiser, averaged weights and torch's random numbers are then as they were.
         """
         epoch = len(self.epochs)
-        batch = self._batch_of(epoch)
-        steps = self._steps_of(epoch)
-        numbers = [*range(min(WARM_UP_STEPS, steps) - 1), steps - 1]
-        step = self._step(trained, Figures(), epoch, steps, batch)
+        numbers = [*range(min(WARM_UP_STEPS, self.steps) - 1), self.steps - 1]
+        step = self._step(trained, Figures(), epoch)
         state = copy.deepcopy(trained.state())
         with torch.random.fork_rng(self.devices):
-            timer.time(step, self._batches(training, epoch, batch, numbers), len(numbers))
+            timer.time(step, self._batches(training, epoch, numbers), len(numbers))
         trained.restore_in_place(state)
         trained.optimiser.zero_grad()
-
-    def _batch_of(self, epoch: int) -> int:
-        """Return the images per step of this process in an epoch, counted from 0."""
-        return self.batch * batch_growth(self.settings, epoch)
-
-    def _steps_of(self, epoch: int) -> int:
-        return -(-samples_per_rank(self.settings.training_images, self.workers) // self._batch_of(epoch))
 
     def _train_epoch(self, timer: EpochTimer, trained: Trained, images: Mapping[str, DeviceImages], epoch: int) -> None:
         """Train one epoch, counted from 0, test after it, and store the results."""
         arm = self.settings
-        batch, steps = self._batch_of(epoch), self._steps_of(epoch)
         figures = Figures()
-        step = self._step(trained, figures, epoch, steps, batch)
+        step = self._step(trained, figures, epoch)
         energy_before_j = self._energy_j()
-        timed = timer.time(step, self._batches(images["training"], epoch, batch, range(steps)), steps)
+        timed = timer.time(step, self._batches(images["training"], epoch, range(self.steps)), self.steps)
         energy_j = used_j(energy_before_j, self._energy_j())
         ranks = gather_objects(figures.read(), self.workers)
         loss, accuracy = (sum(sums) / arm.training_images for sums in zip(*ranks, strict=True))
@@ -204,9 +194,9 @@ class TrainingWorker(StepWorker):
         self.epochs.append(
             {
                 "epoch": epoch + 1,
-                "global_batch": arm.global_batch * batch_growth(arm, epoch),
-                "steps": steps,
-                "learning_rate": rate_of_step(arm, epoch, steps - 1, steps),
+                "global_batch": arm.global_batch,
+                "steps": self.steps,
+                "learning_rate": rate_of_step(arm, epoch, self.steps - 1, self.steps),
                 "training_loss": loss if finite else None,
                 "training_accuracy": accuracy if finite else None,
                 **tested,
@@ -217,11 +207,11 @@ class TrainingWorker(StepWorker):
             }
         )
 
-    def _batches(self, images: DeviceImages, epoch: int, batch: int, numbers: Sequence[int]) -> Iterator[ImageBatch]:
+    def _batches(self, images: DeviceImages, epoch: int, numbers: Sequence[int]) -> Iterator[ImageBatch]:
         """Yield this rank's batches of an epoch with these numbers, drawn, cut and normalised on the device. The last
         one may be smaller."""
         crops = Crops.draw(len(images), self.seed, epoch, self.device)
-        batches = self._order_of(epoch).to(self.device).split(batch)
+        batches = self._order_of(epoch).to(self.device).split(self.batch)
         for number in numbers:
             chosen = batches[number]
             yield normalised(images.cut(chosen, crops), self.memory_format), images.labels[chosen]
@@ -252,22 +242,22 @@ class TrainingWorker(StepWorker):
 
         return update
 
-    def _step(self, trained: Trained, figures: Figures, epoch: int, steps: int, batch: int) -> Step:
+    def _step(self, trained: Trained, figures: Figures, epoch: int) -> Step:
         """Return the step of an epoch: the update at its learning rate, and the sums of its figures. It waits for
         nothing."""
         arm = self.settings
-        numbers = iter(range(steps))
+        numbers = iter(range(self.steps))
         # Without the sampler's padding, which is at the end of this rank's share.
         real = len(range(self.rank, arm.training_images, self.workers))
 
         def step(images: ImageBatch) -> None:
             number = next(numbers)
             for group in trained.optimiser.param_groups:
-                _set_rate(group, rate_of_step(arm, epoch, number, steps) * group["rate_factor"])
+                _set_rate(group, rate_of_step(arm, epoch, number, self.steps) * group["rate_factor"])
             logits, losses = trained.update(images)
             if trained.average is not None:
                 trained.average.update_parameters(trained.plain)
-            figures.add(logits, images[1], losses, min(batch, real - number * batch), arm.label_smoothing > 0)
+            figures.add(logits, images[1], losses, min(self.batch, real - number * self.batch), arm.label_smoothing > 0)
 
         return step
 

@@ -18,4 +18,4 @@ def workload_of(settings: NetworkSettings, images: Path) -> "Workload":
         return image_workload(settings, images)
     from dpscale.measure.workload.from_file import load_workload
 
-    return load_workload(Path(settings.workload))
+    return load_workload(Path(settings.workload).expanduser())

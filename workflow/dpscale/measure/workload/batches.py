@@ -112,15 +112,13 @@ class Workload:
     The fields below `path` are set where a workload can do better than its functions say.
     """
 
-    name: str
     network: Callable[[], nn.Module]
     dataset: Callable[[], Dataset[Any]]
     loss: Callable[[nn.Module, Batch], Tensor]
     optimiser: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
     collate: Collate | None = None
-    # The file that it is written in, and its checksum; None for the built-in workload.
+    # The file that it is written in; None for the built-in workload.
     path: Path | None = None
-    sha256: str | None = None
     # The batches of an epoch that is stored ready for the network: for a share, in pinned memory or not, and a layout.
     stored_epoch: Callable[[Share, bool, torch.memory_format], Sequence[Batch]] | None = None
     # Epochs that a device makes of samples in its own memory: for a share, a layout and a seed.

@@ -15,6 +15,7 @@ from dpscale.errors import DatasetError
 from dpscale.measure.workload.arrays import ARRAYS, CLASSES, IMAGE_SIZE, MANIFEST, fingerprint
 from dpscale.records.facts import DatasetManifest
 from dpscale.records.files import write_bytes, write_record
+from dpscale.schemas.settings import from_home
 
 SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
 SEED = 0
@@ -45,7 +46,7 @@ def make_dataset(source: str, root: Path, download: bool, images: int, folder: P
     manifest = DatasetManifest(
         kind="dataset",
         source=source,
-        root=str(root),
+        root=from_home(str(root)),
         synthetic=source == "synthetic",
         images=len(train),
         test_images=len(test),

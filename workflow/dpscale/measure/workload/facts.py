@@ -1,6 +1,5 @@
 """Facts of a network that need no clock: sizes, FLOPs, and the messages of its training."""
 
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.networks import network_size
 from dpscale.plan.study import of_its_file
 from dpscale.records.files import write_record
+from dpscale.records.temporary import TemporaryFolder
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.fsdp.in_torch import unit_bytes
@@ -135,7 +135,7 @@ def ddp_buckets(step: ExampleStep) -> list[Bucket]:
 
     Asked from DDP itself, which builds them anew after the first step, in the order the gradients came in.
     """
-    with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
+    with TemporaryFolder() as folder:
         meet(Path(folder), rank=0, workers=1, timeout_s=60, on_gpu=False)
         try:
             parallel = DistributedDataParallel(step.network)

@@ -16,10 +16,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset, default_collate
 
+from dpscale import vocabulary
 from dpscale.errors import WorkloadError
-from dpscale.measure.workload import files
 from dpscale.measure.workload.batches import Batch, Workload, length
-from dpscale.plan.study import checksum
+from dpscale.vocabulary import own_yaml
+
+# It lets the files of users be modules below this one: `mine.py` in the first folder of the module search that has one.
+# A process of a DataLoader that is spawned, not forked, imports by name what it is sent. It has the module search of
+# the process that started it, and so finds the file again.
+__path__ = sys.path
 
 # The functions of a file, and the arguments of each.
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
@@ -31,35 +36,8 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
 }
 OPTIONAL = ("optimiser", "collate")
 
-_TOP_LEVEL = (
-    "the dataset or collate cannot be sent to a process of the DataLoader: define its classes and functions at the top "
-    "level of the file, without lambda"
-)
-# Errors of torch and Python, and what to change. The log has their tracebacks.
-REMEDIES: Mapping[str, str] = {
-    "Cannot re-initialize CUDA in forked subprocess": (
-        "the dataset uses CUDA in a process of the DataLoader: return tensors on the CPU, dpscale copies them"
-    ),
-    "only dense CPU tensors can be pinned": (
-        "the dataset returns tensors that are not dense CPU tensors: return such, dpscale copies them"
-    ),
-    "default_collate: batch must contain": (
-        "torch's collate cannot make a batch of the dataset's items: let them be tensors, numbers, tuples or "
-        "dictionaries of such, or define collate(items)"
-    ),
-    "Can't pickle ": _TOP_LEVEL,
-    "Can't get local object": _TOP_LEVEL,
-    "stack expects each tensor to be equal size": (
-        "items of the dataset differ in size, and torch's collate cannot make a batch of them: define collate(items)"
-    ),
-    "DataParallel' object has no attribute": (
-        "loss() uses an attribute of the network, which is wrapped here: call the network, and use nothing else of it"
-    ),
-    "Expected to have finished reduction in the prior iteration": (
-        "some parameters of network() take no part in the loss, and ddp waits for the gradients of all: leave them "
-        "out, or set their requires_grad to False"
-    ),
-}
+# Texts in errors of torch and Python, and what to change. The log has their tracebacks.
+REMEDIES: Mapping[str, str] = own_yaml(vocabulary.__file__, "faults.yaml")
 
 
 def load_workload(path: Path) -> Workload:
@@ -75,19 +53,17 @@ def load_workload(path: Path) -> Workload:
     module = _run(path)
     checked = _Checked(path, {name: _function(path, module, name) for name in FUNCTIONS})
     return Workload(
-        name=path.stem,
         network=checked.network,
         dataset=checked.dataset,
         loss=checked.loss,
         optimiser=checked.optimiser if checked.functions["optimiser"] else None,
         collate=checked.functions["collate"],
         path=path,
-        sha256=checksum(path),
     )
 
 
 def _run(path: Path) -> ModuleType:
-    """Return the file as a module that processes of a DataLoader can import too (`files`)."""
+    """Return the file as a module that processes of a DataLoader can import too (`__path__`)."""
     file = path.resolve()
     hidden = sys.modules.get(file.stem)
     if hidden is not None and getattr(hidden, "__file__", None) != str(file):
@@ -95,7 +71,7 @@ def _run(path: Path) -> ModuleType:
     if sys.path[0] != str(file.parent):
         # As for `python FILE`: before all others, the working folder too.
         sys.path.insert(0, str(file.parent))
-    name = f"{files.__name__}.{file.stem}"
+    name = f"{__name__}.{file.stem}"
     sys.modules.pop(name, None)
     importlib.invalidate_caches()
     try:

@@ -40,7 +40,6 @@ Transform = Callable[[Any], Any]
 def image_workload(settings: NetworkSettings, folder: Path) -> Workload:
     """Return the network of the settings, trained on the images that `dpscale dataset` wrote to `folder`."""
     return Workload(
-        name=settings.network,
         network=partial(CifarResNet18, settings.width),
         dataset=partial(DecodedImages, folder),
         loss=classification_loss,

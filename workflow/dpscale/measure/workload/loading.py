@@ -19,7 +19,7 @@ def samples_of_epoch(workload: Workload, samples: int) -> Dataset[Any]:
     available = len(dataset)  # type: ignore[arg-type]
     if available < samples:
         raise WorkloadError(
-            f"workload: {workload.path or workload.name}: its dataset has {available} samples, an epoch is to have "
+            f"workload: {workload.path}: its dataset has {available} samples, an epoch is to have "
             f"{samples}: set dataset.images to at most {available}"
         )
     if available == samples:

@@ -1,4 +1,4 @@
-"""The recipe of an arm: what its settings do to rate, batch, groups of parameters, and the update.
+"""The recipe of an arm: what its settings do to rate, groups of parameters, and the update.
 
 torch has neither LARS nor LAMB; these are the papers' formulas and no more. Maintained libraries have both, but fix
 choices that are separate remedies here: pytorch_optimizer's LARS has no weight decay on batch-norm and biases, and its
@@ -13,17 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from dpscale.plan.contradictions import REFERENCE_BATCH
 from dpscale.schemas.settings import TrainingSettings
 
 ParameterGroup = dict[str, Any]  # as torch's optimisers have them
 
+# The global batch that learning rates are given for, the baseline's: scaling multiplies by what is above it.
+REFERENCE_BATCH = 128
 LAMB_BETAS = (0.9, 0.999)
 LAMB_EPSILON = 1e-6
 
 
 def peak_rate(arm: TrainingSettings) -> float:
-    """Return the learning rate after the warm-up: scaled with the first global batch over REFERENCE_BATCH, linearly
+    """Return the learning rate after the warm-up: scaled with the global batch over REFERENCE_BATCH, linearly
     (Goyal et al. 2017), by the square root (Krizhevsky 2014), or not."""
     factor = arm.global_batch / REFERENCE_BATCH
     factors = {"none": 1.0, "linear": factor, "square_root": math.sqrt(factor)}
@@ -33,20 +34,20 @@ def peak_rate(arm: TrainingSettings) -> float:
 def rate(arm: TrainingSettings, epoch: float) -> float:
     """Return the learning rate after so many epochs, from 0 to the arm's; fractions count.
 
-    The warm-up is linear from `warmup_start` of the peak (Goyal et al. 2017, section 2.2). After it the rate stays
-    (constant), follows half a cosine to zero (Loshchilov and Hutter 2017), a straight line to zero (one_cycle: with the
-    warm-up the triangle of Smith and Topin 2018), or is lowered at given epochs (step).
+    The warm-up is linear from zero (Goyal et al. 2017, section 2.2). After it the rate stays (constant), follows half a
+    cosine to zero (Loshchilov and Hutter 2017), or a straight line to zero (one_cycle: with the warm-up the
+    triangle of Smith and Topin 2018).
     """
     peak = peak_rate(arm)
     if epoch < arm.warmup_epochs:
-        return peak * (arm.warmup_start + (1 - arm.warmup_start) * epoch / arm.warmup_epochs)
+        return peak * epoch / arm.warmup_epochs
     after_warmup = arm.epochs - arm.warmup_epochs
     progress = (epoch - arm.warmup_epochs) / after_warmup if after_warmup else 1.0
     if arm.schedule == "cosine":
         return peak * (1 + math.cos(math.pi * progress)) / 2
     if arm.schedule == "one_cycle":
         return peak * (1 - progress)
-    return peak * arm.step_factor ** sum(epoch >= start for start in arm.step_epochs)
+    return peak
 
 
 def rate_of_step(arm: TrainingSettings, epoch: int, step: int, steps: int) -> float:
@@ -55,11 +56,6 @@ def rate_of_step(arm: TrainingSettings, epoch: int, step: int, steps: int) -> fl
     So no step is lost to a rate of zero, and the mean over an epoch is the same for every batch.
     """
     return rate(arm, epoch + (step + 0.5) / steps)
-
-
-def batch_growth(arm: TrainingSettings, epoch: int) -> int:
-    """Return the factor of the batch in an epoch, counted from 0 (Smith et al. 2018)."""
-    return int(arm.batch_growth_factor ** sum(epoch >= start for start in arm.batch_growth_epochs))
 
 
 def parameter_groups(arm: TrainingSettings, parameters: Iterable[tuple[str, nn.Parameter]]) -> list[ParameterGroup]:

@@ -19,6 +19,7 @@ from dpscale.tables.column import (
     BATCH,
     BUS_BANDWIDTH,
     EFFICIENCY,
+    EPOCH,
     EPOCH_NUMBER,
     KIB,
     PERCENT,
@@ -28,7 +29,7 @@ from dpscale.tables.column import (
 from dpscale.tables.communication import CollectivesRow
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import BlocksRow, SpeedupRow
+from dpscale.tables.timing import BlocksRow, SpeedupRow, TimesRow
 from dpscale.tables.training import TrainingCurvesRow
 
 
@@ -39,6 +40,7 @@ def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Char
     gains = in_order(row for row in ok(tables.speedup) if row.scaling == "weak")
     return {
         "speedup": speedup(tables.answer, gains, runs, terms),
+        "epoch_time": epoch_time(in_order(ok(tables.times)), terms),
         "efficiency": efficiency(gains, runs, study["answer"]["worth_from"], terms),
         "ladders": ladders(in_order(tables.ladder), terms),
         "bus_bandwidth": bus_bandwidth(tables.collectives, terms),
@@ -82,6 +84,29 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Runs
         guide=float,
     )
     return chart_of_lines("speedup", [panel])
+
+
+def epoch_time(times: Sequence[TimesRow], terms: Terms) -> Chart:
+    """Draw the time of an epoch in s against batch, without loading where that was measured: a panel for every
+    environment, a line for every strategy and number of devices."""
+    panels = [
+        Panel(
+            heading=f"Epoch time against batch{terms.environment(rows[0])}",
+            subtitle=f"In {terms.scope(rows[0])}. {terms.data_note}",
+            x_title=terms.heading_of(BATCH),
+            y=EPOCH,
+            lines=[
+                DrawnLine(
+                    f"{line[0].strategy} on {gpus:,}" if gpus > 1 else f"1 {terms.device}",
+                    colour(line[0].strategy),
+                    markers(Marker(row.batch_per_gpu, row.epoch_s) for row in line),
+                )
+                for (_, gpus), line in grouped(rows, attrgetter("strategy", "gpus")).items()
+            ],
+        )
+        for rows in in_groups((row for row in times if row.scope == times[0].scope), attrgetter("environment"))
+    ]
+    return chart_of_lines("epoch-time", panels)
 
 
 def efficiency(gains: Sequence[SpeedupRow], runs: Runs, worth_from: float, terms: Terms) -> Chart:

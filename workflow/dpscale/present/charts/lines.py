@@ -1,14 +1,19 @@
 """Panels of lines: the figures that are drawn, and the drawing."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import altair as alt
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts.picture import HEIGHT, INK, PICTURES_DRAWN, QUIET, Chart, layer, picture
+from dpscale.present.charts.picture import HEIGHT, INK, PICTURES_DRAWN, QUIET, WIDTH, Chart, layer, picture
 from dpscale.tables.column import PLAIN, Column, Unit
 
+# Pixels between the names of two lines, from a line's end to its name, and of a letter.
+_BETWEEN_NAMES, _TO_NAME, _LETTER = 13, 9, 6.2
+# Pixels by which a line's bars stand beside those of the next line.
+_BESIDE = 4
 # An interval that reaches over a larger factor is not drawn where the runs can be: one doubling of devices is a step of
 # the axis, so such a bar does not even tell N devices from 2N.
 WIDEST_BAR = 2.0
@@ -113,9 +118,14 @@ def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:
     xs = sorted({marker.x for panel in drawn for marker in panel.markers})
     ys = [y for panel in drawn for y in panel.heights()]
     return Chart([
-        picture(f"{name}-{number}", panel.heading, panel.subtitle, _layers(panel, xs, ys), HEIGHT)
+        picture(f"{name}-{number}", panel.heading, panel.subtitle, _layers(panel, xs, ys), HEIGHT, _room(drawn))
         for number, panel in enumerate(drawn, 1)
     ])  # fmt: skip
+
+
+def _room(panels: Sequence[Panel]) -> float:
+    """Return the pixels that the longest name of a line needs."""
+    return _TO_NAME + _LETTER * max(len(line.label) for panel in panels for line in panel.lines)
 
 
 def _layers(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> list[alt.Chart]:
@@ -124,18 +134,23 @@ def _layers(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> list[alt.
     # Other layers are drawn on the same axes.
     low, high = alt.Y("low:Q"), alt.Y2("high:Q")
     labels = [line.label for line in panel.lines]
-    colour = alt.Color("line:N").scale(domain=labels, range=[line.colour for line in panel.lines])
-    shape = alt.Shape("line:N").scale(domain=labels)
+    colour = alt.Color("line:N").scale(domain=labels, range=[line.colour for line in panel.lines]).legend(None)
+    shape = alt.Shape("line:N").scale(domain=labels).legend(None)
     shades = [] if panel.shaded_below is None else [{"low": min(ys), "high": panel.shaded_below}]
     guides = [{"x": x, "y": panel.guide(x)} for x in (xs[0], xs[-1])] if panel.guide else []
+    bars = layer(
+        {"line": line.label, "x": beside, "low": marker.figure.low, "high": marker.figure.high}
+        for line, marker, beside in _bars(panel, xs)
+    )
     figures = layer(_entry(line, marker) for line in panel.lines for marker in line.markers)
     dots = layer(
         {"line": line.label, "x": marker.x, "y": dot}
         for line in panel.lines for marker in line.markers for dot in marker.dots
     )  # fmt: skip
-    intervals = (
-        figures.mark_area(opacity=0.15) if panel.linear_x and panel.linear_y else figures.mark_rule(strokeWidth=1.5)
-    )
+    is_band = panel.linear_x and panel.linear_y
+    intervals = figures.mark_area(opacity=0.15) if is_band else bars.mark_rule(strokeWidth=1.5)
+    names = layer(_names(panel, xs[-1], ys))
+    name_x, name_y = alt.X("name_x:Q"), alt.Y("name_y:Q")
     return [
         layer(shades).mark_rect(color=QUIET, opacity=0.15).encode(low, high),
         layer(guides).mark_line(color=QUIET, strokeWidth=1, strokeDash=[4, 2]).encode(x, y),
@@ -143,7 +158,42 @@ def _layers(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> list[alt.
         figures.mark_line(strokeWidth=1.8).encode(x, y, colour),
         figures.mark_point(filled=True, size=42, opacity=1).encode(x, y, colour, shape),
         dots.mark_point(size=30, strokeWidth=1.2, opacity=1).encode(x, y, colour),
+        names.mark_rule(strokeWidth=1, strokeDash=[1, 2], xOffset=4, x2Offset=_TO_NAME - 2).encode(
+            x, y, colour, x2="name_x", y2="name_y"
+        ),
+        names.mark_text(dx=_TO_NAME, fontSize=11, baseline="middle").encode(name_x, name_y, colour, text="line:N"),
     ]
+
+
+def _names(panel: Panel, edge: float, ys: Sequence[float]) -> Iterator[dict[str, object]]:
+    """Yield the name of every line at the edge of the plot, as high as its end and moved as far as another needs."""
+    ends = sorted(((line.markers[-1], line.label) for line in panel.lines), key=lambda end: end[0].y)
+    scale, back = (float, float) if panel.linear_y else (math.log2, lambda place: 2.0**place)
+    low, high = scale(min(ys)), scale(max(ys))
+    between = (high - low) * _BETWEEN_NAMES / HEIGHT
+    places = [scale(marker.y) for marker, _ in ends]
+    for (marker, label), place in zip(ends, apart(places, between, high), strict=True):
+        yield {"line": label, "x": marker.x, "y": marker.y, "name_x": edge, "name_y": back(place)}
+
+
+def apart(places: Sequence[float], between: float, most: float) -> list[float]:
+    """Return ascending places moved until each is so far from the next: half of it up, half of it down, none beyond
+    `most`."""
+    up, down = list(places), list(places)
+    for at in range(1, len(places)):
+        up[at] = max(up[at], up[at - 1] + between)
+        down[-1 - at] = min(down[-1 - at], down[-at] - between)
+    highest = [most - above * between for above in range(len(places))[::-1]]
+    return [min((higher + lower) / 2, top) for higher, lower, top in zip(up, down, highest, strict=True)]
+
+
+def _bars(panel: Panel, xs: Sequence[float]) -> Iterator[tuple[DrawnLine, Marker, float]]:
+    """Yield every interval that is drawn, with its x: beside those of other lines, where several stand at one x."""
+    step = (xs[-1] / xs[0]) ** (_BESIDE / WIDTH)
+    for x in xs:
+        there = [(line, marker) for line in panel.lines for marker in line.markers if marker.x == x and marker.has_bar]
+        for at, (line, marker) in enumerate(there):
+            yield line, marker, x * step ** (at - (len(there) - 1) / 2)
 
 
 def _entry(line: DrawnLine, marker: Marker) -> dict[str, object]:

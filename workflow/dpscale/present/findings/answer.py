@@ -3,20 +3,29 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from dpscale.analyse.answer import COMPUTE, advice
 from dpscale.analyse.answer.answer import TO_DO, Answer
-from dpscale.formulas.figure import Figure
 from dpscale.present.findings.worth import Deciding, deciding, speedups, verdicts, who
-from dpscale.present.text.numbers import estimate, measured, percent, printed, value_of
+from dpscale.present.text.numbers import in_unit, printed, value_of
+from dpscale.present.text.sentences import sentences
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.present.text.words import Terms, capitalised, mark, states_of, text
+from dpscale.present.text.words import Terms, capitalised, mark, plural, states_of, text
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
-from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
-from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, cause
-from dpscale.vocabulary.states import MACHINE, NOT_WORTH_IT, WORTH_IT
+from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS
+from dpscale.vocabulary.causes import UNKNOWN, cause
+from dpscale.vocabulary.states import MACHINE, NOT_CONFIRMED, NOT_WORTH_IT, PROBABLY_NOT, UNDECIDED, WORTH_IT
 
 _DIGITS = 3
+# Where on the page the numbers of a piece of advice are.
+_SECTIONS = {
+    advice.FEWER: "times",
+    advice.STRATEGY: "speedup",
+    advice.BATCH: "times",
+    advice.VARIANT: "variants",
+    advice.ONE_GPU: "variants",
+}
 
 
 @dataclass(frozen=True)
@@ -33,12 +42,25 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class Headline:
+    """The answer in one number: how many times as fast, with what, which share of what they could give that is, the
+    verdict in a word, and what it rests on."""
+
+    speedup: str
+    devices: str
+    share: str
+    verdict: str
+    rests_on: str
+
+
+@dataclass(frozen=True)
 class FirstScreen:
     """The answer as people read it. `kind` is `worth`, `not-worth` or `unknown`; `sentence` is the answer, `notes`
     belong to it, and `deciding` says what would decide what is not decided; `section` is that of the page which has the
     reason's evidence, if any."""
 
     kind: str
+    headline: Headline | None
     sentence: str
     notes: Sequence[str]
     deciding: Sequence[Deciding]
@@ -64,19 +86,41 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
     causes = [row for row in (answer.reason, answer.reason_with_loading) if row]
     certain = next((cause(row.cause).on(terms.device) for row in causes if row.is_reason), None)
     section_of_unknown = "steps" if any(row.cause == UNKNOWN.name for row in causes) else ""
-    to_do = [_advice(row, terms) for row in answer.to_do]
+    to_do = [_advice(row, _scope(answer), terms) for row in answer.to_do]
     if certain:
         to_do.append(Advice(certain.change.rstrip("."), "", certain.section))
     states = {row.worth for row in answer.several}
     return FirstScreen(
         kind="worth" if WORTH_IT in states else "not-worth" if states == {NOT_WORTH_IT} else "unknown",
+        headline=_headline(answer, terms) if answer.several else None,
         sentence=" ".join(_sentences(answer, terms)),
         notes=list(_notes(answer, terms)),
         deciding=list(deciding(answer, terms)),
-        table=_table(answer.rows, terms),
+        table=_table(answer, terms),
         reason=_reasons(answer, terms),
         section=certain.section if certain else section_of_unknown,
         to_do=to_do[:TO_DO],
+    )
+
+
+def _scope(answer: Answer) -> str:
+    """` without data loading` of the answer's numbers where both scopes were measured, ` with data loading` where that
+    alone was; otherwise nothing."""
+    if answer.several and answer.several[0].scope != COMPUTE:
+        return " with data loading"
+    return " without data loading" if any(row.speedup.is_known for row in answer.loaded) else ""
+
+
+def _headline(answer: Answer, terms: Terms) -> Headline:
+    row = answer.several[-1]
+    is_open = row.worth in (UNDECIDED, NOT_CONFIRMED)
+    verdict = WORTH_IT if row.worth == WORTH_IT else f"{row.worth} {WORTH_IT}"
+    return Headline(
+        speedup=f"{value_of(row.speedup, MULTIPLES)}×",
+        devices=f"with {terms.count(row.gpus)}",
+        share=f"{value_of(row.efficiency, PERCENT, digits=2)} % of what they could give",
+        verdict=f"{WORTH_IT}? {row.worth}" if is_open else verdict,
+        rests_on=", ".join(filter(None, (plural(row.units, row.unit) if row.units else "", _scope(answer).strip()))),
     )
 
 
@@ -90,9 +134,8 @@ def _sentences(answer: Answer, terms: Terms) -> Iterator[str]:
     if not answer.several:
         yield f"It is not known what more {terms.devices} give: none was measured beside 1 {terms.device}."
         return
-    loading = "" if answer.several[0].scope == COMPUTE else ", data loading counted"
     for rows in answer.series:
-        batch = f"batch {rows[0].batch_per_gpu:,} per {terms.device}{loading}"
+        batch = f"batch {rows[0].batch_per_gpu:,} per {terms.device}{_scope(answer)}"
         yield f"With {rows[0].strategy} at {batch}, {speedups(rows, terms)}."
     yield from verdicts(answer.several, terms)
     if answer.unknown:
@@ -113,18 +156,27 @@ def _notes(answer: Answer, terms: Terms) -> Iterator[str]:
         yield f"All runs on {who(of_one_machine, terms)} are of one machine: another one may differ."
     if of_few_steps := [row for row in rows if not row.is_headline]:
         yield f"An epoch on {who(of_few_steps, terms)} has fewer than ten full steps, so these times say little."
+    if rows and rows[-1].worth not in (NOT_WORTH_IT, PROBABLY_NOT) and terms.device != "worker":
+        yield from _twice_as_many(rows[-1], _scope(answer), terms)
     yield from terms.notes_of([map(mark, rows)])
+
+
+def _twice_as_many(row: AnswerRow, scope: str, terms: Terms) -> list[str]:
+    """Say what twice as many would give if the efficiency stays, or falls once more: assumptions, no measurement."""
+    level, growing = (in_unit(speedup, MULTIPLES) for speedup in (row.twice_if_level, row.twice_if_growing))
+    falls = isfinite(row.twice_if_growing) and growing != level
+    return sentences("answer", "twice_as_many", terms, row=row, scope=scope, level=level, growing=growing * falls)
 
 
 def _with_loading(rows: Sequence[AnswerRow], loaded: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     """Yield the speedups with loading; and the verdicts, where one differs from that without."""
     yield f"With data loading, {speedups(loaded, terms)}."
     worth_without = {row.gpus: row.worth for row in rows}
-    if any(worth_without[row.gpus] != row.worth for row in loaded):
+    if any(worth_without.get(row.gpus) != row.worth for row in loaded):
         yield from verdicts(loaded, terms)
 
 
-def _table(rows: Sequence[AnswerRow], terms: Terms) -> ShownTable:
+def _table(answer: Answer, terms: Terms) -> ShownTable:
     """Return a row per number of devices. How sure efficiency and GPU-seconds are follows from the speedup."""
     headings = [
         terms.heading,
@@ -143,9 +195,10 @@ def _table(rows: Sequence[AnswerRow], terms: Terms) -> ShownTable:
             f"{value_of(row.gpu_s_over_one, MULTIPLES)}{mark(row)}",
             text(row.worth),
         ]
-        for row in rows
+        for row in answer.rows
     ]
-    caption = f"What every number of {terms.devices} gives. In brackets 95 % intervals, in parentheses two values"
+    gives = f"What every number of {terms.devices} gives{_scope(answer)}"
+    caption = f"{gives}. In brackets 95 % intervals, in parentheses two values"
     columns: list[ShownColumn[AnswerRow]] = [ShownColumn(name, is_number=name != "Worth it") for name in headings]
     return ShownTable("answer", caption, columns, cells)
 
@@ -153,7 +206,8 @@ def _table(rows: Sequence[AnswerRow], terms: Terms) -> ShownTable:
 def _reasons(answer: Answer, terms: Terms) -> str:
     """Say why the most devices give no more; and why with loading, where that is another known reason."""
     first, loaded = answer.reason, answer.reason_with_loading
-    reasons = [reason(first, terms)] if first else []
+    scope = f"{capitalised(_scope(answer).strip())}: " if _scope(answer) else ""
+    reasons = [f"{scope}{reason(first, terms)}"] if first else []
     if loaded and loaded.is_reason and not (first and first.cause == loaded.cause):
         reasons.append(f"With data loading: {reason(loaded, terms)}")
     return " ".join(reasons)
@@ -161,51 +215,10 @@ def _reasons(answer: Answer, terms: Terms) -> str:
 
 def reason(row: CausesRow, terms: Terms) -> str:
     """Say why so many devices give no more, with its cost of a step."""
-    why, where = cause(row.cause).on(terms.device), f"on {terms.count(row.gpus)}"
-    by_steps = " by the time of steps" if row.is_by_steps else ""
-    efficiency = f"the efficiency {where}{by_steps} is {_with_unit(row.efficiency, PERCENT)}"
-    step = f"{capitalised(where)}, a step takes {_with_unit(row.whole_s, MILLISECONDS)}"
-    if why == NOTHING:
-        return f"Less than {percent(NOTHING.least_share, 2)} is lost: {efficiency}."
-    if why == NO_CERTAIN_LOSS:
-        return f"{why.sentence} {capitalised(efficiency)}."
-    if why != UNKNOWN:
-        return f"{capitalised(why.label)}. {why.sentence} {step}; this costs {_with_unit(row.cost_s, MILLISECONDS)}."
-    in_memory = "" if row.scope == COMPUTE else f", with {terms.samples} in memory,"
-    alone = f"1 {terms.device} alone{in_memory} takes {percent(row.efficiency.value, 2)} of that{by_steps}"
-    if row.part:
-        part = f"{row.part}: {_with_unit(row.part_s, MILLISECONDS)}"
-        return f"{step}. {alone}. The largest part of the rest, by intervention, is {part}."
-    return f"{step}. {alone}. We could not find out what takes the rest."
+    return " ".join(sentences("answer", "reason", terms, row=row, why=cause(row.cause).on(terms.device)))
 
 
-def _with_unit(figure: Figure, unit: Unit) -> str:
-    return estimate(figure, unit, with_unit=True, digits=_DIGITS)
-
-
-def _advice(row: AdviceRow, terms: Terms) -> Advice:
+def _advice(row: AdviceRow, scope: str, terms: Terms) -> Advice:
     """Return what to change, with the times that it is about and the part of them that it saves."""
-    less = f"{_share(row.saving)} less time"
-    if row.problem in (advice.FEWER, advice.ONE_GPU):
-        less = f"{_share(row.saving_gpu_s)} fewer {terms.device}-seconds"
-    saving = f"{measured(row.better_s, SECONDS)} per epoch, not {measured(row.used_s, SECONDS)}, {less}"
-    one, more = f"1 {terms.device}", terms.count(row.gpus)
-    settings = f"the settings of the variant {row.better}"
-    match row.problem:
-        case advice.FEWER:
-            return Advice(f"Use {one}, not {more}", saving, "times")
-        case advice.STRATEGY:
-            return Advice(f"Use {row.better}, not {row.used}, on {more}", saving, "speedup")
-        case advice.BATCH:
-            batches = f"batch {int(row.better):,} per {terms.device}, not {int(row.used):,}"
-            return Advice(f"Use {batches}, if accuracy allows it", saving, "times")
-        case advice.VARIANT:
-            return Advice(f"Try {settings}, measured on {terms.count(row.on_gpus)}", saving, "variants")
-        case advice.ONE_GPU:
-            return Advice(f"Use {one} with {settings}, not {more} with {row.used}", saving, "variants")
-    raise ValueError(f"no words for {row.problem}")
-
-
-def _share(figure: Figure) -> str:
-    share = estimate(figure, PERCENT, with_unit=True, digits=2)
-    return share if figure.has_interval else f"about {share}"
+    change, saving = sentences("answer", "advice", terms, row=row, scope=scope)
+    return Advice(change, saving, _SECTIONS[row.problem])

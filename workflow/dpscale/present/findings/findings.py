@@ -17,17 +17,19 @@ from dpscale.analyse.answer.claims import (
     REMEDY_HARMS,
     REMEDY_HELPS,
     REMEDY_LEVEL,
+    SEARCH_COSTS,
     SLOWER,
     STRATEGIES,
     Claim,
 )
 from dpscale.present.text.numbers import estimate
 from dpscale.present.text.words import Terms, headline, in_order, listed, ok, out_of, scope
-from dpscale.tables.column import MULTIPLES, POINTS
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, POINTS
 from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.row import Row, grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import SpeedupRow, StrategyPairsRow
+from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
 
 
@@ -37,6 +39,7 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
         "speedup": [more_devices_slower(tables.speedup, terms), strong_scaling(tables.speedup, terms)],
         "times": strategies_compared(tables.strategy_pairs),
         "communication": [communication_takes_time(tables.communication)],
+        "variants": search_in_every_step(tables.variants, terms),
         "training": findings_of_training(tables.training_summary, terms),
     }
     return {section: list(filter(None, sentences)) for section, sentences in by_section.items()}
@@ -45,7 +48,8 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
 def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
     """Say in how many configurations of a weak series more devices are slower than one."""
     number = _surely_in(rows, SLOWER, PROBABLY_SLOWER, "comparison")
-    return number and f"More {terms.devices} are surely slower than 1 {terms.device} in {number}."
+    both = "With and without data loading, more" if len({row.scope for row in headline(ok(rows))}) > 1 else "More"
+    return number and f"{both} {terms.devices} are surely slower than 1 {terms.device} in {number}."
 
 
 def strong_scaling(speedup: Iterable[SpeedupRow], terms: Terms) -> str:
@@ -61,12 +65,12 @@ def strong_scaling(speedup: Iterable[SpeedupRow], terms: Terms) -> str:
 
 
 def strategies_compared(rows: Iterable[StrategyPairsRow]) -> list[str]:
-    """Say where the later strategy of the table is faster, and where it is slower."""
+    """Say where the later strategy of the table is faster without loading, and where it is slower."""
     pairs = grouped(rows, lambda row: (row.strategy, row.other_strategy)).items()
     sentences = []
     for ((strategy, other), compared), (outcome, claim) in product(pairs, STRATEGIES.items()):
         number = _surely_in(compared, claim, PROBABLY_STRATEGIES[outcome], "comparison")
-        sentences.append(number and f"{strategy} is surely {outcome} than {other} in {number}.")
+        sentences.append(number and f"{strategy} is surely {outcome} than {other} without loading in {number}.")
     return sentences
 
 
@@ -76,11 +80,35 @@ def communication_takes_time(rows: Sequence[CommunicationRow]) -> str:
     return number and f"Communication time is surely above zero in {number}."
 
 
+def search_in_every_step(rows: Sequence[VariantsRow], terms: Terms) -> list[str]:
+    """Say how much longer cuDNN's search makes a step of DataParallel, and how much one of a single device."""
+    sentences = []
+    for row in SEARCH_COSTS.of(rows).holding:
+        on_one = (alone for alone in rows if alone.strategy == BASELINE and _conditions(alone) == _conditions(row))
+        beside = "".join(f", and one of 1 {terms.device} by {_longer(alone)}" for alone in on_one)
+        sentences.append(
+            f"cudnn_benchmark makes a step of {terms.point(row)} longer by {_longer(row)}{beside}. DataParallel starts "
+            "new threads in every step, and in each of them cuDNN searches again."
+        )
+    return sentences
+
+
+def _conditions(row: VariantsRow) -> tuple[str, int, str, str]:
+    return row.variant, row.batch_per_gpu, row.scope, row.environment
+
+
+def _longer(row: VariantsRow) -> str:
+    return estimate(row.longer_step_s, MILLISECONDS, with_unit=True)
+
+
 def _surely_in(rows: Sequence[Row], sure: Claim[Any], probable: Claim[Any], noun: str) -> str:
-    """`6 of 28 comparisons and probably in 5 more`; "" where it is sure in none."""
+    """`6 of 28 comparisons, probably in 5 more, and not in 17`; "" where it is sure in none."""
     surely, probably = sure.of(rows), probable.of(rows)
-    more = f" and probably in {probably.number:,} more" if probably.number else ""
-    return f"{out_of(surely.number, probably.of, noun)}{more}" if surely.number else ""
+    if not surely.number:
+        return ""
+    others = probably.of - surely.number - probably.number
+    more = f", probably in {probably.number:,} more" * bool(probably.number)
+    return f"{out_of(surely.number, probably.of, noun)}{more}" + f", and not in {others:,}" * bool(others)
 
 
 Arms = Sequence[TrainingSummaryRow]

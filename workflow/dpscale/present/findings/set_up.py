@@ -1,16 +1,17 @@
-"""The set-up: what was measured and how, and of every environment what measured."""
+"""The set-up: what was measured and how, and of every environment what measured. Its words: template/set_up.txt.j2."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from dpscale.present.text.words import Terms, capitalised, is_own_workload, listed, on_or_off, plural
+from dpscale.present.text.sentences import paragraphs
+from dpscale.present.text.words import Terms, is_own_workload, listed
 from dpscale.schemas.settings import JsonValues
 from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.study import EnvironmentsRow, RecordsRow
 
 # Enough to tell one version of a file from another.
 CHECKSUM_DIGITS = 12
-_VERSIONS = ("torch", "cuda", "cudnn", "nccl", "driver")
 
 Facts = Mapping[str, str]
 """What is said, by what it is about."""
@@ -45,43 +46,22 @@ def study_facts(
     study: JsonValues, records: Sequence[RecordsRow], bandwidth: Iterable[BandwidthRow], terms: Terms
 ) -> Facts:
     """Return when it was measured, and how, by the study's own settings; what was not recorded is left out."""
-    dataset, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]
-    is_own = is_own_workload(study)
-    of_file = f"that of {network(study)}"
-    parameters = next((f", K = {row.parameters:,} parameters" for row in bandwidth if row.parameters), "")
-    return _known({
-        "Measured": dates(records),
-        "Dataset": f"{of_file if is_own else dataset['source']}, {dataset['images']:,} {terms.samples} per epoch",
-        "Network": f"{network(study)}{parameters}",
-        "Workload": f"{network(study)}, SHA-256 {study['workload_sha256'][:CHECKSUM_DIGITS]}" if is_own else "",
-        "Precision": f"{study['precision']}, {study['memory_format']}",
-        "Optimiser": f"{f'{of_file}, or where it has none ' if is_own else ''}SGD, learning rate "
-        f"{optimiser['learning_rate']}, momentum {optimiser['momentum']}, "
-        f"weight decay {optimiser['weight_decay']}, fused {on_or_off(optimiser['fused'])}",
-        "Settings": f"compile {study['compile']}, CUDA graph {on_or_off(study['cuda_graph'])}, cuDNN benchmark "
-        f"{on_or_off(study['cudnn_benchmark'])}, {terms.samples} on the {study['images_on']}",
-        "Loader": f"{plural(dataset['loader_workers'], 'worker')} per process",
-        "Planned": f"{plural(study['runs'], 'run')} per configuration, each of "
-        f"{plural(epochs['warmup'], 'epoch')} to warm up and {epochs['timed']} timed",
-    })  # fmt: skip
+    return _facts(
+        "study",
+        terms,
+        study=study,
+        is_own=is_own_workload(study),
+        network=network(study),
+        dates=dates(records),
+        parameters=next((row.parameters for row in bandwidth if row.parameters), None),
+        checksum=(study["workload_sha256"] or "")[:CHECKSUM_DIGITS],
+    )
 
 
 def environment_facts(environments: Iterable[EnvironmentsRow], terms: Terms) -> dict[str, Facts]:
     """Return the facts of every environment; those that were not recorded are left out."""
-    return {f"Environment {row.environment}": _known(_facts(row, terms)) for row in environments}
+    return {f"Environment {row.environment}": _facts("environment", terms, row=row) for row in environments}
 
 
-def _facts(row: EnvironmentsRow, terms: Terms) -> Facts:
-    return {
-        "Environment": row.environment if terms.several_environments else "",
-        capitalised(terms.device): row.device_model,
-        "Links": row.links,
-        "CPU": ", ".join(filter(None, (row.cpu_model, row.cpu_cores and f"{row.cpu_cores} cores"))),
-        "Software": ", ".join(f"{name} {getattr(row, name)}" for name in _VERSIONS if getattr(row, name)),
-        "Variables": row.variables,
-        "Hosts": row.hosts,
-    }
-
-
-def _known(facts: Facts) -> Facts:
-    return {name: value for name, value in facts.items() if value}
+def _facts(topic: str, terms: Terms, **values: Any) -> Facts:
+    return {name: " ".join(lines) for name, lines in paragraphs("set_up", topic, terms, **values).items()}

@@ -8,21 +8,14 @@ from math import isfinite
 from dpscale.analyse.answer import COMPUTE
 from dpscale.analyse.answer.answer import Answer
 from dpscale.formulas.statistics import MOST_UNITS
-from dpscale.present.text.numbers import ends_of, in_unit, percent, value_of
+from dpscale.present.text.numbers import ends_of, in_unit, value_of
+from dpscale.present.text.sentences import sentences
 from dpscale.present.text.words import Terms, joined, plural
 from dpscale.records.progress import duration
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.states import (
-    MACHINE,
-    NOT_CONFIRMED,
-    NOT_WORTH_IT,
-    PROBABLY,
-    PROBABLY_NOT,
-    UNDECIDED,
-    WORTH_IT,
-)
+from dpscale.vocabulary.states import MACHINE, NOT_CONFIRMED
 
 
 @dataclass(frozen=True)
@@ -65,20 +58,11 @@ def _how_sure(row: AnswerRow) -> str:
 def verdicts(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     """Yield whether it is worth it, a sentence for all that are alike."""
     for (worth, unit, side), alike in grouped(rows, lambda row: (row.worth, row.unit, _side(row))).items():
-        named = who(alike, terms)
-        limit = f"{percent(alike[0].worth_from, 2)} of what the {terms.devices} could give"
         below = [
             f"{row.units_below or 0:,} of {plural(row.units or 0, unit)} with {terms.count(row.gpus)}" for row in alike
         ]
-        sentences = {
-            WORTH_IT: f"{named} are worth it: more than {limit}.",
-            NOT_WORTH_IT: f"{named} are not worth it: less than {limit}.",
-            PROBABLY: f"{named} are probably worth it: every {unit} gave more than {limit}.",
-            PROBABLY_NOT: f"{named} are probably not worth it: every {unit} gave less than {limit}.",
-            UNDECIDED: f"It is not decided whether {named} are worth it: {joined(below)} gave less than {limit}.",
-            NOT_CONFIRMED: f"{named} gave {side} than {limit}, which is not confirmed.",
-        }
-        yield sentences[worth]
+        about = {"worth": worth, "unit_name": unit, "side": side, "worth_from": alike[0].worth_from, "below": below}
+        yield from sentences("answer", "verdict", terms, named=who(alike, terms), **about)
 
 
 def _side(row: AnswerRow) -> str:

@@ -9,13 +9,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpscale.strategies.known import STRATEGIES
+from dpscale.terminal import with_names
 
 _TEMPLATES = Path(__file__).parents[1] / "template"
+
+
+def _without_controls(value: Any) -> Any:
+    """Return what a template shows without control characters; markup stays markup."""
+    return type(value)(with_names(value)) if isinstance(value, str) else value
+
+
 # It keeps the templates that it has compiled: several pages in one process compile them once.
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(_TEMPLATES),
     autoescape=True,
     undefined=StrictUndefined,
+    finalize=_without_controls,
     trim_blocks=True,
     lstrip_blocks=True,
 )

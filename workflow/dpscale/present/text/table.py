@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, Generic, Self, TypeVar
 
@@ -31,6 +32,8 @@ class ShownColumn(Generic[Shows]):
     heading: str
     cell: Callable[[Shows], str] = str
     is_number: bool = True
+    over: str = ""
+    """What stands above it and the columns beside it that have the same there."""
 
 
 class Flagged(str):
@@ -71,6 +74,11 @@ class ShownTable:
         """The rows by their first cell, without that cell."""
         by_first = grouped(self.cells, lambda row: row[0])
         return {first: [list(row[1:]) for row in rows] for first, rows in by_first.items()}
+
+    @property
+    def spans(self) -> list[tuple[str, int]]:
+        """What stands above the columns, each with how many columns that is above."""
+        return [(over, len(list(columns))) for over, columns in groupby(self.columns, lambda column: column.over)]
 
     @property
     def css_classes(self) -> str:

@@ -1,0 +1,128 @@
+"""The account of steps inside a script: parts exclude each other, and add up to the step."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from dpscale.diagnosis.attach import calls
+from dpscale.diagnosis.attach.hooks import ACCOUNT, OWN, Networks, StepParts, holds, outermost, put, take_out
+
+
+def slept(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_parts_exclude_each_other_and_add_up_to_the_step() -> None:
+    kept = StepParts()
+    kept.start(None)
+    kept.record()
+    began = time.perf_counter()
+    for _ in range(3):
+        with kept.part("forward"):
+            slept(0.01)
+            with kept.part("garbage collection"):
+                slept(0.02)
+        slept(0.005)
+        kept.step_ended()
+    whole_s = time.perf_counter() - began
+    steps = kept.steps()
+    assert [set(step) for step in steps] == [{"forward", "garbage collection", OWN}] * 3
+    assert sum(sum(step.values()) for step in steps) == pytest.approx(whole_s, rel=0.01)
+    assert all(
+        step["garbage collection"] > 0.0199 and 0.0099 < step["forward"] < step["garbage collection"] for step in steps
+    )
+
+
+def test_a_part_that_never_ended_ends_with_the_one_around_it() -> None:
+    kept = StepParts()
+    kept.start(None)
+    kept.begin("forward")
+    kept.begin("logging")
+    kept.end("forward")
+    kept.end("optimiser")  # never begun
+    assert kept.open == [OWN]
+
+
+def test_another_thread_begins_no_part() -> None:
+    kept = StepParts()
+    kept.start(None)
+    other = threading.Thread(target=kept.begin, args=["forward"])
+    other.start()
+    other.join()
+    assert kept.open == [OWN]
+
+
+def test_the_networks_of_an_optimiser_are_the_outermost_that_hold_its_parameters() -> None:
+    inner = nn.Linear(2, 2)
+    network, average = nn.Sequential(inner, nn.ReLU()), nn.Linear(2, 2)
+    trained = {id(parameter) for parameter in inner.parameters()}
+    assert outermost(trained) == [network]
+    assert not holds(average, trained)
+
+
+def test_where_the_outermost_is_never_called_the_passes_of_those_inside_it_are_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Trainer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.networks = nn.ModuleList([nn.Linear(2, 2)])
+
+        def training_step(self) -> Any:
+            return self.networks[0](torch.ones(1, 2)).sum()
+
+    trainer = Trainer()
+    monkeypatch.setattr(ACCOUNT, "open", [OWN])
+    networks = Networks(list(trainer.parameters()))
+    ACCOUNT.start(None)
+    for _ in range(3):
+        ACCOUNT.record()
+        trainer.training_step()
+        ACCOUNT.step_ended()
+        networks.settle()
+    (step,) = ACCOUNT.steps()
+    networks.take_out()
+    assert set(step) == {OWN, "forward"}
+
+
+def test_passes_collections_and_prints_are_parts(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    network = nn.Linear(2, 2)
+    networks = Networks(list(network.parameters()))
+    monkeypatch.setattr(ACCOUNT, "open", [OWN])
+    ACCOUNT.start(None)
+    put(calls.PLACES)
+    try:
+        ACCOUNT.record()
+        network(torch.ones(1, 2)).sum().backward()
+        print("a number")
+        ACCOUNT.step_ended()
+        with torch.no_grad():
+            network(torch.ones(1, 2))
+        ACCOUNT.step_ended()
+        first, second = ACCOUNT.steps()
+    finally:
+        take_out()
+        networks.take_out()
+    assert set(first) == {OWN, "forward", "backward", "logging"}
+    assert set(second) == {OWN, "evaluation"}
+    assert capsys.readouterr().out == "a number\n"
+
+
+def test_rows_of_a_batch_are_shared_in_containers_of_any_kind() -> None:
+    class Output(dict[str, Any]):
+        pass
+
+    batch: list[Any] = [
+        torch.arange(6),
+        {"mask": torch.ones(6, 2), "scale": torch.tensor(2.0)},
+        (3, Output(x=torch.zeros(6))),
+    ]
+    rows, inner, (number, output) = calls._with_rows(batch, 6, lambda tensor: tensor[:2])
+    assert rows.tolist() == [0, 1]
+    assert (inner["mask"].shape, inner["scale"].item(), number) == ((2, 2), 2.0, 3)
+    assert type(output) is Output and len(output["x"]) == 2
+    assert len(batch[0]) == 6

@@ -1,0 +1,133 @@
+"""The DataLoader's hooks: which samples a rank sees, and batches kept without the script noticing."""
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import ref
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
+
+from dpscale.diagnosis.attach import loader
+from dpscale.diagnosis.attach.hooks import NOW, put
+from dpscale.diagnosis.attach.loader import KEPT, Loading
+
+
+@pytest.fixture(autouse=True)
+def hooked(monkeypatch: pytest.MonkeyPatch) -> Loading:
+    """Hooks for the length of a test, with nothing seen yet."""
+    for owner, name, _ in loader.PLACES:
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    loading = Loading()
+    monkeypatch.setattr(loader, "LOADING", loading)
+    monkeypatch.setattr(NOW, "step", 0)
+    put(loader.PLACES)
+    return loading
+
+
+def numbers(count: int = 64, **options: Any) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(torch.arange(float(count)).reshape(count, 1)), batch_size=4, **options)
+
+
+def train(batches: Iterator[Any], steps: int) -> list[Any]:
+    """Takes so many batches, as a script does that steps after each."""
+    taken = []
+    for _ in range(steps):
+        taken.append(next(batches)[0].flatten().tolist())
+        NOW.step += 1
+    return taken
+
+
+def test_batches_are_kept_in_turns_and_an_epoch_stays_as_long_as_it_was(hooked: Loading) -> None:
+    data = numbers()
+    epoch = iter(data)
+    before = train(epoch, 2)
+    hooked.keeping = True
+    kept = train(epoch, KEPT + 5)
+    hooked.release()
+    after = train(epoch, 16 - 2 - KEPT - 5)
+    assert kept[:KEPT] == [[4.0 * n, 4.0 * n + 1, 4.0 * n + 2, 4.0 * n + 3] for n in range(2, 2 + KEPT)]
+    assert {tuple(batch) for batch in kept[KEPT:]} <= {tuple(batch) for batch in kept[:KEPT]}
+    assert after[0] == [24.0, 25.0, 26.0, 27.0]
+    assert before[0][0] == 0
+    with pytest.raises(StopIteration):
+        next(epoch)
+    assert len(list(data)) == 16
+
+
+@pytest.mark.processes
+def test_epochs_that_start_workers_are_told_apart(hooked: Loading) -> None:
+    for options in ({}, {"num_workers": 1, "persistent_workers": True}, {"num_workers": 1}):
+        list(numbers(**options))
+    (seconds,) = hooked.worker_starts
+    assert 0 < seconds < NOW.spent["loader start"]
+
+
+def test_a_script_may_take_entries_out_of_a_kept_batch(hooked: Loading) -> None:
+    samples: Any = [{"x": torch.ones(2), "y": 1}] * 64
+    data = DataLoader(samples, batch_size=4)
+    hooked.keeping = True
+    for batch in data:
+        assert batch.pop("x").sum() == 8
+        batch.pop("y")
+        NOW.step += 1
+
+
+def test_a_batch_that_the_script_writes_to_is_kept_no_longer(hooked: Loading) -> None:
+    epoch = iter(numbers())
+    hooked.keeping = True
+    seen = []
+    for _ in range(12):
+        (batch,) = next(epoch)
+        seen.append(batch.flatten().tolist()[0])
+        batch.add_(1000)
+        NOW.step += 1
+    assert seen == [4.0 * n for n in range(12)]
+    assert hooked.in_place
+
+
+def sketch(data: DataLoader[Any], loading: Loading) -> set[str]:
+    loading.sources.clear()
+    NOW.step = 0
+    for _ in data:
+        NOW.step += 1
+    return set(loading.report()["loader"]["hashes"])
+
+
+@pytest.mark.parametrize(("divided", "share"), [(True, 0), (False, 2048)])
+def test_ranks_that_share_samples_share_hashes(divided: bool, share: int, hooked: Loading) -> None:
+    data = TensorDataset(torch.zeros(2048, 1))
+    sketches = []
+    for rank in (0, 1):
+        sampler: Any = DistributedSampler(data, num_replicas=2, rank=rank) if divided else None
+        sketches.append(sketch(DataLoader(data, 16, sampler=sampler, shuffle=not divided), hooked))
+    assert len(sketches[0]) == 512
+    assert len(sketches[0] & sketches[1]) == min(share, 512)
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        yield from torch.arange(64.0).reshape(64, 1)
+
+
+def test_samples_of_a_stream_are_told_by_their_contents(hooked: Loading) -> None:
+    hashes = sketch(DataLoader(Stream(), batch_size=4), hooked)
+    assert len(hashes) == 64
+    assert hashes == sketch(DataLoader(Stream(), batch_size=8), hooked)
+
+
+def test_the_loader_of_training_is_one_though_it_is_made_anew_and_another_validates(hooked: Loading) -> None:
+    validation = numbers(16)
+    for _ in range(3):
+        train(iter(numbers()), 16)
+        list(validation)
+    (source,) = hooked.of_training()
+    assert (source.epochs, source.steps, len(source.hashes)) == (3, 48, 64)
+
+
+def test_a_loader_is_not_kept_alive() -> None:
+    data = numbers()
+    seen = ref(data)
+    train(iter(data), 16)
+    del data
+    assert seen() is None

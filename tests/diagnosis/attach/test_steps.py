@@ -1,0 +1,113 @@
+"""Steps of a script, and its statements to which samples of its stack belong."""
+
+import ast
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpscale.diagnosis.attach import steps as of_steps
+from dpscale.diagnosis.attach.hooks import StepParts, shown
+from dpscale.diagnosis.attach.schedule import Turn
+from dpscale.diagnosis.attach.steps import Sampler, StepClock, beside_training, deepest, kind_of
+
+SCRIPT = """\
+def average(mean, net):
+    for name in mean:
+        mean[name] *= 0.99
+
+
+def train(loader):
+    for batch in loader:
+        net(batch)
+        optimiser.step()
+        average(mean, net)
+        if batch:
+            for row in batch:
+                words = row.split()
+        optimiser.step(
+        )
+    with open(path):
+        save(path)
+
+
+for epoch in range(9):
+    train(loader)
+    check(net)
+"""
+TRAINING = (9, 14, 21)  # lines of stacks at which it trains
+
+
+@pytest.mark.parametrize(
+    ("stack", "statements"),
+    [
+        ([3, 10, 21], [10, 2]),  # a function that is called from the training, and its loop
+        ([13, 21], [12]),  # a loop beside the training
+        ([8, 21], [8]),
+        ([15, 21], [15]),  # around the optimiser: the innermost line itself
+        ([17, 21], [17]),  # `with` alone does nothing
+        ([22], [22]),
+        ([3], [3]),  # called from nowhere that trains
+    ],
+)
+def test_a_stack_belongs_to_a_statement_beside_the_training(
+    stack: list[int], statements: list[int], tmp_path: Path
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(SCRIPT)
+    training = {(str(file), number) for number in TRAINING}
+    place = beside_training([(str(file), number) for number in stack], training)
+    assert place == tuple((str(file), number) for number in statements)
+
+
+def test_a_file_that_cannot_be_read_keeps_its_line() -> None:
+    assert beside_training([("<gone>", 3)], ()) == (("<gone>", 3),)
+    assert beside_training([], ()) == ()
+
+
+def test_a_generator_that_has_yielded_meanwhile_is_no_sample() -> None:
+    """Its frame has no callers, so no line of the script."""
+    sampler = Sampler(sys.getswitchinterval())
+    walking: Any = ast.walk(ast.parse("pass"))
+    next(walking)
+    sampler.look(walking.gi_frame)
+    assert not sampler.latest
+    sampler.look(sys._getframe())
+    assert len(sampler.latest) == 1
+
+
+def test_the_place_is_the_innermost_statement_with_nearly_all_of_the_time() -> None:
+    call, loop, first, second = (("train.py", number) for number in (10, 2, 5, 6))
+    assert deepest(Counter({(call, loop): 9, (call,): 1})) == loop
+    assert deepest(Counter({(call, loop, first): 5, (call, loop, second): 5})) == loop
+    assert deepest(Counter({(call, first): 5, (call, second): 5})) == call
+    assert deepest(Counter({(): 3})) is None
+
+
+def test_libraries_tell_kinds_by_their_modules_and_not_by_words() -> None:
+    kinds = [
+        kind_of(name) for name in ("logging.handlers", "torch.optim.adam", "catalogue", "logging_of_mine", "pickle")
+    ]
+    assert kinds == ["logging", "optimiser", "", "", "checkpoint"]
+
+
+@pytest.mark.parametrize(("with_pauses", "steps", "seconds"), [(False, 9, 0.09), (True, 10, 0.49)])
+def test_pauses_are_no_steps_of_a_block_unless_scripts_are_compared(
+    with_pauses: bool, steps: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_steps, "ACCOUNT", StepParts())  # without an account of parts
+    clock = StepClock(False, None, with_pauses)
+    clock.times, clock.loading = [*[0.01] * 9, 0.4], [0.0] * 11
+    block = clock.block(Turn("timing", 0, "as_it_is", 0, 10), 0.49)
+    assert (block["steps"], block["seconds"]) == (steps, pytest.approx(seconds))
+
+
+def test_files_are_named_from_the_folder_of_the_script_or_from_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train/run.py"), raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names = {"train/run.py": "run.py", "train/models/net.py": "models/net.py", "lib.py": "~/lib.py", "/x.py": "/x.py"}
+    assert [shown((str(tmp_path / file), 1))["file"] for file in names] == list(names.values())

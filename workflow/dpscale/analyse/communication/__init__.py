@@ -1,1 +1,0 @@
-"""Communication: inferred from times, estimated independently, measured alone, and as parts of a step."""

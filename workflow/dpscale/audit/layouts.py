@@ -1,0 +1,272 @@
+"""Ways to lay out a grid: which rows are heads, which texts are keys (GPUs, nodes, batch), and which columns are one
+quantity. A grid is tried as it stands and on its side; the solver takes the layout whose figures fit best."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from dpscale.audit.grids import Grid
+from dpscale.audit.numbers import WORDS, PrintedCell, cells, is_missing, unit_of
+
+# What may stand before a number of GPUs that names the rows below.
+_ON = r"(?:on|with|using|for|at)\b"
+_ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})k?"
+_BRACKETS = r"[(\[]([^()\[\]]*)[)\]]"
+
+
+@dataclass
+class ColumnSeries:
+    """Figures of one head, with the keys that their heads give: a column, or columns that differ in keys alone.
+    `texts` are its cells as they stand, by row."""
+
+    head: str
+    unit: str
+    figures: list[tuple[int, Mapping[str, int], PrintedCell]] = field(default_factory=list)
+    texts: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def has_keys(self) -> bool:
+        return any(keys for _, keys, _ in self.figures)
+
+
+@dataclass
+class Layout:
+    """A grid as series of figures. `row_keys` is what the texts of each row say, `labels` what these leave, by head and
+    row, `heads_of_keys` are of texts with keys, and `states` is what is remarked on a row."""
+
+    series: list[ColumnSeries]
+    row_keys: Sequence[dict[str, int]]
+    labels: Mapping[str, dict[int, str]]
+    heads_of_keys: Sequence[str]
+    caption: str
+    states: Mapping[int, str]
+    is_of_batches_per_gpu: bool
+    is_turned: bool
+    penalty: float
+
+
+def keys_of(text: str) -> tuple[dict[str, int], str]:
+    """Return the keys that a text says, and the text without them."""
+    keys: dict[str, int] = {}
+    left = re.sub(WORDS["base"], " ", text.replace("_", " "), flags=re.IGNORECASE)
+    for name, pattern in WORDS["places"].items():
+        match = re.search(pattern.replace("{device}", WORDS["device"]), left, re.IGNORECASE)
+        if match:
+            digits = next(filter(None, match.groups()))
+            keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else 1
+            left = f"{left[: match.start()]} {left[match.end() :]}"
+    if "per_node" in keys and "nodes" not in keys and "gpus" not in keys:
+        keys["gpus"] = keys.pop("per_node")
+    return {name: value for name, value in keys.items() if 0 < value < 10**8}, " ".join(left.split())
+
+
+def _keys_and_name(text: str) -> tuple[dict[str, int], str]:
+    """Return the keys that a text says, and what these leave: the name of a group."""
+    keys, left = keys_of(text)
+    return keys, re.sub(rf"(?i)^{_ON}$", "", (left if keys else text).strip(" ,;:()/-@"))
+
+
+def layouts(grid: Grid) -> Iterator[Layout]:
+    """Yield the ways to read a grid."""
+    for is_turned in (False, True):
+        rows: list[Sequence[str]] = [*zip(*grid.rows, strict=True)] if is_turned else [*grid.rows]
+        caption = grid.caption
+        while len(rows) > 2 and len(rows[0]) > 1 and _is_title(rows[0]) and not _is_title(rows[1]):
+            caption = f"{caption} {''.join(dict.fromkeys(rows.pop(0)))}"
+        rows = _with_ratios_apart([_with_joined_pairs(rows[0]), *rows[1:]])
+        heads = next((at for at, row in enumerate(rows) if _is_body(row)), len(rows))
+        names = {heads: [""]}
+        if heads + 1 < len(rows) and _is_row_of_keys(rows[heads]):
+            names[heads + 1] = _names_of_keys(rows[: heads + 2])
+        for until, name in ((until, name) for until, of_row in names.items() if until < len(rows) for name in of_row):
+            penalty = 0.5 * is_turned + 0.25 * (name == "batch") + 6 * (until == 0)
+            layout = _laid_out(rows, until, name, caption, is_turned, penalty)
+            if layout.series:
+                yield layout
+
+
+def _is_title(row: Sequence[str]) -> bool:
+    return len({*filter(None, row)}) == 1 and not _is_body(row)
+
+
+def _is_body(row: Sequence[str]) -> bool:
+    """Whether a row holds figures: numbers behind its first cell, or alone there. `4x` may be a head."""
+    return any(cells([text for text in row[1:] or row if not re.fullmatch(r"\d+ ?[x×]", text)]))
+
+
+def _is_row_of_keys(row: Sequence[str]) -> bool:
+    """Whether a row holds whole numbers alone, which grow at least once, or fall: numbers of GPUs, or batches."""
+    numbers = [text for text in row[1:] if text]
+    if len(numbers) < 2 or re.match(r"\d", row[0]) or not all(re.fullmatch(_ALONE, text) for text in numbers):
+        return False
+    values = [_whole(text) for text in numbers]
+    is_falling = row[0] != "" and all(first > second for first, second in pairwise(values))
+    return min(values) > 0 and (is_falling or any(first < second for first, second in pairwise(values)))
+
+
+def _whole(text: str) -> int:
+    return int(re.sub(r"\D", "", text)) * (1024 if text.endswith("k") else 1)
+
+
+def _names_of_keys(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return what the row of keys before the last row may hold: batches, where a head above says so, or its own first
+    cell, with GPUs or texts below it."""
+    *above, last, body = rows
+    batch, first = r"(?i)batch|\bbs\b", last[0]
+    if any(re.search(batch, cell) for row in above for cell in row[1:]):
+        return ["batch"]
+    if re.search(batch, first) and not re.match(r"\d", body[0]):
+        return ["batch"]
+    is_of_gpus = re.search(WORDS["row_of_keys"].replace("{device}", WORDS["device"]), first, re.IGNORECASE)
+    return ["gpus", "batch"] if is_of_gpus or re.search(batch, first) else []
+
+
+def _laid_out(
+    rows: Sequence[Sequence[str]], heads: int, name: str, caption: str, is_turned: bool, penalty: float
+) -> Layout:
+    body = [row for row in rows[heads:] if not heads or [*row] != [*rows[heads - 1]]]
+    sections, kept = _sections(body)
+    row_keys, labels, states = [], defaultdict[str, dict[int, str]](dict), defaultdict[int, str](str)
+    for at, section in enumerate(sections):
+        keys, text = _keys_and_name(section)
+        row_keys.append(keys)
+        if text:
+            labels[""][at] = text
+    columns = [*zip(*body, strict=True)]
+    texts = _heads(rows[:heads], len(columns), bool(name))
+    series, heads_of_keys = dict[tuple[str, str], ColumnSeries](), list[str]()
+    before: ColumnSeries | None = None
+    for at, (column, head) in enumerate(zip(columns, texts, strict=True)):
+        texts_here = [column[row] for row in kept]
+        numbers = [cell if cell and (not cell.unit or kind_of_unit(cell.unit)) else None for cell in cells(texts_here)]
+        held = sum(not is_missing(text) for text in texts_here)
+        if held and 2 * sum(map(bool, numbers)) >= held:
+            keys, left = keys_of(head)
+            if not keys and at and texts.count(head) > 1:
+                # Equal heads are of what stands before each.
+                keys = {**keys_of(texts[at - 1])[0]}
+            if name and at and re.fullmatch(_ALONE, rows[heads - 1][at]):
+                keys[name] = _whole(rows[heads - 1][at])
+            left = left.strip(" -,")
+            unit = unit_of_head(left) or _unit_of_all(numbers)
+            of_head = series.setdefault((left, unit) if keys else (left, f"{unit} {at}"), ColumnSeries(left, unit))
+            if not left and not unit and keys and before and before.has_keys:
+                # What says no more than its keys is what the column before it is.
+                of_head = before
+            of_head.texts |= {row: column[row] for row in kept}
+            of_head.figures += [(row, keys, number) for row, number in zip(kept, numbers, strict=True) if number]
+            before = of_head
+        elif held and re.search(WORDS["remarks"], head.lower()):
+            for row in kept:
+                states[row] += f" {head}: {column[row]}" if column[row] else ""
+        elif held:
+            names_of_rows, has_keys = _read_texts(column, kept, row_keys)
+            if names_of_rows or not has_keys:
+                labels[head or f"column {at + 1}"] = names_of_rows
+            heads_of_keys += [head] * has_keys
+    is_per_gpu = any(
+        re.search(r"batch.*(per|/)\s*(gpu|device|worker)|bs/gpu", text.lower()) for text in (*texts, caption)
+    )
+    with_figures = [of_head for of_head in series.values() if of_head.figures]
+    return Layout(with_figures, row_keys, labels, heads_of_keys, caption, states, is_per_gpu, is_turned, penalty)
+
+
+def _unit_of_all(numbers: Sequence[PrintedCell | None]) -> str:
+    """Return the unit behind the numbers of a column, where they have but one."""
+    units = {number.unit for number in numbers if number and number.unit}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _heads(head_rows: Sequence[Sequence[str]], width: int, has_row_of_keys: bool) -> list[str]:
+    """Return the head of every column: the texts above it, where an upper one reaches to the right as far as it is
+    empty. A text above the keys of the rows says what all figures are."""
+    lines: list[list[str]] = []
+    for number, row in enumerate(head_rows):
+        reach, line = "", list[str]()
+        for cell in row:
+            reach = cell or reach
+            line.append(cell if number == len(head_rows) - 1 else reach)
+        lines.append(line)
+    if has_row_of_keys:
+        lines[-1] = ["" if re.fullmatch(_ALONE, cell) else cell for cell in lines[-1]]
+        corner = " ".join(line[0] for line in lines[:-1])
+        lines = [["", *(corner for _ in range(width - 1))], *(["", *line[1:]] for line in lines[:-1]), lines[-1]]
+    return [" ".join(dict.fromkeys(line[at] for line in lines if line[at])).replace("_", " ") for at in range(width)]
+
+
+def _with_joined_pairs(row: Sequence[str]) -> Sequence[str]:
+    """Return a row of heads where all are a word and the number beside it, above two columns: both above each."""
+    start = len(row) % 2
+    pairs = [*zip(row[start::2], row[start + 1 :: 2], strict=True)]
+    if all(re.fullmatch(r"[^\d]+", word) and re.fullmatch(r"\d+\s*(/.*|per .*)?", text) for word, text in pairs):
+        return [*row[:start], *(f"{word} {text}" for word, text in pairs for _ in (0, 1))]
+    return row
+
+
+def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return rows with the ratios that stand in brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their
+    own."""
+    columns: list[Sequence[str]] = []
+    for column in zip(*rows, strict=True):
+        ratios = [re.search(r"\d\W*\(([\d.]+ ?[x×])\)", text) for text in column[1:]]
+        columns.append(column)
+        if any(ratios):
+            columns.append([f"{column[0]} speedup", *(ratio.group(1) if ratio else "" for ratio in ratios)])
+    return [*zip(*columns, strict=True)]
+
+
+def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
+    """Return the section that each row is in, and the rows that are figures: a row of one text names those below."""
+    section, sections, kept = "", [], []
+    for at, row in enumerate(body):
+        texts = {text for text in row if not is_missing(text)}
+        is_named = not any(row[1:]) or len({*row}) == 1 or re.match(_ON, row[0].lower())
+        if len(row) > 2 and len(texts) == 1 and is_named and not _is_body(row):
+            section = texts.pop()
+        elif any(row):
+            kept.append(at)
+        sections.append(section)
+    return sections, kept
+
+
+def _read_texts(
+    column: Sequence[str], kept: Sequence[int], row_keys: Sequence[dict[str, int]]
+) -> tuple[dict[int, str], bool]:
+    """Read a column of texts: keys such as `2 GPUs`. Returns what they leave, which names a group of rows, and whether
+    there were keys."""
+    keys, name, names, has_keys = dict[str, int](), "", dict[int, str](), False
+    for row in kept:
+        if column[row]:
+            keys, name = _keys_and_name(column[row])
+            has_keys |= bool(keys)
+        row_keys[row].update(keys)
+        # Several figures in a cell name nothing.
+        if name and not is_missing(name) and not re.match(r"[\d.,]+\s*%?\s*([/>→]|->)", name):
+            names[row] = name
+    return names, has_keys
+
+
+def kind_of_unit(unit: str) -> str:
+    """Return what a unit is of; nothing where it is none that is known, such as `gforce` of the machine `7gforce`."""
+    first, _, per = unit.partition("/")
+    if per in ("s", "s/gpu") and unit not in WORDS["units"]["bandwidth"]:
+        return "rate" if re.match(WORDS["counted"], first) else "nothing"
+    first = first.partition(" ")[0]
+    return next((kind for kind, units in WORDS["units"].items() if unit in units or first in units), "")
+
+
+def unit_of_head(head: str) -> str:
+    """Return the unit of a head: in brackets, behind `in` or a comma, or as its last word."""
+    if match := re.search(rf"(?i)\b{WORDS['counted']}\s*(?:/|per| )\s*s(?:ecs?|econds?)?\b", head):
+        return f"{match.group(1).lower()}/s"
+    bracketed = [part for inner in re.findall(_BRACKETS, head) for part in re.split(r",|;|\bin\b", inner)]
+    # A number in a head has the unit behind it.
+    plain = re.sub(_BRACKETS + r"|\d[\d.,]*\s*\S*", " ", head).strip()
+    per = re.findall(r"\S+ ?(?:/|\bper\b) ?\w+", plain)
+    candidates = [
+        unit_of(part) for part in (*bracketed[::-1], *per[::-1], *plain.split()[-1:], *re.findall("%", plain))
+    ]
+    of_nothing = [unit for unit in map(unit_of, plain.split()[:1]) if kind_of_unit(unit) == "nothing"]
+    return next((unit for unit in candidates if kind_of_unit(unit)), "".join(of_nothing))

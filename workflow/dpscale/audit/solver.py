@@ -1,0 +1,550 @@
+"""What the columns of a grid are: solved, not looked up.
+
+Every assignment of roles that the values allow is scored: by the words of its heads, by how plausible its numbers are,
+and by how well the figures then fit each other (a speedup and the times, a rate and the time, two parts and their sum).
+The best is taken. What gets no role, or a role that other figures speak against, is left out, and said.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import product
+from operator import mul
+from statistics import median
+from typing import NamedTuple
+
+from dpscale.audit.grids import Grid
+from dpscale.audit.layouts import ColumnSeries, Layout, kind_of_unit, layouts
+from dpscale.audit.numbers import SECONDS, WORDS, PrintedCell
+from dpscale.formulas.rounded import Number, exponent_of
+
+CLOCKS, PARTS, RATIOS = ("time", "rate"), ("compute", "communication"), ("speedup", "efficiency")
+_OF_CLOCKS = (*RATIOS, *PARTS, "share")
+_DERIVED = (*_OF_CLOCKS, "bandwidth", "utilisation")
+_TIMES, _FIGURES = ("time", *PARTS), (*CLOCKS, *_DERIVED)
+_COUNTS, _NOTHING = ("gpus", "nodes", "per_node"), "nothing"
+_KEYS = (*_COUNTS, "batch")
+
+# An assignment this near to the best may as well be meant.
+_CLOSE = 0.5
+# Assignments that are tried, and the roles of a series among them; fewer where there are so many cells.
+_MOST_ASSIGNMENTS, _MOST_ROLES, _MOST_CELLS = 256, 3, 200_000
+# A word that speaks so much louder than the next decides.
+_CLEAR = 4.0
+_PLAIN, _FAINT, _UNSAID = 3.0, 0.5, 3.5
+# What a fit of all figures of a relation counts, beside the words.
+_WEIGHT_OF_RELATION = 4.0
+_MOST_GPUS = 20_000
+# Figures that fit within this, beyond their rounding, are held to follow from each other. Figures that are known no
+# better than the second fit much by chance.
+_TOLERANCE, _ROUGHEST = 0.01, 0.12
+# A ratio of which less than this follows from a clock may be of another.
+_SOME = 0.4
+# Figures that exceed these are percents; in percent, an efficiency begins at 100.
+_LARGEST_FRACTIONS = {"efficiency": 10.0, "share": 2.5}
+
+
+class Role(NamedTuple):
+    """What a series is: its name, and per what it is: a step in place of an epoch, one GPU in place of all, and images
+    of one GPU or of all for a batch."""
+
+    name: str
+    is_per_step: bool = False
+    is_per_gpu: bool = False
+
+
+class FigurePlace(NamedTuple):
+    """The cell of a figure: its group, its batch (0 where none is named), its number of GPUs, and its clock."""
+
+    group: tuple[str, ...]
+    batch: int
+    gpus: int
+    clock: str = ""
+
+    @property
+    def row(self) -> "FigurePlace":
+        """What all numbers of GPUs share."""
+        return self._replace(gpus=0)
+
+
+# Numbers by cell, in the unit of their role, each with half of its last digit as a share.
+Values = Mapping[FigurePlace, tuple[float, float]]
+_Placed = Sequence[tuple[FigurePlace, int, PrintedCell]]
+
+
+class Fact(NamedTuple):
+    """A figure that was read: its cell, its role, the number in the unit of its role, and what is printed with it."""
+
+    place: FigurePlace
+    role: Role
+    number: Number
+    unit: str
+    head: str
+    state: str
+    is_marked: bool
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best reading of a grid. `batch` says whose images its batches are, where the table or its figures do."""
+
+    facts: Sequence[Fact]
+    left_out: Sequence[str]
+    batch: str
+    score: float
+
+    @property
+    def is_of_scaling(self) -> bool:
+        return any(fact.place.gpus > 1 for fact in self.facts)
+
+
+class Clock(NamedTuple):
+    """Times, or rates in place of them."""
+
+    role: Role
+    values: Values
+
+    def given(self, name: str, is_of_own_batch: bool = True) -> dict[FigurePlace, float]:
+        """Return what follows from the clock for a quantity. A step of N GPUs has N times the images of a step of one,
+        but where all share one batch."""
+        base, figures = dict[FigurePlace, FigurePlace](), dict[FigurePlace, float]()
+        for place in sorted(self.values, key=lambda place: place.gpus):
+            least = base.setdefault(place.row, place)
+            (first, _), (value, _), more = self.values[least], self.values[place], place.gpus / least.gpus
+            images = more if self.role.is_per_step and is_of_own_batch else 1.0
+            if name in RATIOS:
+                ratio = value / first if self.role.name == "rate" else first / value
+                figures[place] = images * ratio / (more if name == "efficiency" else 1.0)
+            elif self.role.name == "time" and least.gpus == 1:
+                compute = first * images / more
+                parts = {"compute": compute, "communication": value - compute}
+                figures[place] = parts.get(name, 1 - compute / value)
+        return figures
+
+    def fit(self, name: str, values: Values, of_own_batch: Sequence[bool] = (True, False)) -> float:
+        """Return the share of figures that the clock gives."""
+        kinds = of_own_batch if self.role.is_per_step else (True,)
+        return max(_share(values, self.given(name, is_own)) for is_own in kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A series in its role, with the cells of its figures."""
+
+    series: ColumnSeries
+    role: Role
+    placed: _Placed
+
+    @cached_property
+    def is_percent(self) -> bool:
+        largest = max(float(cell) for *_, cell in self.series.figures)
+        return self.series.unit == "%" or largest > _LARGEST_FRACTIONS.get(self.role.name, math.inf)
+
+    def unit(self, cell: PrintedCell) -> str:
+        return "%" if self.is_percent else cell.unit or self.series.unit
+
+    def factor(self, cell: PrintedCell, gpus: int) -> float:
+        """Return what takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs."""
+        if (unit := self.unit(cell)) == "%":
+            return 0.01 if self.role.name != "utilisation" else 1.0
+        return SECONDS.get(unit.partition("/")[0], 1.0) * (gpus if self.role.is_per_gpu else 1)
+
+    @cached_property
+    def values(self) -> Values:
+        values = dict[FigurePlace, tuple[float, float]]()
+        for place, _, cell in self.placed:
+            half = 0.5 * 10.0 ** exponent_of(cell.digits) / (abs(float(cell)) or 1.0)
+            values.setdefault(place, (float(cell) * self.factor(cell, place.gpus), half))
+        return values
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.role, self.values)
+
+    def facts(self, label: str, states: Mapping[int, str]) -> Iterator[Fact]:
+        """Yield the figures; `label` tells their clock or their group from others."""
+        role, head, is_clock = self.role, self.series.head, re.search(WORDS["clock_values"], label)
+        for place, row, cell in self.placed:
+            if label:
+                place = place._replace(clock=label) if is_clock else place._replace(group=(*place.group, label))
+            unit, factor = self.unit(cell), self.factor(cell, place.gpus)
+            shown = (unit.partition("/")[0] or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
+            printed = f"{cell.digits} {shown or 'images/s'}{' per GPU' * role.is_per_gpu}"
+            is_as_printed = factor == 1 and not role.is_per_step
+            number = Number.of(cell.digits, partial(mul, factor), "" if is_as_printed else printed)
+            yield Fact(place, role, number, unit, head, states[row], cell.is_marked)
+
+
+def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
+    """Return the best reading of a grid; None where it holds no figures of training on GPUs. `defaults` are keys that
+    the text around says."""
+    solutions, is_upright = [], False
+    for layout in layouts(grid):
+        # What has a column of GPUs or batches stands upright.
+        heads = [_spoken_for(series.head) for series in layout.series if not layout.is_turned]
+        is_upright |= any(words.get(name, 0) >= _CLEAR for words in heads for name in _KEYS)
+        if not (layout.is_turned and is_upright) and (solution := _solved(layout, defaults)):
+            solutions.append(solution)
+    # What compares one GPU with several is what is looked for.
+    return max(solutions, key=lambda solution: (solution.is_of_scaling, solution.score), default=None)
+
+
+def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
+    candidates = [_candidates(series, layout) for series in layout.series]
+    cells = sum(len(series.figures) for series in layout.series)
+    while math.prod(map(len, candidates)) > max(1, min(_MOST_ASSIGNMENTS, _MOST_CELLS // cells)):
+        longest = max(candidates, key=len)
+        candidates = [of_series[:-1] if of_series is longest else of_series for of_series in candidates]
+    places_of = cache(lambda kinds: _places(layout, kinds, defaults))
+    column = cache(lambda at, role, kinds: _Column(layout.series[at], role, places_of(kinds).by_series[at]))
+    tries: list[tuple[float, list[_Column], _Places]] = []
+    for choice in product(*candidates):
+        roles = [role for role, _ in choice]
+        # Places depend on what is a key, and on what may tell rows apart.
+        kinds = tuple(role.name if role.name in (*_KEYS, _NOTHING) else "" for role in roles)
+        if "" not in kinds or any(kinds.count(name) > 1 for name in _KEYS):
+            continue
+        score = sum(weight for _, weight in choice) - layout.penalty + places_of(kinds).score
+        if tries and score + _WEIGHT_OF_RELATION * kinds.count("") <= tries[0][0] - _CLOSE:
+            continue
+        columns = [column(at, role, kinds) for at, role in enumerate(roles)]
+        score += sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
+        tries = sorted([*tries, (score, columns, places_of(kinds))], key=lambda entry: -entry[0])[:2]
+    if not tries or not tries[0][2].names:
+        return None
+    rivals = [column.role.name for column in tries[-1][1] if tries[-1][0] > tries[0][0] - _CLOSE]
+    return _solution(layout, *tries[0], rivals)
+
+
+def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]]:
+    """Return the roles that the values of a series allow, with what its words say for each, the likeliest first."""
+    words = _spoken_for(series.head)
+    is_said = bool(words)
+    if not is_said:
+        # Where a head has no word, those of the line above say a little.
+        share = 0.4 if series.head else 0.8
+        words = {name: share * weight for name, weight in _spoken_for(layout.caption).items() if name != _NOTHING}
+    numbers = [float(cell) for *_, cell in series.figures]
+    units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
+    kinds = {*map(kind_of_unit, units)} - {""}
+    are_heads_silent = not any({*_spoken_for(column.head)} & {*_FIGURES} or column.unit for column in layout.series)
+    weights = {}
+    for name in (*_KEYS, *_FIGURES):
+        if _allows(name, series, numbers, kinds):
+            weights[name] = words.get(name, 0.0)
+            weights[name] += 1.5 * any(name in WORDS["roles_of_units"].get(kind, ()) for kind in kinds)
+            # Without a word, a figure that follows from others is one only where nearly all of it does. Figures under
+            # bare numbers of GPUs or batches are times, where nothing speaks against it; and times or rates where no
+            # head says what its figures are.
+            weights[name] -= _UNSAID * (name in _DERIVED and not is_said and not kinds)
+            weights[name] += 2 * _CLOSE * (name == "time" and not is_said and (series.has_keys or "time" in kinds))
+            weights[name] += 4 * _CLOSE * (name in CLOCKS and not is_said and are_heads_silent)
+    scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
+    entries = [
+        (_role(name, series, f"{series.head} {' '.join(units)}", layout.caption), weight) for name, weight in scored
+    ]
+    entries.append((Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5))
+    # Where the words of a head say what it is, a role that none of them speaks for is none.
+    most = max(weight for _, weight in entries)
+    least = most - _CLEAR if most < _PLAIN else max(most - _CLEAR, _FAINT)
+    return sorted((entry for entry in entries if entry[1] > least), key=lambda entry: -entry[1])
+
+
+@cache
+def _spoken_for(text: str) -> Mapping[str, float]:
+    """Return what the words of a text say for each role."""
+    weights: dict[str, float] = defaultdict(float)
+    plain = " ".join(text.lower().replace("_", " ").split()).strip(" :*")
+    for pattern, roles in WORDS["roles"].items():
+        if re.search(pattern, plain):
+            for name, weight in roles.items():
+                weights[name] += weight
+    return weights
+
+
+def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: set[str]) -> bool:
+    """Whether the values of a series may be those of a role: numbers of GPUs are whole, small and from 1."""
+    if name in _KEYS:
+        is_whole = all(number >= 1 and number == int(number) for number in numbers)
+        most = 10**7 if name == "batch" else _MOST_GPUS
+        return is_whole and not series.has_keys and not kinds and max(numbers) <= most
+    of_role = {"efficiency": "share", "utilisation": "share", "compute": "time", "communication": "time"}
+    allowed = {"ratio", "share"} if name == "speedup" else {of_role.get(name, name)}
+    is_high = name in CLOCKS and min(numbers) <= 0
+    is_no_share = allowed == {"share"} and max(numbers) > 250
+    return (
+        kinds <= allowed
+        and len(kinds) < 2
+        and not (is_high or is_no_share)
+        and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
+    )
+
+
+def _role(name: str, series: ColumnSeries, head: str, caption: str) -> Role:
+    """Return a role with what it is per. Where every GPU has work of its own, a time is as that of a step."""
+    per = {key: bool(re.search(pattern, head.lower())) for key, pattern in WORDS["per"].items()}
+    if name == "batch":
+        return Role(name, is_per_step=per["of_all"], is_per_gpu=per["gpu"] or per["of_one"])
+    is_weak = name == "time" and bool(re.search(WORDS["weak"], f"{head} {caption}".lower()))
+    return Role(name, is_weak or per["steps" if name == "rate" else "step"], per["gpu"] and name == "rate")
+
+
+class _Places(NamedTuple):
+    """The figures of every series by cell under one choice of keys, each with its row; how plausible these are; the
+    names of the keys, the heads of texts that tell groups apart, and what there is to say."""
+
+    by_series: Sequence[_Placed]
+    score: float
+    names: frozenset[str]
+    heads: Mapping[str, Mapping[int, str]]
+    notes: Sequence[str]
+    batch: str
+
+
+def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -> _Places:
+    """Return the cell of every figure: its keys stand in its head, in its row's texts, or in the columns of keys."""
+    row_keys: list[dict[str, int]] = [{**defaults, **keys} for keys in layout.row_keys]
+    score = 0.0
+    for series, name in zip(layout.series, kinds, strict=True):
+        if name not in _KEYS:
+            continue
+        values, above = {row: int(float(cell)) for row, _, cell in series.figures}, 0
+        for row in series.texts:
+            above = values.get(row, above)
+            row_keys[row] |= {name: above} if above else {}
+            if name == "gpus" and "nodes" not in kinds:
+                # A remark on nodes beside a column of GPUs is none of them.
+                row_keys[row].pop("nodes", None)
+        if name != "batch":
+            score += 0.5 * (1 in values.values()) + 0.5 * all(value & (value - 1) == 0 for value in values.values())
+            score -= 1.0 * (len({*values.values()}) == 1 < len(values)) + 2.0 * (max(values.values()) > 2048)
+    in_heads = [keys for series in layout.series for _, keys, _ in series.figures]
+    names = frozenset(name for keys in (*row_keys, *in_heads) for name in keys)
+    count_gpus = _counting(row_keys, bool(names & {*_COUNTS}))
+    # What names no number of GPUs, beside heads that do, is of the most of them.
+    most = max(map(count_gpus, in_heads), default=0)
+    labels = _labels(layout, kinds, [(keys.get("batch", 0), most or count_gpus(keys)) for keys in row_keys])
+    by_series: list[_Placed] = []
+    unplaced = set[int]()
+    for series in layout.series:
+        placed = []
+        for row, keys, cell in series.figures:
+            every = {**row_keys[row], **keys}
+            texts = {head: of_rows[row] for head, of_rows in labels.items() if row in of_rows}
+            clocks = {head: text for head, text in texts.items() if _is_clock(head, text)}
+            group = tuple(text for head, text in texts.items() if head not in clocks)
+            if gpus := count_gpus(every) or most:
+                placed.append((FigurePlace(group, every.get("batch", 0), gpus, " ".join(clocks.values())), row, cell))
+            else:
+                unplaced.add(row)
+        by_series.append(placed)
+    by_series, batch = _with_settled_batches(by_series)
+    gpus_of_figures = set[int]()
+    for of_series, kind in zip(by_series, kinds, strict=True):
+        places = {place for place, *_ in of_series}
+        gpus_of_figures |= {place.gpus for place in places if kind not in _KEYS}
+        # What several figures of a series share is no key.
+        score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
+    score += 1.0 * (len(gpus_of_figures) > 1) + 0.5 * (1 in gpus_of_figures) * bool(names & {*_COUNTS})
+    notes = []
+    if names & {*_COUNTS} == {"nodes"}:
+        notes.append("Numbers of nodes are taken as numbers of GPUs: those of a node are not given")
+    if unplaced:
+        named = {row: text for of_rows in layout.labels.values() for row, text in of_rows.items()}
+        rows = ", ".join(named.get(row, f"row {row + 1}") for row in sorted(unplaced))
+        notes.append(f"What names no number of GPUs is left out: {rows[:60]}")
+    return _Places(by_series, score, names, labels, notes, batch)
+
+
+def _labels(layout: Layout, kinds: Sequence[str], keys: Sequence[tuple[int, int]]) -> dict[str, Mapping[int, str]]:
+    """Return by their heads the texts that tell groups of rows apart: those that say a strategy or a model, and as many
+    more as it takes, from the left, to tell apart rows of the same keys: also whole numbers that are nothing else and
+    stand before all figures."""
+    rows = sorted({row for series in layout.series for row, *_ in series.figures})
+    labels: dict[str, Mapping[int, str]] = dict(layout.labels)
+    for series, kind in zip(layout.series[: [*kinds, ""].index("")], kinds, strict=False):
+        if kind == _NOTHING and not series.has_keys and all(cell.digits % 1 == 0 for *_, cell in series.figures):
+            labels[series.head] = {row: f"{series.head} {text}" for row, text in series.texts.items() if text}
+    chosen = {head: labels[head] for head in layout.labels if re.search(WORDS["groups"], head.lower())}
+
+    def count(heads: Mapping[str, Mapping[int, str]]) -> int:
+        return len({(keys[row], *(of_rows.get(row) for of_rows in heads.values())) for row in rows})
+
+    for head, of_rows in labels.items():
+        if count(chosen) < min(len(rows), count(more := {**chosen, head: of_rows})):
+            chosen = more
+    return {head: labels[head] for head in labels if head in chosen}
+
+
+def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], str]:
+    """Return places with batches that several numbers of GPUs share, and whose images they are then: a batch that grows
+    as the number of GPUs is that of all of them, and one that differs in other ways is no key."""
+    pairs = defaultdict[tuple[str, ...], set[tuple[int, int]]](set)
+    settled = dict[tuple[str, ...], int]()
+    for place, *_ in (entry for placed in by_series for entry in placed):
+        pairs[place.group].add((place.batch, place.gpus))
+    for group, of_group in pairs.items():
+        batches, gpus = map(set, zip(*of_group, strict=True))
+        if 1 < len(of_group) == len(batches) == len(gpus):
+            shares = {batch / number for batch, number in of_group}
+            settled[group] = int(shares.pop()) if len(shares) == 1 else 0
+    # A batch that only some rows name is that of all.
+    named = {batch for of_group in pairs.values() for batch, _ in of_group} - {0}
+    shared = named.pop() if len(named) == 1 else 0
+
+    def moved(place: FigurePlace) -> FigurePlace:
+        return place._replace(batch=settled.get(place.group, place.batch or shared))
+
+    moved_places: list[_Placed] = [[(moved(place), row, cell) for place, row, cell in placed] for placed in by_series]
+    return moved_places, "per_gpu" if any(settled.values()) else ""
+
+
+def _is_clock(head: str, text: str) -> bool:
+    return bool(re.search(WORDS["clocks"], head.lower()) and re.search(WORDS["clock_values"], text.lower()))
+
+
+def _counting(row_keys: Sequence[Mapping[str, int]], has_gpus: bool) -> Callable[[Mapping[str, int]], int]:
+    """Return how the number of GPUs follows from keys: nodes times those of a node, where they are of a node: fewer
+    than nodes, or equally many on several numbers of nodes. None is 0 where others name one, and one otherwise."""
+    pairs = {(keys["nodes"], keys["gpus"]) for keys in row_keys if {"nodes", "gpus"} <= keys.keys()}
+    is_of_a_node = len({gpus for _, gpus in pairs}) < len(pairs) or any(nodes > gpus for nodes, gpus in pairs)
+
+    def count(keys: Mapping[str, int]) -> int:
+        nodes, of_a_node = keys.get("nodes"), keys.get("per_node") or keys.get("gpus")
+        if of_a_node:
+            return of_a_node * (nodes or 1 if is_of_a_node or "per_node" in keys else 1)
+        return nodes or int(not has_gpus)
+
+    return count
+
+
+def _relations(columns: Sequence[_Column]) -> Iterator[float]:
+    """Yield, for each relation that the roles allow, the share of figures that it gives, less what is unlikely."""
+    by_name = defaultdict[str, list[Values]](list)
+    clocks = [column.clock for column in columns if column.role.name in CLOCKS and column.placed]
+    for column in columns:
+        by_name[column.role.name] += [column.values] if column.placed else []
+    for clock in clocks:
+        # Several GPUs are seldom slower than one.
+        speedups = [value for place, value in clock.given("speedup").items() if place.gpus > 1]
+        yield -0.5 * (median(speedups or [1.0]) < 1)
+    for name in _OF_CLOCKS:
+        for values in by_name[name]:
+            yield max((clock.fit(name, values) for clock in clocks), default=0.0)
+            yield _share(values, {place: 1.0 for place in values if place.gpus == 1 and name in RATIOS}) / 4
+    for efficiencies in by_name["efficiency"]:
+        # N GPUs are hardly ever much more than N times as fast.
+        yield -0.5 * (median(value for value, _ in efficiencies.values()) > 1.3)
+        for speedups_printed in by_name["speedup"]:
+            yield _share(efficiencies, {at: value / at.gpus for at, (value, _) in speedups_printed.items()})
+    for times, rates in product(by_name["time"], by_name["rate"]):
+        # They are of equally many images.
+        images = {at: times[at][0] * rates[at][0] for at in times.keys() & rates.keys()}
+        middle = median(images.values()) if len(images) > 1 else math.inf
+        yield _share(rates, {at: middle / times[at][0] for at in images})
+
+
+def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
+    """Return the share of printed figures on several GPUs that are as expected; little where there are few."""
+    pairs = [(printed[place], value, place.gpus) for place, value in expected.items() if place in printed]
+    pairs = [pair for pair in pairs if pair[2] > 1] or pairs
+    hits = sum(
+        abs(number - value) <= min(2 * half + _TOLERANCE, _ROUGHEST) * max(abs(number), 1e-12)
+        for (number, half), value, _ in pairs
+    )
+    return hits / len(pairs) * min(1.0, (len(pairs) + 1) / 3) if pairs else 0.0
+
+
+def _solution(
+    layout: Layout, score: float, columns: Sequence[_Column], places: _Places, rivals: Sequence[str]
+) -> Solution:
+    """Return what the best assignment reads. A series that may as well have another role, or against which other
+    figures speak, is left out, and both said."""
+    facts, left_out, batch = list[Fact](), [*places.notes], "per_gpu" if layout.is_of_batches_per_gpu else ""
+    # Texts that tell no rows apart, and say no key.
+    unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
+    columns = _with_parts_of_steps(columns)
+    labels, doubts = _told_apart(columns)
+    for at, column in enumerate(columns):
+        role, head, rival = column.role, column.series.head, [*rivals, *[""] * len(columns)][at]
+        if role.name == "batch":
+            batch = "global" if role.is_per_step else "per_gpu" if role.is_per_gpu else batch
+        if role.name == _NOTHING and head not in places.heads:
+            unused.append(head)
+        if role.name not in _FIGURES:
+            continue
+        if rival not in (role.name, _NOTHING, "") and {role.name, rival} & {*_DERIVED}:
+            left_out.append(f"The column {head} may be {role.name} or {rival}: name it in its head")
+        elif at in doubts:
+            left_out.append(f"The column {head} is left out: {doubts[at]}")
+        else:
+            facts += column.facts(labels.get(at, ""), layout.states)
+    unread = [f"The column {head} is left out" for head in unused if head and not head.startswith("column ")]
+    return Solution(facts, [*unread, *left_out], places.batch or batch, score)
+
+
+def _with_parts_of_steps(columns: Sequence[_Column]) -> list[_Column]:
+    """Return columns where a part beside times of steps is of a step too, unless it is longer than that."""
+    clocks = [column.values for column in columns if column.role.name == "time" and column.role.is_per_step]
+    steps = {place: time for values in clocks for place, (time, _) in values.items()}
+    return [
+        _Column(column.series, column.role._replace(is_per_step=True), column.placed)
+        if steps and column.role.name in PARTS
+        and all(part <= 1.5 * steps.get(place, part) for place, (part, _) in column.values.items())
+        else column
+        for column in columns
+    ]  # fmt: skip
+
+
+def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, str]]:
+    """Return what tells clocks of one kind apart, such as `DP` of `DP time (s)`, with the series that belong to each,
+    and why series are left out.
+
+    They belong to the clock that gives them; otherwise to that whose label their head has. Of several of one kind that
+    belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
+    """
+    clocks = {at: column.clock for at, column in enumerate(columns) if column.role.name in CLOCKS and column.placed}
+    fits = {
+        at: {clock_at: clock.fit(column.role.name, column.values) for clock_at, clock in clocks.items()}
+        for at, column in enumerate(columns)
+        if column.role.name in _OF_CLOCKS and column.placed
+    }
+    labels, doubts = _labels_of_clocks(columns, [*clocks], fits)
+    first = dict[tuple[str, str], int]()
+    for at in sorted(fits, key=lambda at: -max(fits[at].values(), default=0.0)):
+        name = columns[at].role.name
+        meant = first.setdefault((name, labels.get(at, "")), at)
+        if at not in doubts and meant != at and columns[at].values.keys() & columns[meant].values.keys():
+            doubts[at] = f"the {name} of the times is the column {columns[meant].series.head}"
+    return labels, doubts
+
+
+def _labels_of_clocks(
+    columns: Sequence[_Column], clocks: Sequence[int], fits: Mapping[int, Mapping[int, float]]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the labels of clocks of one kind, and of the series that belong to one; and what is the ratio of two."""
+    kinds: dict[Role, list[int]] = defaultdict(list)
+    for at in clocks:
+        kinds[columns[at].role].append(at)
+    several = max(kinds.values(), key=len, default=[])
+    if len(several) < 2:
+        return {}, {}
+    words = {at: re.findall(r"[\w-]+", columns[at].series.head.lower()) for at in several}
+    shared = set[str].intersection(*map(set, words.values()))
+    labels = {at: " ".join(word for word in of_clock if word not in shared) for at, of_clock in words.items()}
+    doubts = {}
+    for at, column in enumerate(columns):
+        if column.role.name not in _DERIVED:
+            continue
+        of_head = {*re.findall(r"[\w-]+", column.series.head.lower())}
+        named = [clock for clock in several if labels[clock] and of_head.issuperset(labels[clock].split())]
+        of_clocks = [(clock, fits.get(at, {}).get(clock, 0.0)) for clock in several]
+        given = {clock: fit + (len(named) == 1 and clock in named) for clock, fit in of_clocks if fit > _SOME}
+        if given or len(named) == 1:
+            labels[at] = labels[max(given, key=given.__getitem__) if given else named[0]]
+        elif column.role.name in RATIOS:
+            doubts[at] = "it is a ratio of two columns, or of a clock that its head does not name"
+    return labels, doubts

@@ -1,0 +1,321 @@
+"""The steps of a script: how long each took, which were pauses, and, by samples of the training thread, in which lines
+of the script the time went."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import statistics
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, takewhile
+from types import FrameType
+from typing import Any, NamedTuple
+
+from .calls import EVENTS, EXCHANGED, NETWORK, compiled
+from .hooks import ACCOUNT, NOW, OWN, Json, Line, of_script, shown, user_lines
+from .loader import LOADING
+from .schedule import Turn
+
+clock = time.perf_counter
+LONG = 3.0  # times the median: a pause
+MOST_GAPS = 3000  # what is beyond them would count as no pause
+LOOK_EVERY_S = 0.02
+MOST_LINES = 6  # of a stack that are kept, the innermost first
+TRAINING = ("loading", "copy", "forward", "backward", "optimiser")  # parts whose lines train
+NEARLY_ALL = 0.8  # of the time of a statement is inside one of those in it
+FRAMES = (ast.If, ast.With, ast.Try)  # statements around others that do nothing themselves
+# Libraries whose frames, inside a line of the script, say what the line does.
+KINDS = {
+    "logging": (
+        "logging", "wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim", "tensorboard", "tensorboardX",
+        "torch.utils.tensorboard", "lightning.pytorch.loggers", "pytorch_lightning.loggers", "tqdm", "rich",
+    ),
+    "checkpoint": ("pickle", "safetensors", "torch.serialization", "torch.distributed.checkpoint"),
+    "optimiser": ("torch.optim", "torch.amp.grad_scaler"),
+    "forward": ("torch.nn.functional",),
+}  # fmt: skip
+_KIND_OF = {library: kind for kind, libraries in KINDS.items() for library in libraries}
+
+
+def kind_of(module: str) -> str:
+    """Return the part that a library's module belongs to; nothing of other libraries."""
+    while module:
+        if module in _KIND_OF:
+            return _KIND_OF[module]
+        module = module.rpartition(".")[0]
+    return ""
+
+
+class StepClock:
+    """Seconds of steps: of the turn that runs, and of all as they are."""
+
+    def __init__(self, on_gpu: bool, sampler: Any, with_pauses: bool) -> None:
+        self.on_gpu, self.sampler, self.with_pauses = on_gpu, sampler, with_pauses
+        self.since = clock()
+        self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
+        self.recent: deque[tuple[float, float, int]] = deque(maxlen=6)  # seconds, without pauses, and steps of them
+        self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
+        self.step_s = 0.0  # without pauses
+        self.gaps: list[tuple[Json, Any]] = []  # with their samples
+        self.compiled_s = compiled()[1]  # up to the last pause
+        self.begin(0)
+
+    def begin(self, steps: int) -> None:
+        """A turn, or the part of it that counts."""
+        self.left = steps
+        self.times: list[float] = []
+        self.borders: list[int] = []
+        self.loading = [LOADING.seconds]
+        self.exchanged_s = EXCHANGED.seconds
+        # Of a GPU: the work that is queued, since a step that waits for it is no pause.
+        self.ahead_s = 0.0
+        self.excess_s = 0.0  # that is no part of the block: pauses on a GPU; in a rank's own pace, waits for others
+        self.since = clock()
+
+    def stepped(self, turn: Turn, may_be_pause: bool) -> None:
+        now = clock()
+        seconds, self.since = now - self.since, now
+        exchanged, self.exchanged_s = EXCHANGED.seconds - self.exchanged_s, EXCHANGED.seconds
+        if NETWORK.no_allreduce and not self.on_gpu:
+            self.excess_s += exchanged
+            seconds -= exchanged
+        self.left -= 1
+        NOW.step += 1
+        ACCOUNT.step_ended()
+        self.times.append(seconds)
+        self.loading.append(LOADING.seconds)
+        if NOW.border:
+            self.borders.append(len(self.times) - 1)
+        if self.sampler:
+            NETWORK.stepped()
+            EVENTS.stepped(seconds)
+        own_s = seconds - self.ahead_s
+        if may_be_pause and own_s > self.limit:
+            if self.sampler and turn.phase == "timing":
+                self._note_gap(own_s)
+            if self.on_gpu:
+                self.excess_s += max(0.0, own_s - self.step_s)
+        if self.on_gpu:
+            self.ahead_s = max(0.0, self.ahead_s + self.step_s - seconds)
+        NOW.border = ""
+        NOW.spent.clear()
+
+    def _note_gap(self, seconds: float) -> None:
+        """Note a pause, named after what is known to have taken most of it, where that is half."""
+        compiled_s, self.compiled_s = self.compiled_s, compiled()[1]
+        NOW.spent["compile"] = self.compiled_s - compiled_s
+        spent = dict(NOW.spent)  # a copy: a collection that begins meanwhile adds to it
+        longest_s, name = max((seconds, name) for name, seconds in spent.items())
+        cause = name if longest_s >= 0.5 * seconds else "script"
+        if len(self.gaps) < MOST_GAPS:
+            step = NOW.step - 1
+            gap = {"seconds": round(seconds, 5), "after_step": step, "what": cause, "border": NOW.border or None}
+            self.gaps.append((gap, self.sampler.of_step(step)))
+
+    def end_as_it_is(self, seconds: float, warm_up: bool) -> None:
+        """End a turn without an intervention; in the warm-up its steps tell the pace alone."""
+        if not warm_up:
+            self.counted_steps += len(self.times)
+            self.counted_s += seconds - self.excess_s
+        self.recent.append((seconds, seconds - self.excess_s, len(self.times)))
+        steps = sum(steps for _, _, steps in self.recent)
+        self.pace_s = sum(all_s for all_s, _, _ in self.recent) / steps
+        self.step_s = sum(steps_s for _, steps_s, _ in self.recent) / steps
+        self.limit = LONG * self.step_s
+
+    def block(self, turn: Turn, seconds: float) -> Json:
+        """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such.
+
+        Of a GPU the account tells the steps, whose time the host's clock does not: of the first steps alone, where
+        there are many. Without an account, what pauses took is left out. Of a CPU pauses count `with_pauses` alone.
+        """
+        parts, times, in_all_s = ACCOUNT.steps(), self.times, seconds - self.excess_s
+        if "no_allreduce" in turn.probe and not self.on_gpu:  # a rank's own pace is without them
+            parts = [{name: part_s for name, part_s in step.items() if name != "collectives"} for step in parts]
+        if self.on_gpu and parts:
+            times = [sum(step.values()) for step in parts]
+            in_all_s = sum(times)
+        steps = range(len(times))
+        tells_pauses = parts or not (self.on_gpu or self.with_pauses)
+        long_s = LONG * statistics.median(times) if tells_pauses else float("inf")
+        pauses = {step for step in steps if times[step] > long_s}
+        borders = {step for step in self.borders if step < len(times) and (parts or not self.on_gpu)}
+        left_out = borders | pauses if 2 * len(borders | pauses) < len(times) else set()
+        counted = [step for step in steps if step not in left_out]
+        usual = [parts[step] for step in counted if step < len(parts) and times[step] <= long_s]
+        return {
+            "round": turn.round,
+            "probe": turn.probe,
+            "steps": len(counted),
+            "seconds": in_all_s - sum(times[step] for step in left_out),
+            "loading_s": sum(self.loading[step + 1] - self.loading[step] for step in counted),
+            "step_s": [round(times[step], 6) for step in counted],
+            "parts": {
+                name: round(statistics.fmean(step.get(name, 0.0) for step in usual), 7)
+                for name in dict.fromkeys(chain(*usual))
+            },
+        }
+
+
+class Sample(NamedTuple):
+    """The part that the thread was in, its kind, and the stack of the script's own lines, the innermost first.
+
+    The kind is the part, where hooks tell one; of own code it is what a library's frames show, if they do.
+    """
+
+    part: str
+    kind: str
+    lines: tuple[Line, ...]
+
+
+def sample_of(frame: FrameType) -> Sample:
+    """Return what a thread with this innermost frame does."""
+    part = ACCOUNT.open[-1]
+    kind = "waiting" if ACCOUNT.waits else _kind_of_line(frame) if part == OWN else part
+    return Sample(part, kind, user_lines(frame, MOST_LINES))
+
+
+def _kind_of_line(frame: FrameType | None) -> str:
+    """Return what kind of work a line of the script is, by the frames of libraries inside it."""
+    while frame is not None and not of_script(frame.f_code.co_filename):
+        if frame.f_code.co_name == "_call_impl":
+            return "forward"
+        if kind := kind_of(frame.f_globals.get("__name__", "")):
+            return kind
+        frame = frame.f_back
+    return OWN
+
+
+class Sampler:
+    """Looks 50 times a second at the thread that makes it."""
+
+    def __init__(self, switch_s: float) -> None:
+        self._watched = threading.get_ident()
+        self._switch_s, self._switch_before_s = switch_s, sys.getswitchinterval()
+        self.latest: deque[tuple[int, Sample]] = deque(maxlen=10_000)  # with their step
+        self.steady: Counter[Sample] = Counter()  # of counted steps
+
+    def start(self) -> None:
+        """Begin. A thread that computes in Python is seen after `switch_s` at the latest, and not in its next call."""
+        self.stopped = False
+        sys.setswitchinterval(self._switch_s)
+        self._watching = threading.Thread(target=self._watch, name="dpscale", daemon=True)
+        self._watching.start()
+
+    def stop(self) -> None:
+        """End. No sample is added to those that are read after it."""
+        self.stopped = True
+        self._watching.join()
+        sys.setswitchinterval(self._switch_before_s)
+
+    def _watch(self) -> None:
+        while not self.stopped:
+            self.look(sys._current_frames().get(self._watched))
+            time.sleep(LOOK_EVERY_S)
+
+    def look(self, frame: FrameType | None) -> None:
+        """Take a sample of the thread's innermost frame. A generator that yields meanwhile has lost its callers."""
+        sample = sample_of(frame) if frame is not None else None
+        if sample and sample.lines:
+            self.latest.append((NOW.step, sample))
+            if NOW.counting and not NOW.border:
+                self.steady[sample] += 1
+
+    def of_step(self, step: int) -> Counter[Sample]:
+        """Return the samples of a step, of the latest ones."""
+        since = takewhile(lambda sample: sample[0] >= step, reversed(list(self.latest)))
+        return Counter(sample for number, sample in since if number == step)
+
+    def place(self, samples: Counter[Sample]) -> Json:
+        """Return the kind and the statement most often seen in these samples."""
+        row = next(iter(self.statements(samples)), {})
+        return {name: value for name, value in row.items() if name not in ("part", "samples")}
+
+    def statements(self, samples: Counter[Sample]) -> list[Json]:
+        """Return the statements in which samples were taken, those that have most of them first."""
+        training = {line for sample in self.steady if sample.part in TRAINING for line in sample.lines}
+        groups: dict[tuple[str, str, Line | None], Counter[tuple[Line, ...]]] = {}
+        for sample, count in samples.items():
+            stack = beside_training(sample.lines, training)
+            groups.setdefault((sample.part, sample.kind, next(iter(stack), None)), Counter())[stack] += count
+        rows = []
+        for (part, kind, line), stacks in groups.items():
+            place = deepest(stacks)
+            caller = f"called from line {line[1]}: {shown(line)['code']}" if line and place != line else ""
+            seen = {"part": part, "kind": kind, "samples": sum(stacks.values()), "inside": caller}
+            rows.append({**shown(place), **seen})
+        return sorted(rows, key=lambda row: -row["samples"])[:40]
+
+
+def beside_training(lines: Sequence[Line], training: Collection[Line]) -> tuple[Line, ...]:
+    """Return the statement to which a stack's time belongs, and those inside it, the outermost first.
+
+    It is of the innermost function that trains, and is the largest statement there without lines that train, such as a
+    loop beside the training and not around it. Without one it is that of the innermost line.
+    """
+    for depth, (file, number) in enumerate(lines):
+        function, *statements = statements_around(file, number)
+        trains = [line for name, line in training if name == file]
+        if any(_spans(function, line) for line in trains):
+            beside = [part for part in statements if not any(_spans(part, line) for line in trains)]
+            if statement := _largest(beside):
+                inside = [(name, _largest(statements_around(name, line)[1:])) for name, line in lines[:depth][::-1]]
+                return ((file, statement), *((name, line) for name, line in inside if line))
+    return tuple(lines[:1])
+
+
+def _largest(statements: Sequence[Any]) -> int:
+    """Return the line of the outermost statement that does something itself. 0 without one."""
+    return next((part.lineno for part in statements if not isinstance(part, FRAMES)), 0)
+
+
+def deepest(stacks: Counter[tuple[Line, ...]]) -> Line | None:
+    """Return the innermost statement in which nearly all of the time is spent."""
+    place, in_all = None, sum(stacks.values())
+    for depth in range(MOST_LINES):
+        inner = Counter[Line]()
+        for stack, count in stacks.items():
+            if len(stack) > depth:
+                inner[stack[depth]] += count
+        line, count = inner.most_common(1)[0] if inner else (None, 0)
+        if count < NEARLY_ALL * in_all:
+            break
+        place = line
+        stacks = Counter({stack: count for stack, count in stacks.items() if stack[depth : depth + 1] == (line,)})
+    return place
+
+
+def _spans(node: Any, line: int) -> bool:
+    return getattr(node, "lineno", 0) <= line <= getattr(node, "end_lineno", line)  # all of a file
+
+
+@functools.lru_cache(maxsize=1000)
+def statements_around(file: str, line: int) -> Sequence[Any]:
+    """Return the innermost function around a line, or the whole file, and the statements in it around the line, the
+    outermost first."""
+    around: list[Any] = [_parsed(file)]
+    while inner := next((node for node in _statements_in(around[-1]) if _spans(node, line)), None):
+        around = [inner] if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)) else [*around, inner]
+    return around
+
+
+def _statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements directly in a node, also those of `else`, `except` and `case`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif not isinstance(child, ast.expr):
+            yield from _statements_in(child)
+
+
+@functools.lru_cache(maxsize=100)
+def _parsed(file: str) -> ast.Module:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])

@@ -1,0 +1,58 @@
+"""Sentences whose words are in templates: Python decides what is true, and a template says it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpscale.formulas.figure import Figure
+from dpscale.present.text import words
+from dpscale.present.text.html import ENVIRONMENT
+from dpscale.present.text.numbers import estimate, measured, percent, recomputable, value_of, whole
+from dpscale.present.text.words import Terms
+from dpscale.tables import column
+from dpscale.tables.column import MULTIPLES, Unit
+
+Paragraphs = Mapping[str, Sequence[str]]
+"""Sentences by what they are about: Formula, Trend, Cause, Note; what comes first is about nothing in particular."""
+
+
+def exact(figure: Figure, unit: Unit) -> str:
+    """`0.5898 s`, as a hand-in's table prints it."""
+    return f"{recomputable(figure, unit).value} {'' if unit is MULTIPLES else unit.shown}".rstrip()
+
+
+_TEXTS = ENVIRONMENT.overlay(autoescape=False)
+_TEXTS.filters.update(
+    exact=exact,
+    estimate=estimate,
+    measured=measured,
+    percent=percent,
+    whole=whole,
+    value_of=value_of,
+    capitalised=words.capitalised,
+    plural=words.plural,
+    listed=words.listed,
+    joined=words.joined,
+    on_or_off=words.on_or_off,
+)
+
+
+def template_of(name: str, terms: Terms) -> Any:
+    """Return what a template defines, in a study's terms: its macros and its constants."""
+    return _TEXTS.get_template(f"{name}.txt.j2").make_module({"terms": terms, "unit": column})
+
+
+def paragraphs(template: str, topic: str, terms: Terms, **values: Any) -> Paragraphs:
+    """Return what a template says of a topic: a line is a sentence, and one that begins with a hash begins what is
+    said about something else."""
+    about, sentences = "", dict[str, list[str]]()
+    for line in filter(None, map(str.strip, getattr(template_of(template, terms), topic)(**values).splitlines())):
+        if line.startswith("# "):
+            about = line[2:]
+        else:
+            sentences.setdefault(about, []).append(line)
+    return sentences
+
+
+def sentences(template: str, topic: str, terms: Terms, **values: Any) -> list[str]:
+    """Return the sentences of a topic that are about nothing else."""
+    return list(paragraphs(template, topic, terms, **values).get("", ()))
