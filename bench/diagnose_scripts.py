@@ -119,7 +119,7 @@ def main(
     usable = numbers(cores) if cores else sorted(os.sched_getaffinity(0))
     all_gpus = gpus.split(",") if device == "cuda" else []
     at_once = beside or jobs * max(1, len(all_gpus))
-    cores_each = min(CORES_EACH, len(usable) // at_once)
+    cores_each = len(usable) // at_once if all_gpus else min(CORES_EACH, len(usable) // at_once)
     if not cores_each or (not beside and cores_each < CORES_EACH):
         raise click.UsageError(f"{at_once} cases at once need {CORES_EACH * at_once} cores; there are {len(usable)}")
     if beside and device == "cuda" and beside > len(all_gpus):

@@ -42,12 +42,12 @@ def is_about(*causes: str) -> bool:
 
 
 def begin_training() -> None:
-    """Wait until it is the turn of this script, with all its ranks."""
+    """Wait until it is the turn of this script, with all its ranks: without a kernel on the GPU, which others use."""
     for file in sorted(asked.turn) if RANK == 0 else []:
         _turns.append(open(file, "w"))  # noqa: SIM115
         fcntl.flock(_turns[-1], fcntl.LOCK_EX)
     if dist.is_initialized():
-        dist.barrier()
+        dist.barrier(dist.new_group(backend="gloo"))
     if asked.pace and RANK == 0:
         register_optimizer_step_post_hook(Pace())
 

@@ -206,6 +206,31 @@ def test_data_parallel_has_its_search_for_itself() -> None:
     assert data_parallel.cause.name == "data_parallel"
     assert data_parallel.cost_s.value == pytest.approx(0.042, rel=1e-2)
     assert diagnosis.speedup.value == pytest.approx(15 / 900, rel=1e-3)
+    assert "2 GPUs take 60.00 times as long as 1" in text(diagnosis)
+
+
+def test_what_data_parallel_costs_has_no_wait_for_the_loader() -> None:
+    """A shorter step waits longer for a batch. Some equal steps as they are differ by more than all else takes."""
+    waits_ms = {"as_it_is": 0.0, "cudnn_benchmark_off": 5.0, "share_on_one_device": 38.0}
+    steps_ms = {"as_it_is": 900.0, "cudnn_benchmark_off": 55.0, "share_on_one_device": 46.0, "one_device": 50.0}
+    rank = process(0, 1, steps_ms, strategy="dp", devices=2, switches={"cudnn_benchmark": True}, **ON_GPU)
+    for block in rank["blocks"]:
+        wait_s = waits_ms.get(block["probe"], 0.0) / 1e3
+        block["parts"] |= {"loading": wait_s, "backward": block["parts"]["backward"] - wait_s}
+        block["seconds"] *= 1 + 0.1 * (block["probe"] == "as_it_is_again")
+    diagnosis = diagnose_script(script_record(rank))
+    assert found(diagnosis, "data_parallel").is_reason
+    assert found(diagnosis, "data_parallel").cost_s.value == pytest.approx(0.042, rel=1e-2)
+
+
+def test_validation_that_searches_too_is_evidence_of_the_search() -> None:
+    steps_ms = {"as_it_is": 900.0, "cudnn_benchmark_off": 50.0, "share_on_one_device": 8.0}
+    pause = gap("for x in test:", border="evaluation", kind="own")
+    rank = process(0, 1, steps_ms, strategy="dp", devices=2, gaps=[pause], **ON_GPU)
+    assert found(diagnose_script(script_record(rank)), "validation").share.value == pytest.approx(0.011, rel=0.1)
+    searching = diagnose_script(script_record({**rank, "switches": {"cudnn_benchmark": True}}))
+    assert "validation" not in {cause.cause.name for cause in (*searching.reasons, *searching.smaller)}
+    assert "validation in these steps, which searches too: 20" in text(searching)
 
 
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:

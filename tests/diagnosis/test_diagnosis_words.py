@@ -39,7 +39,7 @@ def made(one: dict[str, Any] | None = None, other_cores: float = 0.0, **changed:
         ({"one": {"as_it_is": 7.0}, "gaps": [
             {**LINE, "seconds": 6.0, "after_step": 9 * number, "what": "checkpoint"} for number in range(4)]},
          "2 workers are 1.35 times as fast as 1 between pauses (95 % interval: 1.35, 1.35). The largest reason: "
-         "checkpoints, 24.0"),
+         "checkpoints, 53."),
         (GPU, "It uses 1.92"),
     ],
 )  # fmt: skip

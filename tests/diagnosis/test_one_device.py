@@ -11,13 +11,20 @@ from dpscale.diagnosis.launcher import on_one_device
         ("torchrun --nproc-per-node 2 train.py --nproc 3", "torchrun --nproc-per-node=1 train.py --nproc 3"),
         ("torchrun --nproc_per_node=gpu train.py", "torchrun --nproc_per_node=1 train.py"),
         ("accelerate launch --num_processes 4 train.py", "accelerate launch --num_processes=1 train.py"),
+        (
+            "accelerate launch --multi_gpu --num_processes 2 --multi_gpu train.py --multi_gpu",
+            "accelerate launch --num_processes=1 train.py --multi_gpu",
+        ),
         ("torchrun --nproc-per-node 1 train.py", None),
         ("python train.py", None),
     ],
 )
 def test_a_launcher_s_number_of_processes_is_set_to_one(command: str, on_one: str | None) -> None:
-    alone = on_one_device(command.split(), on_gpu=False, environment={"OMP_NUM_THREADS": "3"})
-    assert alone == (on_one and (on_one.split(), {"OMP_NUM_THREADS": "3"}))
+    """It still sees all GPUs: a script of several looks whether there are."""
+    variables = {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "0,1"}
+    if on_one:
+        assert on_one_device(command.split(), True, variables) == (on_one.split(), {"OMP_NUM_THREADS": "3"})
+    assert on_one_device(command.split(), False, variables) == (on_one and (on_one.split(), {"OMP_NUM_THREADS": "3"}))
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,27 @@ def test_pauses_are_no_steps_of_a_block_unless_scripts_are_compared(
     assert (block["steps"], block["seconds"]) == (steps, pytest.approx(seconds))
 
 
+@pytest.mark.parametrize(
+    ("times", "counted"),
+    [
+        ([0.06, 40.0], 1),
+        ([0.065, 1.45, 0.06, 39.0], 2),
+        ([0.06, 0.24, 0.06, 0.24], 4),  # steps of two kinds: none is a pause
+        ([0.06] * 9 + [40.0], 9),
+    ],
+)
+def test_a_pause_in_a_block_of_few_steps_is_no_step_of_it(
+    times: list[float], counted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_steps, "ACCOUNT", StepParts())
+    clock = StepClock(False, None, with_pauses=False)
+    clock.times, clock.loading = times, [0.0] * (len(times) + 1)
+    clock.limit = 3 * (0.15 if counted == 4 else 0.06)
+    block = clock.block(Turn("timing", 0, "as_it_is", 0, len(times)), sum(times))
+    assert block["steps"] == counted
+    assert block["seconds"] == pytest.approx(sum(sorted(times)[:counted]))
+
+
 def test_files_are_named_from_the_folder_of_the_script_or_from_home(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

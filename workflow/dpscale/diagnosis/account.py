@@ -24,6 +24,8 @@ NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
 # more rounds, which have to agree, from less in proportion.
 OVER_NOISE = 2.0
 OWN, WAITING = "own", "waiting"
+# Parts that are differences of blocks, and may come out below zero; others are times.
+_DIFFERENCES = ("exchange", "other_ranks", "rest")
 # In which gradients and buffers are exchanged.
 _WITH_EXCHANGE = ("forward", "backward")
 # Own code below this part of the step is told together.
@@ -52,6 +54,26 @@ class Account(Probes):
     def without(self, probe: str) -> ProbeCost | None:
         """Return what the step as it is takes longer than a probe; None where that was not tried."""
         return self.cost(self.whole, probe)
+
+    def work(self, longer: str, shorter: str) -> ProbeCost | None:
+        """Return what one probe takes longer than another, less what either waits for the loader: of steps that become
+        shorter than a batch takes to load, the wait is as much longer. None where that was not tried.
+
+        Equal steps as they are tell the noise of the step as it is alone.
+        """
+        cost = self.cost(longer, shorter)
+        probes = [AS_IT_IS if name == self.whole else (name,) for name in (longer, shorter)]
+        waits = [wait for names in probes if (wait := parts_of(self.ranks, names).get("loading"))]
+        if cost and len(waits) == 2:
+            cost = replace(cost, seconds=minus(cost.seconds, minus(*waits)))
+        return replace(cost, is_of_probes=longer == self.whole) if cost else None
+
+    @property
+    def pauses_s(self) -> float:
+        """What pauses add to a step, spread over all steps after the warm-up: of the rank that has most of them."""
+        steps = max(1, self.first.steps - self.first.warm_up_steps)
+        in_all = (sum(max(0.0, pause.seconds - self.step.value) for pause in rank.gaps) for rank in self.ranks)
+        return max(in_all, default=0.0) / steps
 
 
 def account_of(record: ScriptRecord) -> Account:
@@ -199,7 +221,10 @@ def step_parts(account: Account) -> Iterator[StepPart]:
     for part in _parts(account):
         if part.seconds.blocks:
             shares = in_rounds(truediv, part.seconds, account.step).blocks.values()
-            yield replace(part, seconds=multiplied(mean_with_t_interval([*shares]), account.step.value))
+            share = mean_with_t_interval([*shares])
+            if part.name not in _DIFFERENCES:
+                share = replace(share, low=max(0.0, share.low))
+            yield replace(part, seconds=multiplied(share, account.step.value))
         else:
             yield part
 

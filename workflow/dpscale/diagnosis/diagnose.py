@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import median
 
 from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_efficient
@@ -155,7 +156,7 @@ def _for_templates(diagnosis: Diagnosis) -> dict[str, object]:
         "nothing": NOTHING,
         "is_rare": _is_rare,
         "has_rare": any(map(_is_rare, diagnosis.reasons)),
-        "slower": value_of(diagnosis.speedup.map(lambda value: 1 / value), MULTIPLES),
+        "slower": diagnosis.speedup.map(lambda value: 1 / value if value else inf),
         "parts": _parts(diagnosis.parts, on_device),
         "on_device": on_device,
         "number": _number,

@@ -51,6 +51,7 @@ FITS = 0.5
 MOST_STATEMENTS = 5
 # Parts of a step, or kinds of a pause, that are causes.
 CAUSE_OF_PART = {cause.part: cause.name for cause in CAUSES.values() if cause.part}
+SEARCH_PER_THREAD = "cudnn_search_per_thread"
 SWITCHED_OFF = ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE")
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
@@ -94,28 +95,49 @@ def _in_table(account: Account) -> Iterator[FoundCause]:
     lines: Mapping[str, Sequence[Line]] = {
         "hidden_synchronisation": first.waits,
         "allocator_emptied": first.emptyings,
-        "cudnn_search_per_thread": [first.switches.cudnn_benchmark_line],
+        SEARCH_PER_THREAD: [first.switches.cudnn_benchmark_line],
     }
     # cuDNN searches in every step of DataParallel, and otherwise now and then.
     searches = account.on_gpu and first.switches.cudnn_benchmark
     is_there = {
         "cudnn_search": searches and first.strategy != "dp",
-        "cudnn_search_per_thread": searches and first.strategy == "dp",
+        SEARCH_PER_THREAD: _searches_per_thread(account),
     }
     for cause in CAUSES.values():
         if is_there.get(cause.name, True):
             if cause.event:
                 yield _event(account, cause)
+            elif cause.name == SEARCH_PER_THREAD and (cost := account.work(account.whole, cause.probe)):
+                yield _switched(account, cause, cost, None, lines[cause.name], _searched_in_pauses(account))
             elif cost := account.without(cause.probe):
                 yield _switched(account, cause, cost, None, lines.get(cause.name, ()))
 
 
 def _switched(
-    account: Account, cause: Cause, cost: ProbeCost, predicted_s: Figure | None, lines: Sequence[Line] = ()
+    account: Account,
+    cause: Cause,
+    cost: ProbeCost,
+    predicted_s: Figure | None,
+    lines: Sequence[Line] = (),
+    more: Sequence[Evidence] = (),
 ) -> FoundCause:
     """Return a cause that its probe switches off."""
-    remedy = Remedy("switched_off", predicted_s, cost.seconds)
-    return found(cause.name, account, cost, times(account, account.whole, cause.probe), [remedy], places(lines))
+    saved = account.without(cause.probe)
+    remedy = Remedy("switched_off", predicted_s, saved.seconds if saved else None)
+    evidence = [*times(account, account.whole, cause.probe), *more]
+    return found(cause.name, account, cost, evidence, [remedy], places(lines))
+
+
+def _searches_per_thread(account: Account) -> bool:
+    """Whether cuDNN searches anew in the threads of each forward pass of DataParallel."""
+    return account.first.strategy == "dp" and account.on_gpu and account.first.switches.cudnn_benchmark
+
+
+def _searched_in_pauses(account: Account) -> list[Evidence]:
+    """Return what validation took that searches in each of its forward passes too: it is no cause by itself."""
+    pauses = [pause for pause in account.first.gaps if _cause_of_pause(pause, account.first) == "validation"]
+    seconds = exact(sum(pause.seconds for pause in pauses))
+    return [Evidence("validation_that_searches", seconds, SECONDS)] if pauses else []
 
 
 def _event(account: Account, cause: Cause) -> FoundCause:
@@ -131,10 +153,12 @@ def _event(account: Account, cause: Cause) -> FoundCause:
 
 
 def _rare(account: Account, name: str, seconds: float, often: float, lines: Sequence[Line] = ()) -> FoundCause:
-    """Return a cause that took so many seconds of the whole time after the warm-up."""
+    """Return a cause that took so many seconds of all steps after the warm-up: of a step as it is and its pauses, since
+    interventions made other steps shorter."""
     first = account.first
-    share = min(1.0, seconds / (first.wall_s - (first.warm_up_s or 0.0)))
-    cost = ProbeCost(exact(seconds / max(1, first.steps - first.warm_up_steps)), exact(share))
+    cost_s = seconds / max(1, first.steps - first.warm_up_steps)
+    share = min(1.0, cost_s / (account.step.value + account.pauses_s))
+    cost = ProbeCost(exact(cost_s), exact(share))
     evidence = [Evidence("seconds", exact(seconds), SECONDS), count("times", often)]
     return _part(name, account, cost, evidence, places(lines))
 
@@ -156,7 +180,8 @@ def _pauses(account: Account) -> Iterator[FoundCause]:
         for pause in rank.gaps:
             if name := _cause_of_pause(pause, rank):
                 pauses.setdefault(pause.after_step, (name, pause))
-    for name in dict.fromkeys(name for name, _ in pauses.values()):
+    names = dict.fromkeys(name for name, _ in pauses.values())
+    for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
         lines = [pause for cause, pause in pauses.values() if cause == name]
         seconds = sum(max(0.0, pause.seconds - account.step.value) for pause in lines)
         yield _rare(account, name, seconds, len(lines), lines)
@@ -312,12 +337,14 @@ def _computing(account: Account) -> Iterator[FoundCause]:
 
 
 def _data_parallel(account: Account) -> Iterator[FoundCause]:
-    """Yield what DataParallel costs: the step over several GPUs, less the same on one of them with its share of the
-    samples. What cuDNN searches in its threads is part of it."""
+    """Yield what DataParallel costs: the step over several GPUs, without cuDNN's search in its threads, less the same
+    on one of them with its share of the samples."""
     first = account.first
     if first.strategy == "dp":
-        parts = parts_of([first])
-        cost = account.without("share_on_one_device") or ProbeCost(UNKNOWN)
+        is_searched = _searches_per_thread(account) and account.has("cudnn_benchmark_off")
+        step = "cudnn_benchmark_off" if is_searched else account.whole
+        parts = parts_of([first], (step,))
+        cost = account.work(step, "share_on_one_device") or ProbeCost(UNKNOWN)
         evidence = [count("devices", account.devices), *times(account, "share_on_one_device", "one_device")]
         evidence += [Evidence(name, parts[name]) for name in STEPS_OF_DP if name in parts]
         yield found("data_parallel", account, cost, evidence)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +37,7 @@ _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "pac
 LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
 _PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
+_OF_SEVERAL = ("--multi_gpu", "--multi-gpu")
 VISIBLE, THREADS = "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"
 
 
@@ -79,18 +81,19 @@ def on_one_device(
 ) -> tuple[list[str], dict[str, str]] | None:
     """Return the command and the variables that start the same on one device; None where nothing can tell it so.
 
-    Of one process torchrun does not limit the threads, as it does of several.
+    One process of a launcher still sees all GPUs: scripts of several look whether there are. Of one process torchrun
+    does not limit the threads, as it does of several, and accelerate has no strategy for several.
     """
-    # The user's own name of the first GPU: an index, or a UUID.
-    variables = {VISIBLE: environment.get(VISIBLE, "0").split(",")[0]} if on_gpu else {}
     for place, word in enumerate(command):
         option, joined, value = word.partition("=")
         if _PROCESSES.fullmatch(option):
             end = place + (1 if joined else 2)
             if (value or "".join(command[place + 1 : end])) != "1":
-                one_process = [*command[:place], f"{option}=1", *command[end:]]
-                return one_process, {**variables, THREADS: environment.get(THREADS, "1")}
-    return (list(command), variables) if on_gpu else None
+                before = [word for word in command[:place] if word not in _OF_SEVERAL]
+                after = dropwhile(lambda word: word in _OF_SEVERAL, command[end:])
+                return [*before, f"{option}=1", *after], {THREADS: environment.get(THREADS, "1")}
+    # The user's own name of the first GPU: an index, or a UUID.
+    return (list(command), {VISIBLE: environment.get(VISIBLE, "0").split(",")[0]}) if on_gpu else None
 
 
 @dataclass

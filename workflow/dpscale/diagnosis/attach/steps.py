@@ -130,6 +130,7 @@ class StepClock:
 
     def block(self, turn: Turn, seconds: float) -> Json:
         """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such.
+        In a block of a few steps a pause is half of them, and their median: there the pace before it tells.
 
         Of a GPU the account tells the steps, whose time the host's clock does not: of the first steps alone, where
         there are many. Without an account, what pauses took is left out. Of a CPU pauses count `with_pauses` alone.
@@ -142,10 +143,14 @@ class StepClock:
             in_all_s = sum(times)
         steps = range(len(times))
         tells_pauses = parts or not (self.on_gpu or self.with_pauses)
-        long_s = LONG * statistics.median(times) if tells_pauses else float("inf")
+        long_s = float("inf")
+        if tells_pauses:
+            long_s = max(LONG * statistics.median_low(times), min(self.limit, LONG * statistics.median(times)))
         pauses = {step for step in steps if times[step] > long_s}
         borders = {step for step in self.borders if step < len(times) and (parts or not self.on_gpu)}
-        left_out = borders | pauses if 2 * len(borders | pauses) < len(times) else set()
+        left_out = next((few for few in (borders | pauses, pauses) if 2 * len(few) < len(times)), set[int]())
+        if not left_out and 2 * len(pauses) == len(times):
+            left_out = pauses
         counted = [step for step in steps if step not in left_out]
         usual = [parts[step] for step in counted if step < len(parts) and times[step] <= long_s]
         return {
