@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.causes import FoundCause
-from dpscale.diagnosis.account import NO_EXCHANGE
+from dpscale.diagnosis import finders
+from dpscale.diagnosis.account import NO_EXCHANGE, OWN
 from dpscale.diagnosis.diagnose import Diagnosis, diagnose_script, text
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record, statement
@@ -190,6 +191,17 @@ def test_own_code_and_what_a_library_does_in_it_share_the_time_by_their_samples(
     for name, cost_ms in {"logging": 1.8, "checkpoint": 1.2, "own_code": 3.0}.items():
         assert 1e3 * found(diagnosis, name).cost_s.value == pytest.approx(cost_ms, rel=0.01)
     assert sum(row.seconds.value for row in diagnosis.parts) == pytest.approx(diagnosis.whole_s.value, rel=1e-3)
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_parts_that_cost_the_same_stand_in_the_order_of_the_table(
+    direction: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = list(finders.CAUSE_OF_PART.items())[::direction]
+    monkeypatch.setattr(finders, "CAUSE_OF_PART", dict(table))
+    diagnosis = answer({"parts_ms": {"logging": 2.0, "evaluation": 2.0, "checkpoint": 2.0}})
+    causes = [reason.cause.name for reason in diagnosis.reasons]
+    assert causes == [cause for part, cause in table if part != OWN]
 
 
 def test_data_parallel_has_its_search_for_itself() -> None:

@@ -203,11 +203,12 @@ def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
 def _parts(account: Account) -> Iterator[FoundCause]:
     """Yield causes that are a part of every step, of the rank where it takes longest."""
     by_rank = [(rank, parts_of([rank])) for rank in account.ranks]
-    for name in CAUSE_OF_PART.keys() - {OWN}:
-        if with_part := [(parts[name], rank) for rank, parts in by_rank if name in parts]:
-            seconds, rank = max(with_part, key=lambda part_and_rank: part_and_rank[0].value)
-            lines = [row for row in rank.lines if row.kind == name]
-            yield _part(CAUSE_OF_PART[name], account, ProbeCost(seconds), notes=places(lines))
+    for part, cause in CAUSE_OF_PART.items():
+        with_part = [(parts[part], rank) for rank, parts in by_rank if part in parts]
+        if with_part and part != OWN:
+            seconds, rank = max(with_part, key=lambda timed: timed[0].value)
+            lines = [row for row in rank.lines if row.kind == part]
+            yield _part(cause, account, ProbeCost(seconds), notes=places(lines))
 
 
 def _own_code(account: Account) -> Iterator[FoundCause]:
