@@ -11,7 +11,7 @@ from dpscale.audit.search import CHANCE_LIMIT
 from dpscale.audit.sentences import in_short
 from dpscale.audit.verdicts import EXPLAINED, MEASURED, UNEXPLAINED, UNKNOWN, read
 from dpscale.tables.study import AuditTables
-from published_factory import published, with_table
+from published_factory import by_place, published, with_table
 
 EPOCH_S = (
     "32x1 104.02, 128x1 61.87, 512x1 48.31, 32x2 71.34, 128x2 40.66, 512x2 29.41, 32x4 40.19, 128x4 22.93, 512x4 16.07"
@@ -57,6 +57,16 @@ def test_a_cell_that_its_column_does_not_give(
     verdict = read(study).verdicts[quantity, Spot(*place)]
     assert (verdict.state, verdict.why) == (state, why)
     assert is_faulty(audit(study)) == (state == UNEXPLAINED)
+
+
+def test_figures_of_another_clock_are_found_whatever_it_is_called() -> None:
+    """Its name is text of a file: it is no part of what is worked out."""
+    clock = "wall, s) + quit("
+    study = published("32x1 9.00, 32x2 8.00, 32x4 7.00", {"speedup": SPEEDUP}, other_clocks={clock: by_place(EPOCH_S)})
+    reading = read(study)
+    assert {verdict.state for verdict in reading.verdicts.values()} == {EXPLAINED}
+    match = reading.outcomes["speedup"].match
+    assert match and match.convention.shown == f"T{clock}(1,b) / T{clock}(N,b)"
 
 
 def test_a_bandwidth_over_nothing_cannot_be_checked() -> None:

@@ -1,18 +1,18 @@
 """The space of conventions: every way in which a published figure may have been derived from what is printed beside it.
 
 conventions.yaml has them as formulas. A convention is a form, which differs from cell to cell, times a constant, which
-all cells share. A formula is worked out as it is shown.
+all cells share. A formula is worked out as it is shown: as an expression of Python, which is compiled once. It comes
+from the package alone, never from a table; what a table has are numbers, and names of clocks, which are not compiled.
 """
 
-import ast
 import math
-import operator
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
+from types import CodeType
 from typing import Any, NamedTuple
 
 from dpscale.audit.published import POWERS_OF_UNITS, UNITS, Printed, Published, Spot
@@ -28,8 +28,13 @@ OTHER_UNIT = "unit is not that of the label"
 _LETTERS = {
     "C": "compute_s", "M": "communication_s", "S": "speedup", "W": "bandwidth", "R": "images_per_s",
 }  # fmt: skip
-_OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _ONE = Number("1", Rounded(1, 1, 1), Rounded(1, 1, 1))
+# What a formula may use beside the numbers and tables of its cell. A quotient may miss the whole number that it is.
+_FUNCTIONS = {
+    "__builtins__": {},
+    "ceil": lambda number: math.ceil(round(number, 9)),
+    "floor": lambda number: math.floor(round(number, 9)),
+}
 _RATIOS = ("speedup", "speedup_alternative", "efficiency", "communication_share")
 
 
@@ -96,19 +101,19 @@ class Convention:
         if EXCHANGED in self.choices:
             inputs = Inputs.of(inputs.published, _exchanged(inputs.published, inputs.place))
         try:
-            value = _value(_parsed(self.formula), inputs, f"T{self.clock}")
+            value = eval(_compiled(self.formula), _FUNCTIONS, inputs.by_clock[self.clock])
         except (KeyError, ZeroDivisionError):
             return None
         return value if isinstance(value, Rounded) else None
 
 
 class Inputs(NamedTuple):
-    """What formulas need in a cell: its numbers and tables, by the names that these have in formulas."""
+    """What formulas need in a cell: by clock, its numbers and the tables that they look into, by the names that these
+    have in formulas."""
 
     published: Published
     place: Spot
-    numbers: Mapping[str, float]
-    tables: Mapping[str, Printed]
+    by_clock: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def of(cls, published: Published, place: Spot) -> "Inputs":
@@ -116,44 +121,30 @@ class Inputs(NamedTuple):
         fewer = [
             at.gpus for at in published.epoch_s if at.batch_per_gpu == place.batch_per_gpu and at.gpus < place.gpus
         ]
-        numbers = {
+        names = {
             "N": place.gpus,
             "b": published.global_batch(place) / place.gpus,
             "D": published.dataset_images,
             "before": max(fewer, default=place.gpus),
             "constant": 1,
+            "Tsweep": lambda batch: published.batch_sweep_s[place.alone].interval,
+            "bus": lambda gpus, batch: published.bus_gb_s.get(gpus, _ONE).interval,
+            **{letter: _at_its_batch(published.figures(quantity), place) for letter, quantity in _LETTERS.items()},
         }
-        tables = {
-            "T": published.epoch_s,
-            "Tsweep": published.batch_sweep_s,
-            "bus": {place: published.bus_gb_s.get(place.gpus, _ONE)},
-            **{f"T{clock}": times for clock, times in published.other_clocks.items()},
-            **{letter: published.figures(quantity) for letter, quantity in _LETTERS.items()},
-        }
-        return cls(published, place, numbers, tables)
+        clocks = {"": published.epoch_s, **published.other_clocks}
+        return cls(
+            published, place, {clock: {**names, "T": _at_its_batch(times, place)} for clock, times in clocks.items()}
+        )
+
+
+def _at_its_batch(table: Printed, place: Spot) -> Callable[[int, float], Rounded]:
+    """Return what looks a number of GPUs up in a table, at the batch of a cell: that is what b means in a formula."""
+    return lambda gpus, batch: table[Spot(place.batch_per_gpu, gpus)].interval
 
 
 @cache
-def _parsed(formula: str) -> ast.expr:
-    return ast.parse(formula.strip().replace("2(", "2*("), mode="eval").body
-
-
-def _value(node: ast.expr, inputs: Inputs, clock: str) -> Any:
-    """The value of a formula. Raises KeyError and ZeroDivisionError where it has none."""
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name():
-            return inputs.numbers[node.id]
-        case ast.BinOp():
-            left, right = _value(node.left, inputs, clock), _value(node.right, inputs, clock)
-            return _OPERATIONS[type(node.op)](left, right)
-        case ast.Call(func=ast.Name(id="ceil" | "floor" as name)):
-            return getattr(math, name)(round(_value(node.args[0], inputs, clock), 9))
-        case ast.Call(func=ast.Name(id=name)):
-            gpus = 1 if len(node.args) == 1 else _value(node.args[0], inputs, clock)
-            return inputs.tables[clock if name == "T" else name][Spot(inputs.place.batch_per_gpu, gpus)].interval
-    raise KeyError(ast.dump(node))
+def _compiled(formula: str) -> CodeType:
+    return compile(formula.strip().replace("2(", "2*("), "conventions.yaml", "eval")
 
 
 def value_of(formula: str, published: Published, place: Spot) -> Rounded | None:
