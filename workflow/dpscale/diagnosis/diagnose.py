@@ -15,7 +15,7 @@ from dpscale.analyse.causes import FoundCause, Remedy, causes_of, in_rounds
 from dpscale.diagnosis.account import AS_IT_IS, StepPart, account_of, as_it_is, step_parts
 from dpscale.diagnosis.finders import FINDERS, SAME_SAMPLES, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
-from dpscale.present.text.html import ENVIRONMENT, fill
+from dpscale.present.text.html import TEXTS, fill
 from dpscale.present.text.numbers import ends_of, estimate, measured, value_of, whole
 from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.records.script import Process, ScriptRecord, devices_of
@@ -126,8 +126,7 @@ def _chip_share(rank: Process, step: Figure) -> Figure:
 
 def text(diagnosis: Diagnosis) -> str:
     """The answer as a terminal shows it."""
-    template = ENVIRONMENT.overlay(autoescape=False).get_template("diagnosis.txt.j2")
-    return template.render(_for_templates(diagnosis)).rstrip()
+    return TEXTS.get_template("diagnosis.txt.j2").render(_for_templates(diagnosis)).rstrip()
 
 
 def render(diagnosis: Diagnosis) -> str:

@@ -23,7 +23,7 @@ from dpscale.diagnosis.script import GRACE_S, POLL_S, NoTrainingError, Runs, Scr
 from dpscale.errors import MeasurementError
 from dpscale.formulas.figure import Figure, multiplied
 from dpscale.formulas.statistics import median_of_blocks
-from dpscale.present.text.html import ENVIRONMENT
+from dpscale.present.text.html import TEXTS
 from dpscale.records import VERSIONS
 from dpscale.records.files import now
 from dpscale.records.redaction import public_command
@@ -204,9 +204,7 @@ def answer(record: VersusRecord) -> str:
     if all(samples.values()) and abs(samples["B"] / samples["A"] - 1) > SAME_BATCH:
         per_sample = multiplied(ratio, samples["A"] / samples["B"])
     step_ms = {script: 1e3 * median(step_s(record.blocks, script).values()) for script in ("A", "B")}
-    text = (
-        ENVIRONMENT.overlay(autoescape=False)
-        .get_template("versus.txt.j2")
-        .render(record=record, ratio=ratio, per_sample=per_sample, samples=samples, step_ms=step_ms)
+    text = TEXTS.get_template("versus.txt.j2").render(
+        record=record, ratio=ratio, per_sample=per_sample, samples=samples, step_ms=step_ms
     )
     return " ".join(text.split())

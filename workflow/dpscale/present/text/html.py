@@ -1,4 +1,4 @@
-"""From a template to HTML: what all pages share."""
+"""From a template to HTML: what all pages share; and to plain text."""
 
 import base64
 import hashlib
@@ -28,6 +28,8 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+# The same for what is plain text.
+TEXTS = ENVIRONMENT.overlay(autoescape=False)
 
 
 def fill(template: str, **values: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.text import words
-from dpscale.present.text.html import ENVIRONMENT
+from dpscale.present.text.html import TEXTS
 from dpscale.present.text.numbers import estimate, measured, percent, recomputable, value_of, whole
 from dpscale.present.text.words import Terms
 from dpscale.tables import column
@@ -20,8 +20,7 @@ def exact(figure: Figure, unit: Unit) -> str:
     return f"{recomputable(figure, unit).value} {'' if unit is MULTIPLES else unit.shown}".rstrip()
 
 
-_TEXTS = ENVIRONMENT.overlay(autoescape=False)
-_TEXTS.filters.update(
+TEXTS.filters.update(
     exact=exact,
     estimate=estimate,
     measured=measured,
@@ -38,7 +37,7 @@ _TEXTS.filters.update(
 
 def template_of(name: str, terms: Terms) -> Any:
     """Return what a template defines, in a study's terms: its macros and its constants."""
-    return _TEXTS.get_template(f"{name}.txt.j2").make_module({"terms": terms, "unit": column})
+    return TEXTS.get_template(f"{name}.txt.j2").make_module({"terms": terms, "unit": column})
 
 
 def paragraphs(template: str, topic: str, terms: Terms, **values: Any) -> Paragraphs:
