@@ -215,10 +215,11 @@ def _reasons(answer: Answer, terms: Terms) -> str:
 
 def reason(row: CausesRow, terms: Terms) -> str:
     """Say why so many devices give no more, with its cost of a step."""
-    return " ".join(sentences("answer", "reason", terms, row=row, why=cause(row.cause).on(terms.device)))
+    why, is_in_memory = cause(row.cause).on(terms.device), row.scope == COMPUTE
+    return " ".join(sentences("answer", "reason", terms, row=row, why=why, is_in_memory=is_in_memory))
 
 
 def _advice(row: AdviceRow, scope: str, terms: Terms) -> Advice:
     """Return what to change, with the times that it is about and the part of them that it saves."""
-    change, saving = sentences("answer", "advice", terms, row=row, scope=scope)
+    change, saving = sentences("answer", "advice", terms, row=row, scope=scope, problems=advice)
     return Advice(change, saving, _SECTIONS[row.problem])

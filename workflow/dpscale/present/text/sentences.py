@@ -1,4 +1,7 @@
-"""Sentences whose words are in templates: Python decides what is true, and a template says it."""
+"""Sentences whose words are in templates: Python decides what is true, and a template says it.
+
+What a template asks for by its name, it has from the vocabulary: `states.WORTH_IT`, `causes.NOTHING`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +13,7 @@ from dpscale.present.text.numbers import estimate, measured, percent, recomputab
 from dpscale.present.text.words import Terms
 from dpscale.tables import column
 from dpscale.tables.column import MULTIPLES, Unit
+from dpscale.vocabulary import causes, states
 
 Paragraphs = Mapping[str, Sequence[str]]
 """Sentences by what they are about: Formula, Trend, Cause, Note; what comes first is about nothing in particular."""
@@ -37,7 +41,8 @@ TEXTS.filters.update(
 
 def template_of(name: str, terms: Terms) -> Any:
     """Return what a template defines, in a study's terms: its macros and its constants."""
-    return TEXTS.get_template(f"{name}.txt.j2").make_module({"terms": terms, "unit": column})
+    names = {"terms": terms, "unit": column, "states": states, "causes": causes}
+    return TEXTS.get_template(f"{name}.txt.j2").make_module(names)
 
 
 def paragraphs(template: str, topic: str, terms: Terms, **values: Any) -> Paragraphs:
