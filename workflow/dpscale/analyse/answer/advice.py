@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dpscale.analyse.answer import configuration_of
+from dpscale.analyse.answer import configuration_of, series_of
 from dpscale.analyse.answer.answer import is_one_enough, with_speedup
 from dpscale.analyse.answer.claims import SAVES
 from dpscale.formulas.figure import Figure, ratio
@@ -81,8 +81,8 @@ def _strategies(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
 
 def _larger_batch(template: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Yield the largest batch whose epochs speak for it: it is not chosen by its time."""
-    place = template.strategy, template.gpus, template.environment, template.scope
-    timed = [row for row in tables.times if (row.strategy, row.gpus, row.environment, row.scope) == place]
+    place = series_of(template), template.scope
+    timed = [row for row in tables.times if (series_of(row), row.scope) == place]
     by_batch = {row.batch_per_gpu: row.epoch_s for row in timed if row.is_headline and row.status == "ok"}
     largest = max(by_batch, default=0)
     if template.batch_per_gpu in by_batch and largest > template.batch_per_gpu:
