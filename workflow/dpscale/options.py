@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dpscale.records.collect import Collected
     from dpscale.tables.tables import Tables
 
+CLUSTER_FILE = Path("config/cluster.yaml")
+
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -47,8 +49,13 @@ def schema_node(*path: str) -> JsonSchema:
 
 def read_study(path: Path) -> Study:
     """Read a study from a file, on the nodes of this folder's cluster."""
-    study, cluster = Study.read(path), Path("config/cluster.yaml")
-    return Cluster.read(cluster).laid_out(study) if cluster.exists() else study
+    study, cluster = Study.read(path), read_cluster()
+    return cluster.laid_out(study) if cluster else study
+
+
+def read_cluster() -> Cluster | None:
+    """Read this folder's cluster, if it has one."""
+    return Cluster.read(CLUSTER_FILE) if CLUSTER_FILE.exists() else None
 
 
 def read_records(study: Study, results: Path) -> "Collected":

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpscale.options import FILE, FOLDER, read_study, schema_node, study_argument
+from dpscale.errors import ClusterError
+from dpscale.options import CLUSTER_FILE, FILE, FOLDER, read_cluster, schema_node, study_argument
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell, VariantCell
+from dpscale.plan.study import Study
 from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
 from dpscale.schemas.settings import (
     OF_FILE,
@@ -372,12 +374,12 @@ def doctor(study_file: Path, here: bool) -> None:
     On a cluster with Slurm one small job checks it, as config/cluster.yaml has cells run; elsewhere this machine does.
     """
     from dpscale.measure.launch.doctor import check_here
-    from dpscale.scheduler.cluster import Cluster
     from dpscale.scheduler.slurm import run_small_job
 
-    study = read_study(study_file)
+    study, cluster = Study.read(study_file), read_cluster()
     if here or not shutil.which("srun"):
         tell(f"checked on {socket.gethostname()}:" if here else "no Slurm here; checked on this machine:")
         sys.exit(not check_here(study))
-    command = f"dpscale doctor --here {shlex.quote(str(study_file))}"
-    sys.exit(run_small_job(Cluster.read(Path("config/cluster.yaml")), study.settings, command))
+    if cluster is None:
+        raise ClusterError(f"{CLUSTER_FILE}: there is no such file: it says how Slurm runs cells")
+    sys.exit(run_small_job(cluster, study.settings, f"dpscale doctor --here {shlex.quote(str(study_file))}"))
