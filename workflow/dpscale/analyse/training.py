@@ -33,9 +33,6 @@ SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 
 
-_ON_OFF = {"True": "on", "False": "off"}
-
-
 class ArmFields(PointFields):
     """The fields that every row of an arm starts with."""
 
@@ -136,14 +133,15 @@ def _results(study: Study, arm: str, environment: str, records: Sequence[Trainin
         settings=study.arms[arm],
         environment=environment,
         records=records,
-        changes={
-            key: _ON_OFF.get(str(given[key]), str(given[key]))
-            for key in defaults
-            if key in given and given[key] != defaults[key]
-        },
+        changes={key: _as_text(given[key]) for key in defaults if key in given and given[key] != defaults[key]},
         trials=int(tuned.get("trials", 0)),
         chosen_on=CHOSEN_ON[tuned["chosen_on"]] if tuned else "",
     )
+
+
+def _as_text(value: object) -> str:
+    """`on`, `off`, `lars`, `0.1`."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def training_rows(results: Results) -> Iterator[TrainingRow]:
