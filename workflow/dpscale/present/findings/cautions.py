@@ -1,5 +1,8 @@
-"""What a reader must know before trusting the numbers: which data call for a caution. Its words are in
-template/cautions.txt.j2."""
+"""What a reader must know before trusting the numbers: which data call for a caution.
+
+The words of the page are in template/cautions.txt.j2; those about slow servers are here, because the end of a run says
+them too, which knows no terms of a study.
+"""
 
 from collections.abc import Iterable, Sequence
 
