@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from page_tables import GPU, h200, tables
 
+from dpscale.analyse.answer.claims import counts_rows
 from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.present.handin_questions import sections
 from dpscale.present.handin_sentences import AssignmentRows, of_bandwidth, of_communication, of_speedup
 from dpscale.tables.communication import LadderRow
 from dpscale.tables.tables import Tables
@@ -85,3 +87,31 @@ def test_a_paragraph_follows_from_the_rows(table: int, data: Tables, kind: str, 
     rows = AssignmentRows.of(data)
     paragraphs = of_speedup(rows, "compute", GPU), of_communication(rows, GPU), of_bandwidth(rows.bandwidth, GPU)
     assert re.search(pattern, " ".join(paragraphs[table - 1].get(kind, [])))
+
+
+ABOVE, BELOW, BETWEEN = (Figure(value, value - 1, value + 1, "two runs") for value in (10.0, 5.0, 8.5))
+ONE_RUN = Figure(10.0, kind="one run")
+IN_ALL_RUNS = "in all runs, too few for an interval"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "said", "claim"),
+    [
+        ([sure(10.0), sure(5.0)], "falls from 10", "falls with the batch"),
+        ([sure(5.0), sure(10.0)], "rises from 5", "rises with the batch"),
+        ([sure(5.0), sure(5.01)], "shows no sure change: it is 5", "is level with the batch"),
+        ([ABOVE, BELOW], f"falls {IN_ALL_RUNS}, from 10", f"falls with the batch {IN_ALL_RUNS}"),
+        ([BELOW, ABOVE], f"rises {IN_ALL_RUNS}, from 5", f"rises with the batch {IN_ALL_RUNS}"),
+        ([ABOVE, BETWEEN], "shows no sure change: it is 10", None),
+        ([ONE_RUN, BELOW], "shows no sure change: it is 10", None),
+    ],
+)
+def test_how_an_epoch_goes_with_the_batch_is_a_claim(epochs: list[Figure], said: str, claim: str | None) -> None:
+    first, *_, last = picked(h200().times, strategy="single", scope="compute", is_headline=True)
+    timed = [replace(row, epoch_s=epoch_s) for row, epoch_s in zip((first, last), epochs, strict=True)]
+    data = replace(tables(), times=timed)
+    (sweep, *_) = sections(AssignmentRows.of(data), [], data.times, [], GPU)
+    assert f"The time of an epoch {said}" in sweep.paragraphs[""][0]
+    name = "time of an epoch on one device"
+    holding = [row.claim for row in counts_rows(data) if row.claim.startswith(name) and row.number]
+    assert holding == ([f"{name} {claim}"] if claim else [])

@@ -8,12 +8,8 @@ from dpscale.analyse.answer.claims import CLAIMS, SPEEDUP_TREND, counts_rows
 from rows import known, one, read_tables
 
 ON_INTERVALS = re.compile(r"\.(is_above|is_below|exceeds)\(|\b(low|high) *[<>]|[<>]=? *(\w+\.)?(low|high)\b")
-# Arithmetic and drawing, by which nothing is said; and answers to a hand-in's questions, which are no findings: each is
-# there whatever the numbers are.
-ELSEWHERE = {
-    "analyse/answer/claims.py", "present/text/numbers.py", "present/charts/lines.py", "present/handin_questions.py",
-    "present/handin_sentences.py",
-}  # fmt: skip
+# Arithmetic and drawing, by which nothing is said.
+ELSEWHERE = {"analyse/answer/claims.py", "present/text/numbers.py", "present/charts/lines.py"}
 
 
 def test_no_predicate_on_an_interval_stands_elsewhere() -> None:

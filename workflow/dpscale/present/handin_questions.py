@@ -4,6 +4,14 @@ not measured what is missing."""
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from dpscale.analyse.answer.claims import (
+    EPOCH_IN_ALL_RUNS,
+    EPOCH_TREND,
+    FALLS,
+    LARGE_IS_WORSE,
+    RISES,
+    large_beside_baseline,
+)
 from dpscale.present.charts.charts import epoch_time
 from dpscale.present.charts.picture import Picture
 from dpscale.present.findings.findings import findings_of_training
@@ -12,7 +20,7 @@ from dpscale.present.handin_sentences import AssignmentRows, largest_rung
 from dpscale.present.text.numbers import estimate, recomputable, whole
 from dpscale.present.text.sentences import Paragraphs, paragraphs, template_of
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.present.text.words import Terms, headline, largest, ok, scope
+from dpscale.present.text.words import Terms, headline, ok, scope
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import PERCENT, PLAIN, SECONDS
 from dpscale.tables.timing import TimesRow
@@ -72,9 +80,8 @@ def _sweep(times: Sequence[TimesRow], terms: Terms) -> Section:
     speaking = headline(timed) or timed
     ends = [speaking[0], speaking[-1]] if speaking else []
     too_large = min((row.batch_per_gpu for row in alone if row.status == "oom"), default=None)
-    said = paragraphs(
-        "handin", "sweep", terms, ends=ends, way=_way(*ends) if len(speaking) > 1 else "", too_large=too_large
-    )
+    way = _way(speaking[0], speaking[-1]) if len(speaking) > 1 else ""
+    said = paragraphs("handin", "sweep", terms, ends=ends, way=way, too_large=too_large)
     if not timed:
         return Section("sweep", said)
     columns = [ShownColumn[object](name) for name in ("Batch", "Steps", "Time, s", f"{terms.samples.capitalize()}/s")]
@@ -91,22 +98,18 @@ def _sweep(times: Sequence[TimesRow], terms: Terms) -> Section:
 
 def _way(smallest: TimesRow, largest_batch: TimesRow) -> str:
     """Return how the time of an epoch goes from the smallest batch to the largest, and how sure that is."""
-    first, last = smallest.epoch_s, largest_batch.epoch_s
-    way = "falls" if first.value > last.value else "rises"
-    if first.exceeds(last) or last.exceeds(first):
+    pair = smallest, largest_batch
+    if (way := EPOCH_TREND.way(*pair)) in (RISES, FALLS):
         return way
-    is_so_in_all_runs = first.low > last.high or last.low > first.high
-    return f"{way} in all runs, too few for an interval," if is_so_in_all_runs else "shows no sure change: it is"
+    in_all_runs = [way for way, claim in EPOCH_IN_ALL_RUNS.items() if claim.surely(pair)]
+    return f"{in_all_runs[0]} in all runs, too few for an interval," if in_all_runs else "shows no sure change: it is"
 
 
 def _training(arms: Sequence[TrainingSummaryRow], terms: Terms) -> Section:
     """Return Question 4.1: loss and accuracy of every arm, and those of the largest batch without a remedy beside the
     baseline."""
-    baseline = next((row for row in arms if row.is_baseline), None)
-    plain = [row for row in arms if not (row.is_baseline or row.remedies or row.lacks)]
-    large = largest(plain, lambda row: row.global_batch) if baseline and plain else None
-    surely = bool(baseline and large and baseline.training_accuracy.exceeds(large.training_accuracy))
-    said = paragraphs("handin", "training", terms, baseline=baseline, large=large, surely=surely)
+    pair = next(large_beside_baseline(arms), None)
+    said = paragraphs("handin", "training", terms, pair=pair, surely=bool(pair and LARGE_IS_WORSE.surely(pair)))
     headings = ["Arm", terms.heading, f"Batch per {terms.device}", "Epochs", "Training loss", "Training accuracy, %"]
     cells = [
         [row.arm, f"{row.gpus:,}", f"{row.batch_per_gpu:,}", whole(row.epochs), estimate(row.training_loss),

@@ -6,13 +6,17 @@ Which rows speak is decided here; the words are in template/handin.txt.j2.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
-from dpscale.analyse.answer import COMPUTE, of_configuration, series_of
+from dpscale.analyse.answer import COMPUTE, of_configuration
 from dpscale.analyse.answer.claims import (
     BANDWIDTH_TREND,
     BELOW_THE_LINKS,
     COMMUNICATION_TREND,
+    FALLS,
+    RISES,
     SPEEDUP_TREND,
+    STRONG_BESIDE_WEAK,
     Trend,
+    strong_beside_weak,
 )
 from dpscale.errors import TableError
 from dpscale.formulas.figure import Figure
@@ -62,7 +66,8 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
     row = _example(speaking)
     series = _series(speaking, row)
     causes = of_configuration(rows.causes, series[0])
-    strong, weak = _strong_beside_weak(rows, scope)
+    in_scope = [row for row in rows.speedup if row.scope == scope]
+    pair = max(strong_beside_weak(in_scope), key=lambda strong_and_weak: _size(strong_and_weak[0]), default=None)
     return paragraphs(
         "handin",
         "speedup",
@@ -73,9 +78,8 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
         reasons=[
             (cause, reason(cause, terms)) for cause in causes if (cause.scope, cause.order) == (series[0].scope, 0)
         ],
-        strong=strong,
-        weak=weak,
-        surely=_surely(strong.speedup, weak.speedup) if strong and weak else "",
+        strong_and_weak=pair,
+        surely=next((side for side, claim in STRONG_BESIDE_WEAK.items() if pair and claim.surely(pair)), ""),
         without_loading=scope == COMPUTE,
     )
 
@@ -120,7 +124,11 @@ def largest_rung(ladder: Iterable[LadderRow]) -> LadderRow | None:
 
 def _example(rows: Sequence[P]) -> P:
     """Return the row of the largest batch, of the most devices and the last strategy."""
-    return max(rows, key=lambda row: (row.gpus, rank(row.strategy), row.batch_per_gpu))
+    return max(rows, key=_size)
+
+
+def _size(row: OfConfiguration) -> tuple[int, int, int]:
+    return row.gpus, rank(row.strategy), row.batch_per_gpu
 
 
 def _series(rows: Iterable[P], like: OfConfiguration) -> list[P]:
@@ -130,28 +138,14 @@ def _series(rows: Iterable[P], like: OfConfiguration) -> list[P]:
 
 
 def _ends(rows: Sequence[T], trend: Trend[T]) -> Iterator[tuple[T, T, str, Figure, Figure]]:
-    """Yield for every strategy on the most devices its smallest and largest batch, how a figure goes from one to the
-    other, and both figures."""
+    """Yield for every strategy on the most devices its smallest and largest batch, how a figure surely goes from one
+    to the other, if it does, and both figures."""
     most = max(row.gpus for row in rows)
     for series in grouped((row for row in rows if row.gpus == most), lambda row: row.strategy).values():
         first, last = series[0], series[-1]
-        yield first, last, trend.way(first, last), getattr(first, trend.figure), getattr(last, trend.figure)
-
-
-def _strong_beside_weak(rows: AssignmentRows, scope: str) -> tuple[SpeedupRow | None, SpeedupRow | None]:
-    """Return the strong speedup of most devices, and the weak one over the same time of one device, if any."""
-    known = headline(ok(row for row in rows.speedup if row.scope == scope))
-    weak = {(series_of(row), row.batch_per_gpu): row for row in known if row.scaling == "weak"}
-    strong = [row for row in known if row.scaling == "strong" and (series_of(row), row.global_batch) in weak]
-    if not strong:
-        return None, None
-    row = _example(strong)
-    return row, weak[series_of(row), row.global_batch]
-
-
-def _surely(figure: Figure, beside: Figure) -> str:
-    """Return on which side of another a figure surely is; "" where that is not sure."""
-    return "lower" if beside.exceeds(figure) else "higher" if figure.exceeds(beside) else ""
+        way = trend.way(first, last)
+        sure = way if way in (RISES, FALLS) else ""
+        yield first, last, sure, getattr(first, trend.figure), getattr(last, trend.figure)
 
 
 def _paid_per_step(
@@ -160,7 +154,7 @@ def _paid_per_step(
     """Return, where a larger batch scales better, the smallest and the largest with the steps of an epoch: fewer steps,
     each of which costs about as much more."""
     shares = _series(headline(ok(rows.communication)), speedups[0])
-    if not shares or SPEEDUP_TREND.way(speedups[0], speedups[-1]) != "rises":
+    if not shares or SPEEDUP_TREND.way(speedups[0], speedups[-1]) != RISES:
         return None
     first, last = shares[0], shares[-1]
     if not 0 < last.communication_share < first.communication_share:

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from dpscale.analyse.answer import COMPUTE, configuration_of, series_of
 from dpscale.formulas.figure import INTERVAL, Figure
+from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow, CountsRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.row import Row, grouped
@@ -23,8 +24,10 @@ from dpscale.tables.training import TrainingSummaryRow
 from dpscale.vocabulary.causes import NOTHING
 
 R = TypeVar("R", bound=Row)
-P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
+P = TypeVar("P", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow)
 C = TypeVar("C")
+_Speedups = tuple[SpeedupRow, SpeedupRow]
+_Arms = tuple[TrainingSummaryRow, TrainingSummaryRow]
 
 # The row of `counts` that says how many different intervals are looked at before findings and verdict are chosen.
 INTERVALS_USED = "intervals used"
@@ -61,7 +64,8 @@ class Claim(Generic[C]):
     A case is a row of a table of the kind `rows`, or a tuple of such rows, which `cases` makes of all of them.
 
     `sentence` names the claim. `figures` are the columns that decide: a case where one of them has no 95 % interval is
-    not asked. `is_other_unit` says that their intervals are those of another claim in another unit, and counted there.
+    not asked. `adds_intervals` is false where their intervals are those of another claim in another unit, and counted
+    there; and where no finding is chosen by them: a question has its answer whatever they are.
     """
 
     sentence: str
@@ -69,7 +73,7 @@ class Claim(Generic[C]):
     holds: Callable[[C], bool]
     among: Callable[[C], object] = lambda case: True
     figures: Sequence[str] = ()
-    is_other_unit: bool = False
+    adds_intervals: bool = True
     cases: Callable[[Sequence[Any]], Iterable[C]] = iter
 
     def __post_init__(self) -> None:
@@ -101,7 +105,7 @@ def counts_rows(tables: Tables) -> Iterator[CountsRow]:
     used: set[int] = set()  # a figure of several rows is one
     for sentence, claim in CLAIMS.items():
         outcome = claim.of(getattr(tables, names[claim.rows]))
-        if not claim.is_other_unit:
+        if claim.adds_intervals:
             used |= {id(figure) for case in outcome.asked for figure in claim.intervals(case)}
         yield CountsRow(claim=sentence, number=outcome.number, asked=outcome.of)
     yield CountsRow(claim=INTERVALS_USED, number=len(used), asked=len(used))
@@ -111,10 +115,10 @@ def _claims_of(
     rows: type[R],
     among: Callable[[R], object] = lambda row: True,
     figures: Sequence[str] = (),
-    is_other_unit: bool = False,
+    adds_intervals: bool = True,
 ) -> Callable[[str, Callable[[R], bool]], Claim[R]]:
     """Return what makes claims of these rows, of a sentence and a predicate each."""
-    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, is_other_unit)
+    return lambda sentence, holds: Claim(sentence, rows, holds, among, figures, adds_intervals)
 
 
 # Whether more devices are worth it, by the limit of the study (`analyse.answer.answer`).
@@ -212,7 +216,7 @@ SURER_BY_STEPS = _claims_of(
     SpeedupRow,
     lambda row: row.is_headline and row.scaling == "weak",
     ["speedup_from_steps"],
-    is_other_unit=True,
+    adds_intervals=False,
 )(
     "an efficiency is surer by steps than by epochs",
     lambda row: not row.efficiency.has_interval or _spread(row.speedup_from_steps) < _spread(row.efficiency),
@@ -233,7 +237,7 @@ PROBABLY_COMMUNICATION = _claims_of(CommunicationRow, _has_communication)(
     lambda row: row.communication_s.value > 0 and not row.communication_s.is_above(0),
 )
 
-_bandwidth = _claims_of(BandwidthRow, lambda row: row.is_headline, ["communication_s"], is_other_unit=True)
+_bandwidth = _claims_of(BandwidthRow, lambda row: row.is_headline, ["communication_s"], adds_intervals=False)
 RESOLVABLE = _bandwidth("a bandwidth follows from communication time", lambda row: row.communication_s.is_above(0))
 # The longest time gives the least bandwidth. Nothing follows where it is surely below zero.
 BOUNDED = _bandwidth(
@@ -243,7 +247,7 @@ BELOW_THE_LINKS = _claims_of(
     BandwidthRow,
     lambda row: row.is_headline and row.bus_bandwidth_gb_s.is_known,
     ["bandwidth_gb_s"],
-    is_other_unit=True,
+    adds_intervals=False,
 )(
     "bandwidth is below that of the links",
     lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
@@ -252,10 +256,11 @@ BELOW_THE_LINKS = _claims_of(
 
 # How a figure goes with the batch: by the figures of a smaller and of a larger one.
 
+RISES, FALLS, LEVEL = "rises", "falls", "is level"
 _WAYS: Mapping[str, Callable[[Figure, Figure], bool]] = {
-    "rises": lambda smaller, larger: larger.exceeds(smaller),
-    "falls": lambda smaller, larger: smaller.exceeds(larger),
-    "is level": lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger)),
+    RISES: lambda smaller, larger: larger.exceeds(smaller),
+    FALLS: lambda smaller, larger: smaller.exceeds(larger),
+    LEVEL: lambda smaller, larger: not (larger.exceeds(smaller) or smaller.exceeds(larger)),
 }
 
 
@@ -271,13 +276,20 @@ class Trend(Generic[P]):
         return next((way for way, claim in self.ways.items() if claim.surely((smaller, larger))), "untold")
 
 
-def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) -> Trend[P]:
-    """Return the trend of a column over the rows that are `among` those that speak for their series."""
+def _pairs(among: Callable[[P], bool]) -> Callable[[Sequence[P]], Iterator[tuple[P, P]]]:
+    """Return what makes pairs of a smaller and a larger batch, of the rows that are `among` those that speak for their
+    series."""
 
     def pairs(rows: Sequence[P]) -> Iterator[tuple[P, P]]:
         by_batch = sorted(filter(among, rows), key=lambda row: row.batch_per_gpu)
         for series in grouped(by_batch, lambda row: (series_of(row), row.scope)).values():
             yield from combinations(series, 2)
+
+    return pairs
+
+
+def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) -> Trend[P]:
+    """Return the trend of a column over the rows that are `among` those that speak for their series."""
 
     def claim(way: str, goes: Callable[[Figure, Figure], bool]) -> Claim[tuple[P, P]]:
         return Claim(
@@ -285,8 +297,8 @@ def _trend(name: str, figure: str, kind: type[P], among: Callable[[P], bool]) ->
             kind,
             lambda pair: goes(getattr(pair[0], figure), getattr(pair[1], figure)),
             figures=[figure],
-            is_other_unit=True,
-            cases=pairs,
+            adds_intervals=False,
+            cases=_pairs(among),
         )
 
     return Trend(figure, {way: claim(way, goes) for way, goes in _WAYS.items()})
@@ -297,8 +309,78 @@ COMMUNICATION_TREND = _trend("communication time", "communication_s", Communicat
 BANDWIDTH_TREND = _trend("bandwidth", "bandwidth_gb_s", BandwidthRow, lambda row: bool(row.is_headline))
 
 
+def _is_of_one_device(row: TimesRow) -> bool:
+    return bool(row.is_headline) and row.status == "ok" and row.strategy == BASELINE
+
+
+EPOCH_TREND = _trend("time of an epoch on one device", "epoch_s", TimesRow, _is_of_one_device)
+
+
+def _in_all_runs(way: str, is_so: Callable[[Figure, Figure], bool]) -> Claim[tuple[TimesRow, TimesRow]]:
+    """Return the claim of two values each that lie apart, or of intervals that do, where none is sure."""
+    return Claim(
+        f"time of an epoch on one device {way} with the batch in all runs, too few for an interval",
+        TimesRow,
+        lambda pair: is_so(pair[0].epoch_s, pair[1].epoch_s) and not EPOCH_TREND.ways[way].surely(pair),
+        among=lambda pair: all(isfinite(end) for row in pair for end in row.epoch_s.interval),
+        cases=_pairs(_is_of_one_device),
+    )
+
+
+EPOCH_IN_ALL_RUNS = {
+    RISES: _in_all_runs(RISES, lambda smaller, larger: larger.low > smaller.high),
+    FALLS: _in_all_runs(FALLS, lambda smaller, larger: smaller.low > larger.high),
+}
+
+
+def strong_beside_weak(rows: Sequence[SpeedupRow]) -> Iterator[_Speedups]:
+    """Yield every strong speedup with the weak one over the same time of one device."""
+    known = [row for row in rows if row.is_headline and row.status == "ok"]
+    weak = {(series_of(row), row.scope, row.batch_per_gpu): row for row in known if row.scaling == "weak"}
+    for row in known:
+        beside = weak.get((series_of(row), row.scope, row.global_batch))
+        if row.scaling == "strong" and beside:
+            yield row, beside
+
+
+def _strong(side: str, is_so: Callable[[Figure, Figure], bool]) -> Claim[_Speedups]:
+    return Claim(
+        f"a strong speedup is {side} than the weak one",
+        SpeedupRow,
+        lambda pair: is_so(pair[0].speedup, pair[1].speedup),
+        figures=["speedup"],
+        adds_intervals=False,
+        cases=strong_beside_weak,
+    )
+
+
+STRONG_BESIDE_WEAK = {
+    "lower": _strong("lower", lambda strong, weak: weak.exceeds(strong)),
+    "higher": _strong("higher", lambda strong, weak: strong.exceeds(weak)),
+}
+
+
 # Trainings.
 
+
+def large_beside_baseline(rows: Sequence[TrainingSummaryRow]) -> Iterator[_Arms]:
+    """Yield, of every environment that has both, the baseline and the largest batch without a remedy."""
+    trained = [row for row in rows if row.status == "ok"]
+    for arms in grouped(trained, lambda row: row.environment).values():
+        baseline = next((row for row in arms if row.is_baseline), None)
+        plain = [row for row in arms if not (row.is_baseline or row.remedies or row.lacks)]
+        if baseline and plain:
+            yield baseline, max(plain, key=lambda row: row.global_batch)
+
+
+LARGE_IS_WORSE = Claim[_Arms](
+    "a large batch trains less accurately than the baseline",
+    TrainingSummaryRow,
+    lambda pair: pair[0].training_accuracy.exceeds(pair[1].training_accuracy),
+    figures=["training_accuracy"],
+    adds_intervals=False,
+    cases=large_beside_baseline,
+)
 _remedy = _claims_of(TrainingSummaryRow, lambda row: bool(row.remedies), ["test_accuracy_gain"])
 REMEDY_HELPS = _remedy("a remedy helps", lambda row: row.test_accuracy_gain.is_above(0))
 REMEDY_LEVEL = _remedy("a remedy shows no difference", lambda row: row.test_accuracy_gain.holds(0))
