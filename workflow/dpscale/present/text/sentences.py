@@ -3,7 +3,7 @@
 What a template asks for by its name, it has from the vocabulary: `states.WORTH_IT`, `causes.NOTHING`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dpscale.formulas.figure import Figure
@@ -39,22 +39,27 @@ TEXTS.filters.update(
 )
 
 
-def template_of(name: str, terms: Terms) -> Any:
+def template_of(name: str, terms: Terms, **more: Any) -> Any:
     """Return what a template defines, in a study's terms: its macros and its constants."""
-    names = {"terms": terms, "unit": column, "states": states, "causes": causes}
+    names = {"terms": terms, "unit": column, "states": states, "causes": causes, **more}
     return TEXTS.get_template(f"{name}.txt.j2").make_module(names)
 
 
 def paragraphs(template: str, topic: str, terms: Terms, **values: Any) -> Paragraphs:
-    """Return what a template says of a topic: a line is a sentence, and one that begins with a hash begins what is
-    said about something else."""
-    about, sentences = "", dict[str, list[str]]()
-    for line in filter(None, map(str.strip, getattr(template_of(template, terms), topic)(**values).splitlines())):
-        if line.startswith("# "):
-            about = line[2:]
-        else:
-            sentences.setdefault(about, []).append(line)
-    return sentences
+    """Return what a template says of a topic: a line is a sentence, and those in `{% call about("Cause") %}` are about
+    that."""
+    said: dict[str, list[str]] = {}
+
+    def about(heading: str, caller: Callable[[], str]) -> str:
+        said[heading] = _lines(caller())
+        return ""
+
+    said[""] = _lines(getattr(template_of(template, terms, about=about), topic)(**values))
+    return {heading: lines for heading in ("", *said) if (lines := said[heading])}
+
+
+def _lines(text: str) -> list[str]:
+    return list(filter(None, map(str.strip, text.splitlines())))
 
 
 def sentences(template: str, topic: str, terms: Terms, **values: Any) -> list[str]:
