@@ -1,6 +1,7 @@
 """Processes of this machine: which ones a process has started, which still run, and what others do."""
 
 import ctypes
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ import psutil
 
 # Cores that other processes may use during a measurement that decides.
 QUIET_CORES = 0.3
+# Cells that are no job of a cluster wait for each other, however long. Nodes wait for each other so long and no longer:
+# with this in the environment, as a job of their own, their cell waits for none of another test.
+OWN_JOB = {"SLURM_JOB_ID": str(os.getpid())}
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 

@@ -27,7 +27,7 @@ from dpscale.measure.launch.nodes import (
 )
 from dpscale.measure.watch import nvml
 from json_records import read_json
-from processes import alive, started_by, workers_of
+from processes import OWN_JOB, alive, started_by, workers_of
 from project import wait_for
 from stub_cell import start_stub
 
@@ -41,7 +41,9 @@ SLURM = {
 
 
 @pytest.fixture
-def places() -> list[NodePlace]:
+def places(monkeypatch: pytest.MonkeyPatch) -> list[NodePlace]:
+    for name, value in OWN_JOB.items():
+        monkeypatch.setenv(name, value)
     with socket.create_server(("", 0)) as probe:
         return [NodePlace(2, rank, "localhost", probe.getsockname()[1]) for rank in range(2)]
 

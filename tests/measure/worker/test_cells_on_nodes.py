@@ -10,6 +10,7 @@ import warm
 from dpscale.measure.launch.nodes import port_of_job
 from dpscale.records.files import JsonRecord
 from json_records import read_json
+from processes import OWN_JOB
 from warm_workers import QUICK
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -27,9 +28,10 @@ def measured(kind: str, command: str, options: str, dataset: Path, out: Path, no
     words = [*options.split(), "--dataset", str(dataset), "--out", str(out)]
     port = port_of_job(os.getpid())
     places = [f"--nodes {nodes} --node-rank {rank} --rendezvous localhost:{port}".split() for rank in range(nodes)]
-    commands = [[command, *words, *(place if nodes > 1 else [])] for place in places]
+    commands = [["-c", QUICK, command, *words, *(place if nodes > 1 else [])] for place in places]
+    environment = {**os.environ, **OWN_JOB}
     with ThreadPoolExecutor() as threads:
-        for done in threads.map(lambda words: warm.python(["-c", QUICK, *words], out.parent, os.environ), commands):
+        for done in threads.map(lambda words: warm.python(words, out.parent, environment), commands):
             assert done.returncode == 0, done.stdout
     return read_json(kind, out)
 
