@@ -47,7 +47,8 @@ def begin_training() -> None:
         _turns.append(open(file, "w"))  # noqa: SIM115
         fcntl.flock(_turns[-1], fcntl.LOCK_EX)
     if dist.is_initialized():
-        dist.barrier(dist.new_group(backend="gloo"))
+        waiting: Any = dist.new_group(backend="gloo")
+        dist.barrier(waiting)
     if asked.pace and RANK == 0:
         register_optimizer_step_post_hook(Pace())
 
