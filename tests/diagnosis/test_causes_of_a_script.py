@@ -245,6 +245,27 @@ def test_validation_that_searches_too_is_evidence_of_the_search() -> None:
     assert "validation in these steps, which searches too: 20" in text(searching)
 
 
+def test_what_logs_beside_validation_is_logging() -> None:
+    """Where most of a pause is spent tells its cause."""
+    pause = gap("writer.add_histogram(name, parameter)", border="evaluation", kind="logging")
+    assert answer({"gaps": [pause]}).first.name == "logging"
+
+
+def test_launching_costs_nothing_of_the_exchange_of_shards() -> None:
+    """Both together are no more than the step."""
+    parts_ms = {"forward": 3.0, "collectives": 0.0}
+    changes = {
+        "strategy": "fsdp",
+        "steps_ms": {"as_it_is": 20.0, "shards_kept": 12.0},
+        "parts_ms": parts_ms,
+        "profile": {"busy_share": 0.1, "kernels_per_step": 700},
+        "collectives": [{**LINE, "code": "loss = model(x)", "calls": 3200, "seconds": 4.0}],
+    }
+    diagnosis = answer({**ON_GPU, **changes})
+    shares = {name: found(diagnosis, name).share.value for name in ("small_batch", "sharding")}
+    assert shares == {"small_batch": pytest.approx(0.5, abs=0.01), "sharding": pytest.approx(0.4, abs=0.01)}
+
+
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     (finding,) = [cause for cause in (*diagnosis.reasons, *diagnosis.smaller) if cause.cause.name == name]
     return finding

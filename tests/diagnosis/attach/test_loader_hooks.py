@@ -1,6 +1,9 @@
 """The DataLoader's hooks: which samples a rank sees, and batches kept without the script noticing."""
 
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
@@ -53,6 +56,29 @@ def test_batches_are_kept_in_turns_and_an_epoch_stays_as_long_as_it_was(hooked: 
     with pytest.raises(StopIteration):
         next(epoch)
     assert len(list(data)) == 16
+
+
+class Threaded(TensorDataset):
+    """Items that a worker makes for a while, beside threads that only wait."""
+
+    def __getitem__(self, number: Any) -> Any:
+        if not threading.active_count() > 8:
+            for _ in range(8):
+                threading.Thread(target=time.sleep, args=[60], daemon=True).start()
+        until = time.process_time() + 0.02
+        while time.process_time() < until:
+            pass
+        return super().__getitem__(number)
+
+
+@pytest.mark.processes
+def test_threads_of_a_worker_that_wait_do_not_compute(hooked: Loading) -> None:
+    epoch: Any = iter(DataLoader(Threaded(torch.zeros(64, 1)), num_workers=1))
+    train(epoch, 20)
+    (source,) = hooked.of_training()
+    (worker,) = epoch._workers
+    assert len(list(Path(f"/proc/{worker.pid}/task").iterdir())) > 8
+    assert source.threads_in_worker() == 1
 
 
 @pytest.mark.processes

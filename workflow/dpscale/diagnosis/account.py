@@ -221,7 +221,7 @@ def step_parts(account: Account) -> Iterator[StepPart]:
     for part in _parts(account):
         if part.seconds.blocks:
             shares = in_rounds(truediv, part.seconds, account.step).blocks.values()
-            share = mean_with_t_interval([*shares])
+            share = mean_with_t_interval([*shares]) if len(shares) >= FEWEST_ROUNDS else Figure(fmean(shares))
             if part.name not in _DIFFERENCES:
                 share = replace(share, low=max(0.0, share.low))
             yield replace(part, seconds=multiplied(share, account.step.value))

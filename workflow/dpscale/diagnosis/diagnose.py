@@ -27,6 +27,8 @@ from dpscale.vocabulary.chips import chip_named
 _FIXED_STEPS = re.compile(r"--?(max|total|train|num)[-_](train(ing)?[-_])?(steps|iters|iterations)\b")
 # What takes less of a step is no row of its own.
 LEAST_PART_S = 1e-6
+# What is a smaller part is told as less than that.
+SMALLEST_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ def _number(figure: Figure, unit: Unit = MILLISECONDS) -> str:
     """`26.3 ms [25.9, 26.8]`: without an interval the number alone; of a count without a unit."""
     if unit is PLAIN:
         return whole(figure.value)
+    if unit is PERCENT and 0 < figure.value < SMALLEST_SHARE:
+        return f"less than {measured(SMALLEST_SHARE, PERCENT, 1)}"
     is_wide = figure.has_interval and figure.low < figure.high
     return estimate(figure, unit, with_unit=True) if is_wide else measured(figure.value, unit)
 

@@ -197,7 +197,8 @@ def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
         return "few_batches" if is_short else None
     if "checkpoint" in (pause.event, pause.border):
         return "checkpoint"
-    return "validation" if pause.border == "evaluation" else CAUSE_OF_PART.get(pause.kind)
+    cause = CAUSE_OF_PART.get(pause.kind)
+    return "validation" if pause.border == "evaluation" and cause != "logging" else cause
 
 
 def _parts(account: Account) -> Iterator[FoundCause]:
@@ -328,7 +329,8 @@ def _computing(account: Account) -> Iterator[FoundCause]:
     """
     first = account.first
     profile, step_s = first.profile, account.step.value
-    parts = parts_of([first], ("no_allreduce",)) or parts_of([first])
+    without_exchange = parts_of([first], ("no_allreduce",)) or parts_of([first], ("shards_kept",))
+    parts = without_exchange or parts_of([first])
     in_passes = [parts[name] for name in PASSES if name in parts]
     is_searching = first.switches.cudnn_benchmark and first.events.cudnn_search.count >= OFTEN * first.steps
     if profile and in_passes and profile.busy_share < BUSY_GPU and first.strategy != "dp" and not is_searching:

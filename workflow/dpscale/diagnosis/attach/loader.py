@@ -6,6 +6,7 @@ import copy
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,10 +92,21 @@ class Source:
         return same_in_new_containers(batch)
 
     def threads_in_worker(self) -> int | None:
-        """The most threads that compute in a worker now: two more only send its batches. None without workers."""
+        """The most threads that have computed in a worker: those that were busy for a quarter of the time of the busiest
+        one. Others wait, or only send its batches. None without workers."""
         workers = getattr(self.iterator and self.iterator(), "_workers", ())
-        counts = [len(list(Path(f"/proc/{worker.pid}/task").glob("*"))) for worker in workers]
-        return max(1, max(counts) - 2) if counts else None
+        ticks = [_ticks_of_threads(worker.pid) for worker in workers]
+        counts = [sum(4 * busy > max(of_worker) for busy in of_worker) for of_worker in ticks if of_worker]
+        return max(1, *counts) if counts else None
+
+
+def _ticks_of_threads(pid: int) -> list[int]:
+    """Return the ticks that each thread of a process has worked (man 5 proc)."""
+    ticks = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            ticks.append(sum(map(int, thread.read_text().rpartition(")")[2].split()[11:13])))
+    return ticks
 
 
 class EpochOfLoader:
