@@ -62,13 +62,13 @@ class Threaded(TensorDataset):
     """Items that a worker makes for a while, beside threads that only wait."""
 
     def __getitem__(self, number: Any) -> Any:
-        if not threading.active_count() > 8:
+        if threading.active_count() <= 8:
             for _ in range(8):
                 threading.Thread(target=time.sleep, args=[60], daemon=True).start()
         until = time.process_time() + 0.02
         while time.process_time() < until:
             pass
-        return super().__getitem__(number)
+        return self.tensors[0][number], self.tensors[0][number]
 
 
 @pytest.mark.processes

@@ -92,8 +92,10 @@ class Source:
         return same_in_new_containers(batch)
 
     def threads_in_worker(self) -> int | None:
-        """The most threads that have computed in a worker: those that were busy for a quarter of the time of the busiest
-        one. Others wait, or only send its batches. None without workers."""
+        """The most threads that have computed in a worker. None without workers.
+
+        They have worked for a quarter of the time of the busiest one: others wait, or only send its batches.
+        """
         workers = getattr(self.iterator and self.iterator(), "_workers", ())
         ticks = [_ticks_of_threads(worker.pid) for worker in workers]
         counts = [sum(4 * busy > max(of_worker) for busy in of_worker) for of_worker in ticks if of_worker]
