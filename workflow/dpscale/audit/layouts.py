@@ -3,12 +3,12 @@ quantity. A grid is tried as it stands and on its side; the solver takes the lay
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from dpscale.audit.grids import Grid
-from dpscale.audit.numbers import WORDS, PrintedCell, cells, is_missing, unit_of
+from dpscale.audit.numbers import MULTIPLES, WORDS, PrintedCell, cells, is_missing, unit_of
 
 # What may stand before a number of GPUs that names the rows below.
 _ON = r"(?:on|with|using|for|at)\b"
@@ -207,14 +207,32 @@ def _with_joined_pairs(row: Sequence[str]) -> Sequence[str]:
 
 def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """Return rows with the ratios that stand in brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their
-    own."""
-    columns: list[Sequence[str]] = []
-    for column in zip(*rows, strict=True):
-        ratios = [re.search(r"\d\W*\(([\d.]+ ?[x×])\)", text) for text in column[1:]]
-        columns.append(column)
-        if any(ratios):
-            columns.append([f"{column[0]} speedup", *(ratio.group(1) if ratio else "" for ratio in ratios)])
-    return [*zip(*columns, strict=True)]
+    own, behind all others. Without their sign they are ratios where the figures give them."""
+    columns, ratios = [*zip(*rows, strict=True)], list[Sequence[str]]()
+    bracketed = [[re.search(r"\d\W*\(([\d.]+) ?([x×]?)\)", text) for text in column[1:]] for column in columns]
+    are_plain_ratios = any(map(_are_ratios, (columns, zip(*columns, strict=True))))
+    for column, matches in zip(columns, bracketed, strict=True):
+        texts = [match[1] + "x" if match and (match[2] or are_plain_ratios) else "" for match in matches]
+        if any(texts):
+            ratios.append([f"{column[0]} speedup", *texts])
+    return [*zip(*columns, *ratios, strict=True)]
+
+
+def _are_ratios(lines: Iterable[Sequence[str]]) -> bool:
+    """Whether numbers in brackets are ratios of the figures before them along lines: of each to that with a 1, or the
+    other way round."""
+    hits = count = 0
+    for line in lines:
+        matches = [re.fullmatch(r"\W*([\d.]+)[^\d(]*\(([\d.]+)\)", text) for text in line]
+        try:
+            pairs = [(float(match[1]), float(match[2])) for match in matches if match]
+        except ValueError:
+            continue
+        base = next((figure for figure, ratio in pairs if ratio == 1), 0.0)
+        others = [(figure / base, ratio) for figure, ratio in pairs if ratio != 1 and base and figure]
+        count += len(others)
+        hits += sum(min(abs(of_base - ratio), abs(1 / of_base - ratio)) < 0.02 * ratio for of_base, ratio in others)
+    return hits > 1 and 2 * hits > count
 
 
 def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
@@ -252,7 +270,7 @@ def kind_of_unit(unit: str) -> str:
     """Return what a unit is of; nothing where it is none that is known, such as `gforce` of the machine `7gforce`."""
     first, _, per = unit.partition("/")
     if per in ("s", "s/gpu") and unit not in WORDS["units"]["bandwidth"]:
-        return "rate" if re.match(WORDS["counted"], first) else "nothing"
+        return "rate" if first in ("", *MULTIPLES) or re.match(WORDS["counted"], first) else "nothing"
     first = first.partition(" ")[0]
     return next((kind for kind, units in WORDS["units"].items() if unit in units or first in units), "")
 
@@ -261,6 +279,7 @@ def unit_of_head(head: str) -> str:
     """Return the unit of a head: in brackets, behind `in` or a comma, or as its last word."""
     if match := re.search(rf"(?i)\b{WORDS['counted']}\s*(?:/|per| )\s*s(?:ecs?|econds?)?\b", head):
         return f"{match.group(1).lower()}/s"
+    head = re.sub(r"(?i)\b([gm]i?b(?:it|yte)?) (?:per )?s(?:ec)?\b", r"\1/s", head)
     bracketed = [part for inner in re.findall(_BRACKETS, head) for part in re.split(r",|;|\bin\b", inner)]
     # A number in a head has the unit behind it.
     plain = re.sub(_BRACKETS + r"|\d[\d.,]*\s*\S*", " ", head).strip()

@@ -14,6 +14,8 @@ WORDS = own_yaml(__file__, "words.yaml")
 # Units of time, in seconds.
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "ms": 1e-3, "us": 1e-6}
 _THOUSANDS = {"k": 3, "K": 3, "M": 6, "B": 9}
+# Of what rates count, as in `K/sec`.
+MULTIPLES = {"k": 1e3, "m": 1e6}
 # Spaces that separate groups of digits, narrow ones too.
 _SPACE = r"[ \u00a0\u2007\u2009\u202f'’_]"
 _DIGITS = rf"[+-]?(?:\d(?:[\d.,]|{_SPACE}(?=\d{{3}}(?!\d)))*|\.\d+)(?:e[+-]?\d{{1,2}})?"
@@ -21,7 +23,7 @@ _APPROXIMATELY = r"^(?:~|≈|∼|\\sim|ca\.?|about|approx\.?|x|×|\$)\s*(?=[\d.+
 # What may stand behind a number and its unit: an interval, a deviation, other figures, a footnote.
 _BEHIND = r"(?:\s|\[[^\]]*\]|\([^)]*\)|(?:±|\+/-|\+-).*|[*†‡§¹²³⁴-⁹.^]|[a-d]\b)*$"
 # What is counted is no unit.
-_UNIT = rf"(?!{WORDS['no_units']})(?:[a-zµμ×%][a-zµμ.]*(?:\s*(?:/|per)\s*[a-z.]+)*)"
+_UNIT = rf"(?!{WORDS['no_units']})(?:(?:[a-zµμ×%][a-zµμ.]*|(?=/))(?:\s*(?:/|per)\s*[a-z.]+)*)"
 # Words of this project's own tables where it has no number.
 _STATES = (NOT_RESOLVABLE, "not measured", "not run", "not planned", "not available", "one run", "capped", "failed")
 _MISSING = rf"(?:|[-–—/.…?x]+|n/?a|n\.a\.?|nan|none|null|tbd|base(?:line)?|ref(?:erence)?|{'|'.join(_STATES)})"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from dpscale.audit.grids import Grid
 from dpscale.audit.layouts import ColumnSeries, Layout, kind_of_unit, layouts
-from dpscale.audit.numbers import SECONDS, WORDS, PrintedCell
+from dpscale.audit.numbers import MULTIPLES, SECONDS, WORDS, PrintedCell
 from dpscale.formulas.rounded import Number, exponent_of
 
 CLOCKS, PARTS, RATIOS = ("time", "rate"), ("compute", "communication"), ("speedup", "efficiency")
@@ -150,7 +150,7 @@ class _Column:
         """Return what takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs."""
         if (unit := self.unit(cell)) == "%":
             return 0.01 if self.role.name != "utilisation" else 1.0
-        return SECONDS.get(unit.partition("/")[0], 1.0) * (gpus if self.role.is_per_gpu else 1)
+        return {**SECONDS, **MULTIPLES}.get(unit.partition("/")[0], 1.0) * (gpus if self.role.is_per_gpu else 1)
 
     @cached_property
     def values(self) -> Values:
@@ -224,9 +224,11 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     words = _spoken_for(series.head)
     is_said = bool(words)
     if not is_said:
-        # Where a head has no word, those of the line above say a little.
+        # Where a head has no word, those of the line above say a little, but for a ratio that another head has.
         share = 0.4 if series.head else 0.8
-        words = {name: share * weight for name, weight in _spoken_for(layout.caption).items() if name != _NOTHING}
+        taken = {name for column in layout.series for name in _spoken_for(column.head) if name in _DERIVED}
+        above = _spoken_for(layout.caption).items()
+        words = {name: share * weight for name, weight in above if weight > 0 and name not in (_NOTHING, *taken)}
     numbers = [float(cell) for *_, cell in series.figures]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}
@@ -289,6 +291,7 @@ def _role(name: str, series: ColumnSeries, head: str, caption: str) -> Role:
     if name == "batch":
         return Role(name, is_per_step=per["of_all"], is_per_gpu=per["gpu"] or per["of_one"])
     is_weak = name == "time" and bool(re.search(WORDS["weak"], f"{head} {caption}".lower()))
+    is_weak &= "epoch" not in head.lower()
     return Role(name, is_weak or per["steps" if name == "rate" else "step"], per["gpu"] and name == "rate")
 
 

@@ -105,7 +105,8 @@ def _verdict(
         why = f"{outcome.unsure.convention.shown} would give it, and these are too few figures to tell"
         return FigureVerdict(UNKNOWN, given, why)
     if given is None:
-        missing = [f"T({at.gpus},b)" for at in sorted({place.alone, place}) if at not in study.epoch_s]
+        name = "R" if any(time.shown.endswith("/s") for time in study.epoch_s.values()) else "T"
+        missing = [f"{name}({at.gpus},b)" for at in sorted({place.alone, place}) if at not in study.epoch_s]
         zero = "its communication time may be zero within rounding"
         return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not printed" if missing else zero)
     if _may_be_measured(outcome):
