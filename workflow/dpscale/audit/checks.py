@@ -118,9 +118,10 @@ def batches_that_are_steps(reading: Reading) -> Iterator[Doubt]:
     powers = {rounded(images / 2**power): 2**power for power in range(3, 14) for rounded in (math.ceil, math.floor)}
     batches = {place.batch_per_gpu for place in epoch_s}
     if len(batches) > 1 and batches <= powers.keys() and not any(batch & (batch - 1) == 0 for batch in batches):
+        assumed = reading.published.assuming("images")
         for place in epoch_s:
-            steps = f"an epoch has {place.batch_per_gpu:,} steps at a batch of {powers[place.batch_per_gpu]:,}"
-            yield Doubt("the batch is a number of steps", "epoch_s", place, steps)
+            steps = f"an epoch has {place.batch_per_gpu:,} steps at a batch of {powers[place.batch_per_gpu]:,}{assumed}"
+            yield Doubt("the batch is a number of steps", "epoch_s", place, steps, LOOK if assumed else WRONG)
 
 
 def parts_against_total(reading: Reading) -> Iterator[Doubt]:

@@ -228,7 +228,9 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
         share = 0.4 if series.head else 0.8
         taken = {name for column in layout.series for name in _spoken_for(column.head) if name in _DERIVED}
         above = _spoken_for(layout.caption).items()
-        words = {name: share * weight for name, weight in above if weight > 0 and name not in (_NOTHING, *taken)}
+        words = {name: share * weight for name, weight in above if name not in (_NOTHING, *taken)}
+        if taken & {*_spoken_for(layout.caption)}:  # nor does it speak against others then
+            words = {name: weight for name, weight in words.items() if weight > 0}
     numbers = [float(cell) for *_, cell in series.figures]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}
@@ -291,7 +293,6 @@ def _role(name: str, series: ColumnSeries, head: str, caption: str) -> Role:
     if name == "batch":
         return Role(name, is_per_step=per["of_all"], is_per_gpu=per["gpu"] or per["of_one"])
     is_weak = name == "time" and bool(re.search(WORDS["weak"], f"{head} {caption}".lower()))
-    is_weak &= "epoch" not in head.lower()
     return Role(name, is_weak or per["steps" if name == "rate" else "step"], per["gpu"] and name == "rate")
 
 
@@ -520,8 +521,13 @@ def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, s
     for at in sorted(fits, key=lambda at: -max(fits[at].values(), default=0.0)):
         name = columns[at].role.name
         meant = first.setdefault((name, labels.get(at, "")), at)
-        if at not in doubts and meant != at and columns[at].values.keys() & columns[meant].values.keys():
+        if at in doubts or meant == at or not columns[at].values.keys() & columns[meant].values.keys():
+            continue
+        if clocks:
             doubts[at] = f"the {name} of the times is the column {columns[meant].series.head}"
+        else:
+            # Times of another table are those of one of them, and none says of which.
+            doubts |= dict.fromkeys((at, meant), f"there are several of {name}, and no times beside them")
     return labels, doubts
 
 
