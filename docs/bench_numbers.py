@@ -15,6 +15,7 @@ from dpscale.formulas.figure import UNEVEN, Figure, multiplied
 from dpscale.formulas.statistics import mean_with_t_interval, paired_difference
 from dpscale.present.text.numbers import Printed
 from dpscale.present.text.words import joined
+from dpscale.vocabulary.causes import CAUSES, NOTHING
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "results/recorded"
@@ -114,6 +115,39 @@ def diagnosis() -> str:
         rows.append([label.format(file=f"../{file}"), *counts, f"{saving} %"])
     head = ("where", "named first", "among the first three", "without the cause, told of one that is not there")
     return markdown((*head, "savings, off in the median"), rows)
+
+
+def public_scripts() -> str:
+    """Return what was said of scripts that nobody here wrote, and what a loop by hand around their step takes."""
+    said = json.loads((ROOT / "results/recorded-diagnosis/public-scripts.json").read_text())
+    rows = []
+    for script in said["scripts"]:
+        changed = f", with {script['changed']}" if script["changed"] else ""
+        reasons = [
+            CAUSES[reason["cause"]].label + (f" {reason['share']['value']:.0%}" if reason["share"] else "")
+            for reason in script["reasons"]
+        ]
+        has_rounds = reasons or (script["speedup"] and "low" in script["speedup"])
+        loop = script["own_loop"]
+        rows.append((
+            f"{script['repository']}, `{script['script']}`{changed}",
+            f"{script['devices']} {script['strategy']}",
+            of_one_gpu(script["speedup"]) if script["speedup"] and has_rounds else "",
+            ", ".join(reasons) or (NOTHING.label if has_rounds else "too few rounds for a cause"),
+            of_one_gpu({"value": loop["one_gpu_s"] / loop["all_gpus_s"]}) if loop else "not measured",
+        ))  # fmt: skip
+    head = ("script, as its authors have it", "GPUs", "beside one GPU", "reasons, of the step or the time", "by hand")
+    return markdown(head, rows)
+
+
+def of_one_gpu(speedup: Mapping[str, float]) -> str:
+    """Return `1.96 [1.59, 2.18] times as fast`, or the same the other way round."""
+    is_slower = speedup["value"] < 1
+    value, *ends = (
+        1 / speedup[name] if is_slower else speedup[name] for name in ("value", "low", "high") if name in speedup
+    )
+    shown = f"{value:.3g}" + (f" [{min(ends):.3g}, {max(ends):.3g}]" if ends else "")
+    return f"{shown} times {'as long' if is_slower else 'as fast'}"
 
 
 def clock_cost(machine: str) -> Mapping[str, Mapping[str, list[float]]]:
@@ -259,6 +293,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "small-batch-ladder": small_batch_ladder,
     "search-per-thread": search_per_thread,
     "diagnosis": diagnosis,
+    "public-scripts": public_scripts,
     "cost-of-marks": cost_of_marks,
     "cost-of-an-epoch": cost_of_an_epoch,
     "binding": binding_to_cores,

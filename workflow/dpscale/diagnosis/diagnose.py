@@ -29,6 +29,7 @@ _FIXED_STEPS = re.compile(r"--?(max|total|train|num)[-_](train(ing)?[-_])?(steps
 LEAST_PART_S = 1e-6
 # What is a smaller part is told as less than that.
 SMALLEST_SHARE = 1e-4
+WHOLE = Unit("1", "", decimals=0)
 
 
 @dataclass(frozen=True)
@@ -163,11 +164,16 @@ def _for_templates(diagnosis: Diagnosis) -> dict[str, object]:
         "number": _number,
         "seconds": lambda figure: _number(figure) if figure.is_known else "a time that is not known",
         "share": lambda figure: _number(figure, PERCENT),
-        "times": lambda figure: value_of(figure, MULTIPLES),
-        "ends": lambda figure: ends_of(figure, MULTIPLES),
+        "times": lambda figure: value_of(figure, _multiples(figure)),
+        "ends": lambda figure: ends_of(figure, _multiples(figure)),
         "measures": {**MEASURES, **PROBES},
         "remedies": REMEDIES,
     }
+
+
+def _multiples(figure: Figure) -> Unit:
+    """Return how a ratio is written: a large one without digits that say nothing."""
+    return MULTIPLES if figure.value < 10 else WHOLE
 
 
 def _is_rare(finding: FoundCause) -> bool:
