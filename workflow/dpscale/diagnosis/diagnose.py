@@ -166,7 +166,7 @@ def _for_templates(diagnosis: Diagnosis) -> dict[str, object]:
         "share": lambda figure: _number(figure, PERCENT),
         "times": lambda figure: value_of(figure, _multiples(figure)),
         "ends": lambda figure: ends_of(figure, _multiples(figure)),
-        "measures": {**MEASURES, **PROBES},
+        "measures": {**PARTS, **MEASURES, **PROBES},
         "remedies": REMEDIES,
     }
 
