@@ -46,6 +46,13 @@ class Layout:
     is_turned: bool
     penalty: float
 
+    @property
+    def counts_devices(self) -> bool:
+        """Whether a head, a row or a column says a number of GPUs or nodes."""
+        named = [*self.row_keys, *(keys for series in self.series for _, keys, _ in series.figures)]
+        device = re.compile(rf"{WORDS['device']}|\bnodes?\b", re.IGNORECASE)
+        return any({*keys} - {"batch"} for keys in named) or any(device.search(series.head) for series in self.series)
+
 
 def keys_of(text: str) -> tuple[dict[str, int], str]:
     """Return the keys that a text says, and the text without them."""
@@ -278,7 +285,7 @@ def kind_of_unit(unit: str) -> str:
 def unit_of_head(head: str) -> str:
     """Return the unit of a head: in brackets, behind `in` or a comma, or as its last word."""
     if match := re.search(rf"(?i)\b{WORDS['counted']}\s*(?:/|per| )\s*s(?:ecs?|econds?)?\b", head):
-        return f"{match.group(1).lower()}/s"
+        return f"{match.group(1).lower()}s/s"
     head = re.sub(r"(?i)\b([gm]i?b(?:it|yte)?) (?:per )?s(?:ec)?\b", r"\1/s", head)
     bracketed = [part for inner in re.findall(_BRACKETS, head) for part in re.split(r",|;|\bin\b", inner)]
     # A number in a head has the unit behind it.

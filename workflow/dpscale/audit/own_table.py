@@ -18,7 +18,7 @@ from dpscale.audit.grids import SUFFIXES, read_document
 from dpscale.audit.layouts import keys_of
 from dpscale.audit.numbers import WORDS, cells
 from dpscale.audit.published import GLOBAL, PER_GPU, UNITS, UNSTATED, Published, Spot
-from dpscale.audit.solver import CLOCKS, PARTS, RATIOS, Clock, Fact, Role, Solution, Values, solve
+from dpscale.audit.solver import CLOCKS, PARTS, RATE, RATIOS, Clock, Fact, Role, Solution, Values, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.tables.row import grouped
@@ -36,6 +36,8 @@ _LITTLE, _HALF, _ALL = 0.2, 0.5, 0.9
 _LEAST_SUM, _LARGEST_SUM = 0.9, 1.02
 # Numbers that differ by less are equal but for rounding.
 _SAME = 1.01
+# Of a name, in letters.
+_LONGEST_NAME = 60
 
 _QUANTITIES = {"rate": "images_per_s", "compute": "compute_s", "communication": "communication_s",
                "share": "communication_share", "utilisation": "utilisation_percent"}  # fmt: skip
@@ -80,9 +82,10 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
             why = "could not be read as figures by numbers of GPUs"
             document.left_out.append(f"Table {number} is left out: {heads[:60]} {why}")
             continue
-        document.left_out += solution.left_out
         if solution.facts:
-            document.left_out += _file_into(books, solution, grid.caption)
+            _file_into(books, solution, _name_of_table(grid.caption, number))
+        else:
+            document.left_out += solution.left_out
     if not books:
         raise PublishedError(f"{path}: no table holds figures of training by numbers of GPUs or by batches")
     stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
@@ -171,6 +174,8 @@ class _Book:
     facts: dict[_Key, Fact] = field(default_factory=dict)
     sweep: list[Fact] = field(default_factory=list)
     batch: str = ""
+    notes: list[str] = field(default_factory=list)
+    """What is left out of its tables."""
 
     def takes(self, facts: Mapping[_Key, Fact]) -> bool:
         """Take facts, unless a cell of them has another number here."""
@@ -185,9 +190,9 @@ class _Book:
         of_studies = several or [*groups] or [()]
         lenders = {group: _lender(group, groups) for group in of_studies}
         unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values()})]
-        left_out = [*stated.left_out, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
+        left_out = [*stated.left_out, *self.notes, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
         for group in of_studies:
-            names = [self.caption[:40]] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
+            names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
             of_group = groups.get(group, [])
             # Of one with times of its own, only those of one GPU are taken.
             of_lender = of_group if (lender := lenders[group]) is None else groups[lender]
@@ -218,15 +223,21 @@ def _key(fact: Fact) -> _Key:
     return place.group, place.clock, fact.role.name, fact.role.is_per_gpu, place.batch, place.gpus
 
 
-def _file_into(books: list[_Book], solution: Solution, caption: str) -> list[str]:
+def _name_of_table(caption: str, number: int) -> str:
+    """Return what stands before a table, if that is a heading; of prose only a piece would fit into a name."""
+    return caption if len(caption) <= _LONGEST_NAME and not caption.endswith((".", ":")) else f"table {number}"
+
+
+def _file_into(books: list[_Book], solution: Solution, caption: str) -> None:
     """Add what was read to the last book that it does not contradict: a table without clocks to one with them, and one
-    with clocks to others of the same kind. Times of one GPU that differ are a sweep. Returns what is not audited:
-    different figures of one cell."""
+    with clocks to others of the same kind. Times of one GPU that differ are a sweep. Different figures of one cell are
+    not audited."""
     by_key = grouped(solution.facts, _key)
     facts = {key: alike[0] for key, alike in by_key.items() if len({fact.number for fact in alike}) == 1}
     unclear = dict.fromkeys(str(_spot(alike[0])) for key, alike in by_key.items() if key not in facts)
     why = "there are several, and nothing that is understood tells them apart"
     notes = [f"Not audited are figures for {listed([*unclear])}: {why}"] if unclear else []
+    notes += solution.left_out
     clocks, is_sweep = _clocks(facts.values()), all(fact.place.gpus == 1 for fact in solution.facts)
     newest_first = [*reversed(books)]
     for book in sorted(newest_first, key=lambda book: not clocks and not _clocks(book.facts.values())):
@@ -234,7 +245,8 @@ def _file_into(books: list[_Book], solution: Solution, caption: str) -> list[str
         is_alike = {fact.head for fact in facts.values()} == {fact.head for fact in book.facts.values()}
         if (not clocks or not known or is_alike) and book.takes(facts):
             book.batch = book.batch or solution.batch
-            return notes
+            book.notes += notes
+            return
         # Authors may print a speedup by a second definition.
         second = [fact._replace(role=Role("speedup_alternative")) for fact in facts.values()]
         if (
@@ -242,15 +254,17 @@ def _file_into(books: list[_Book], solution: Solution, caption: str) -> list[str
             and {fact.role.name for fact in facts.values()} == {"speedup"}
             and book.takes({_key(fact): fact for fact in second})
         ):
-            return notes
+            book.notes += notes
+            return
         if clocks == {"time"} and is_sweep:
             book.sweep += solution.facts
-            return notes
+            book.notes += notes
+            return
         if known == {"time"} and all(fact.place.gpus == 1 for fact in book.facts.values()):
             book.sweep, book.facts, book.batch = [*book.facts.values()], facts, solution.batch
-            return notes
-    books.append(_Book(caption, facts, batch=solution.batch))
-    return notes
+            book.notes += notes
+            return
+    books.append(_Book(caption, facts, batch=solution.batch, notes=notes))
 
 
 def _clocks(facts: Iterable[Fact]) -> set[str]:
@@ -371,7 +385,7 @@ class _Assembly:
         for fact in facts:
             number = self._number(fact)
             if fact.role.name == "rate":
-                shown = number.shown if " " in number.shown else f"{number} images/s"
+                shown = number.shown if " " in number.shown else f"{number} {fact.unit or RATE}"
                 number = Number(shown, self.images / number.interval, self.images / number.if_cut)
             table.setdefault(_spot(fact), number)
         return dict(sorted(table.items()))

@@ -206,7 +206,8 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     is_said = warning.check == OTHER_UNIT or warning.severity == "impossible" or quantity not in QUANTITIES
     if not offered or is_right or is_said:
         return f"{shown}: {warning.check} ({warning.detail})"
-    return f"{shown}; your times give {offered}"
+    has_times = any(name_of(of_row.quantity) == "epoch time" for of_row in tables.audit)
+    return f"{shown}; your {'times' if has_times else 'other figures'} give {offered}"
 
 
 def summary(record: AuditRecord) -> str:

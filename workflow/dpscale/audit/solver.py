@@ -27,6 +27,8 @@ _DERIVED = (*_OF_CLOCKS, "bandwidth", "utilisation")
 _TIMES, _FIGURES = ("time", *PARTS), (*CLOCKS, *_DERIVED)
 _COUNTS, _NOTHING = ("gpus", "nodes", "per_node"), "nothing"
 _KEYS = (*_COUNTS, "batch")
+# What is counted by rates that do not say.
+RATE = "images/s"
 
 # An assignment this near to the best may as well be meant.
 _CLOSE = 0.5
@@ -43,6 +45,8 @@ _MOST_GPUS = 20_000
 _TOLERANCE, _ROUGHEST = 0.01, 0.12
 # A ratio of which less than this follows from a clock may be of another.
 _SOME = 0.4
+# Numbers that differ by less are alike.
+_DIFFERENT = 1.1
 # Figures that exceed these are percents; in percent, an efficiency begins at 100.
 _LARGEST_FRACTIONS = {"efficiency": 10.0, "share": 2.5}
 
@@ -172,7 +176,7 @@ class _Column:
                 place = place._replace(clock=label) if is_clock else place._replace(group=(*place.group, label))
             unit, factor = self.unit(cell), self.factor(cell, place.gpus)
             shown = (unit.partition("/")[0] or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
-            printed = f"{cell.digits} {shown or 'images/s'}{' per GPU' * role.is_per_gpu}"
+            printed = f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
             is_as_printed = factor == 1 and not role.is_per_step
             number = Number.of(cell.digits, partial(mul, factor), "" if is_as_printed else printed)
             yield Fact(place, role, number, unit, head, states[row], cell.is_marked)
@@ -235,6 +239,8 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}
     are_heads_silent = not any({*_spoken_for(column.head)} & {*_FIGURES} or column.unit for column in layout.series)
+    # What says nothing, and names no GPUs either, may be of anything.
+    are_heads_silent &= layout.counts_devices
     weights = {}
     for name in (*_KEYS, *_FIGURES):
         if _allows(name, series, numbers, kinds):
@@ -445,8 +451,11 @@ def _relations(columns: Sequence[_Column]) -> Iterator[float]:
         for speedups_printed in by_name["speedup"]:
             yield _share(efficiencies, {at: value / at.gpus for at, (value, _) in speedups_printed.items()})
     for times, rates in product(by_name["time"], by_name["rate"]):
-        # They are of equally many images.
+        # They are of equally many images. Of times that hardly differ that says nothing.
         images = {at: times[at][0] * rates[at][0] for at in times.keys() & rates.keys()}
+        seconds = [times[at][0] for at in images]
+        if not seconds or max(seconds) < _DIFFERENT * min(seconds):
+            continue
         middle = median(images.values()) if len(images) > 1 else math.inf
         yield _share(rates, {at: middle / times[at][0] for at in images})
 

@@ -99,6 +99,8 @@ def _verdict(
         return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.shown)
     if place in outcome.method.agreeing:
         return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
+    if place.gpus == 1 and given and given.meets(outcome.method.printed[place]):
+        return FigureVerdict(EXPLAINED, given, "as defined here")
     if reason := _missing(study, outcome, place):
         return FigureVerdict(UNKNOWN, None, reason)
     if outcome.unsure and place in outcome.unsure.agreeing:
@@ -111,12 +113,16 @@ def _verdict(
         return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not printed" if missing else zero)
     if _may_be_measured(outcome):
         return FigureVerdict(UNKNOWN, None, MEASURED)
-    if not about(given).meets(outcome.method.printed[place]):
+    # Where the parts of a time are of another run, so may be what was sent in them.
+    parts = [verdicts.get((part, place)) for part in ("compute_s", "communication_s")]
+    is_of_its_parts = outcome.quantity == "bandwidth" and any(part and part.state == ANOTHER_RUN for part in parts)
+    near = about(about(given)) if is_of_its_parts else about(given)
+    if not near.meets(outcome.method.printed[place]):
         return FigureVerdict(UNEXPLAINED, given)
     # Where times are printed too, what follows from another column may be of other runs than that.
     followed = outcome.best or outcome.method
     is_through_a_column = followed.convention.through and place in study.epoch_s
-    if not is_through_a_column and (error := _error_of_writing(followed, place)):
+    if not is_through_a_column and not is_of_its_parts and (error := _error_of_writing(followed, place)):
         return FigureVerdict(UNEXPLAINED, given, error)
     return FigureVerdict(ANOTHER_RUN, given, "as where times are of another run")
 
