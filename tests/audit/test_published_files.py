@@ -35,6 +35,7 @@ def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path: Path) -> None:
         ("published: {bandwidth: {32: {2: 1.0}}}", 'published.bandwidth: "unit" is a required property'),
         ("published: {bandwidth: {unit: parsec}}", 'published.bandwidth.unit: "parsec" is not one of'),
         ("id: ../up", 'id: "../up" does not match'),
+        (f"id: {'x' * 101}", "is longer"),
     ],
 )
 def test_a_bad_file_gives_one_line_with_the_file_and_the_key(tmp_path: Path, changes: str, message: str) -> None:

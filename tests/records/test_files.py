@@ -36,6 +36,11 @@ def test_what_dpscale_wrote_is_replaced_and_nothing_else(content: str, tmp_path:
         write_text(path, content)
 
 
+def test_a_name_that_no_file_can_have_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="x: cannot be written: File name too long. Name another file"):
+        write_text(tmp_path / ("x" * 256), PAGE)
+
+
 def test_rights_are_those_that_the_user_wants(tmp_path: Path) -> None:
     path = tmp_path / ("ä" * 125)  # as long as a name can be
     before = os.umask(0o077)

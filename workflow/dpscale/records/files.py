@@ -54,8 +54,13 @@ def now() -> str:
 
 
 def require_replaceable(path: Path, content: str) -> None:
-    """Raise RecordError where the file at `path` does not begin as `content` does: it is nothing to overwrite."""
-    if path.is_file() and not _is_output(path) and not begins_alike(path, content):
+    """Raise RecordError where the file at `path` does not begin as `content` does: it is nothing to overwrite. Also
+    where no file can have this path."""
+    try:
+        is_kept = path.is_file() and not _is_output(path) and not begins_alike(path, content)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written: {error.strerror}. Name another file") from error
+    if is_kept:
         raise RecordError(f"{path}: holds something else, which is kept. Name another file, or delete this one")
 
 
