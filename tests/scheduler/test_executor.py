@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import snakemake_executor_plugin_slurm as plugin
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,17 @@ def test_looks_are_never_further_apart_than_asked_for(monkeypatch: pytest.Monkey
         with pytest.raises(StopIteration):
             executor.sleep().send(None)  # another test of this process may have left a loop that runs
     assert slept_s == [10, 10, 5]
+
+
+def test_only_the_user_excludes_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread submits the job of a node that failed again at once."""
+    monkeypatch.setattr(plugin, "query_job_status", None)
+    executor = object.__new__(plugin.Executor)
+    executor._failed_nodes = {"gn7"}
+    executor.workflow = SimpleNamespace(executor_settings=SimpleNamespace())
+    PatientExecutor.take_over(executor, cell_rules=())
+    executor._failed_nodes.add("gn1")  # as the plugin does before it says that the job failed
+    assert executor._failed_nodes == {"gn7"}
 
 
 REFUSAL = "Batch job submission failed: "

@@ -76,6 +76,14 @@ ended() {{ failed=1; if [ $1 -ge 128 ] || grep -qsE {lost} "$2"; then exit 1; fi
 exit $failed"""
 
 
+class ChosenNodes(set[str]):
+    """The nodes that the user excluded. The plugin would add one that failed, until the end; Slurm starts nothing on it
+    before it is back."""
+
+    def add(self, node: str) -> None:
+        pass
+
+
 class PatientExecutor(plugin.Executor):  # type: ignore[misc]
     """An executor that waits, and says so once."""
 
@@ -83,7 +91,6 @@ class PatientExecutor(plugin.Executor):  # type: ignore[misc]
     already_said: set[tuple[str, ...]]
     preempted: set[str]  # The numbers of jobs, which are failed for the plugin.
     lost_starts: Counter[Any]  # By job, how often Slurm went away before it could begin.
-    excluded: set[str]  # The nodes that the user excluded.
     is_full: bool  # Whether there was no space for a record.
     next_question_s: float  # When Slurm is asked why jobs wait, on the monotonic clock.
     listed: Collection[str] | None  # The numbers of jobs in Slurm's last answer; None before the first one.
@@ -101,7 +108,7 @@ class PatientExecutor(plugin.Executor):  # type: ignore[misc]
             unlisted_looks={},
             lost_starts=Counter(),
             is_full=False,
-            excluded=executor._failed_nodes.copy(),
+            _failed_nodes=ChosenNodes(executor._failed_nodes),
             next_question_s=time.monotonic() + LONG_WAIT_S,
             submitting=ThreadPoolExecutor(2),
         )
@@ -202,8 +209,6 @@ class PatientExecutor(plugin.Executor):  # type: ignore[misc]
         self.listed = None
         waiting = [info async for info in super().check_active_jobs(active_jobs)]
         self.say_what_waits()
-        # The plugin would exclude a node that failed until the end. Slurm starts nothing on it before it is back.
-        self._failed_nodes = self.excluded.copy()
         if self.listed is not None:
             unlisted = {info.external_jobid for info in waiting}.difference(self.listed)
             self.unlisted_looks = {number: self.unlisted_looks.get(number, 0) + 1 for number in unlisted}
