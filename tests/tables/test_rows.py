@@ -84,7 +84,7 @@ def _with_entry(column: str, entry: str) -> Callable[[str], str]:
 
 NO_TABLES: dict[str, tuple[Callable[[str], str | bytes], str]] = {
     **{
-        f"{column} {entry[:9]}": (_with_entry(column, entry), f", row 3: {column} is {entry[:40]}")
+        f"{column} {entry[:9]}": (_with_entry(column, entry), f", row 3: {column} is {' '.join(entry[:40].split())}")
         for column, entries in cases(__file__, "entries").items()
         for entry in entries
     },

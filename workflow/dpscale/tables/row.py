@@ -101,7 +101,7 @@ def _kinds_by_name(rests_on: object) -> dict[str, FigureKind]:
     for group in groups:
         kind, _, names = group.partition(": ")
         if kind not in get_args(FigureKind):
-            raise TableError(f"{_RESTS_ON} is {with_names(str(rests_on)[:40])}")
+            raise TableError(f"{_RESTS_ON} is {_told(str(rests_on))}")
         kinds |= dict.fromkeys(names.split(", "), cast(FigureKind, kind))
     return kinds
 
@@ -136,7 +136,12 @@ def _value(column: Column, name: str, entry: Any) -> Any:
         # The end of an interval may be infinite.
         if column.kind in ("figure", "number") and (abs(number) <= LARGEST_NUMBER or abs(number) == inf):
             return number
-    raise TableError(f"{name} is {with_names(text[:40])}")
+    raise TableError(f"{name} is {_told(text)}")
+
+
+def _told(entry: str) -> str:
+    """Return the beginning of an entry that means nothing, in one line."""
+    return with_names(" ".join(entry[:40].split()))
 
 
 def _is_nothing(entry: Any) -> bool:
