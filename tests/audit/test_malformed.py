@@ -3,6 +3,7 @@
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import openpyxl
@@ -10,6 +11,7 @@ import pytest
 
 from command_line import dpscale
 from dpscale.audit.own_table import read_table
+from dpscale.errors import PublishedError
 
 HEAD = "batch,gpus,time (s)\n"
 ROWS = "32,1,9.0\n32,2,5.0\n"
@@ -92,6 +94,16 @@ def test_a_cell_that_is_no_number_is_none(tmp_path: Path, rows: str) -> None:
     path.write_text(f"{HEAD}{rows}\n")
     (study,) = read_table(path)
     assert ", ".join(f"{batch}x{gpus} {time}" for (batch, gpus), time in study.epoch_s.items()) == ROWS_BELOW_HEAD[rows]
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, "-" * 5_000, "(" * 5_000, "a" * 5_000, "8 gpus " * 700])
+def test_a_head_or_a_cell_of_thousands_of_characters_is_read_at_once(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"batch,gpus,time (s),bandwidth (GB/{text}\n{text},1,7.0,\n{ROWS}{text},2,{text}\n")
+    started = time.process_time()
+    with suppress(PublishedError):
+        read_table(path)
+    assert time.process_time() - started < 2
 
 
 def test_a_file_in_latin_1_is_read(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path: Path) -> None:
         ("epoch_s: {32: {1: .nan, 2: 1.0}}", 'epoch_s.32.1: ".nan" is not of type "number"'),
         ("epoch_s: {32: {1: -38.0, 2: 1.0}}", "epoch_s.32.1: -38.0 is less than or equal to the minimum of 0"),
         ("epoch_s: {small: {1: 38.0}}", 'epoch_s: "small" does not match'),
+        (f"epoch_s: {{32: {{1: 38.0, 2{'0' * 400}: 1.0}}}}", 'epoch_s.32: "2000'),
         ("batch_sweep_s: {32: -1}", "batch_sweep_s.32: -1 is less than or equal to the minimum of 0"),
         ("published: {compute_s: {32: {2: -1.5}}}", "published.compute_s.32.2: -1.5 is less than or equal"),
         ("published: {speedups: {}}", "did you mean speedup?"),

@@ -25,6 +25,7 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".rst", *_MARKDOWN, *_NOTEBOOK, ".tex", *_HT
 
 # A table of results has hundreds of rows. A history or a log, which is taken for one, has a million.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_GRIDS, _MOST_CELLS_OF_ALL = 2_000, 60, 200, 20_000
+_MOST_OF_CELL, _MOST_OF_CAPTION = 300, 1_000  # characters
 _MOST_BYTES = {_NOTEBOOK: 50_000_000, _MARKDOWN: 500_000}
 _MOST_BYTES_OF_OTHERS, _MOST_CHARACTERS, _MOST_UNZIPPED = 5_000_000, 20_000, 30_000_000
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
@@ -53,13 +54,13 @@ class Document:
     def add(self, rows: _Rows) -> None:
         """Add a grid: without its empty rows and columns. More of them than a table has are left out."""
         filled = islice((row for row in rows if any(map(str.strip, row))), _MOST_ROWS)
-        kept = [[" ".join(cell.split()) for cell in row[:_MOST_COLUMNS]] for row in filled]
+        kept = [[_bounded(cell) for cell in row[:_MOST_COLUMNS]] for row in filled]
         width = max((at + 1 for row in kept for at, cell in enumerate(row) if cell), default=0)
         cells = sum(len(grid.rows) * len(grid.rows[0]) for grid in self.grids)
         kept = kept[: (_MOST_CELLS_OF_ALL - cells) // (width or 1)] if cells < _MOST_CELLS_OF_ALL else []
         if width and kept and len(self.grids) < _MOST_GRIDS:
             last = next((line for line in reversed(self.lines) if line.strip()), "")
-            self.grids.append(Grid([[*row[:width], *[""] * (width - len(row))] for row in kept], last))
+            self.grids.append(Grid([[*row[:width], *[""] * (width - len(row))] for row in kept], last[:_MOST_OF_CAPTION]))
 
     def add_blocks(self, rows: _Rows) -> None:
         """Add the tables among rows, which empty rows separate. What goes on with numbers alone is the same table."""
@@ -74,6 +75,11 @@ class Document:
                 block.append(row)
             is_ended = not texts
         self.add(block)
+
+
+def _bounded(cell: str) -> str:
+    """Return a cell's text in a line of its own, with no more of it than a figure or a head has."""
+    return re.sub(r"(\d{61})\d+", r"\1", " ".join(cell.split()))[:_MOST_OF_CELL]
 
 
 def read_document(path: Path) -> Document:
