@@ -60,7 +60,9 @@ class Document:
         kept = kept[: (_MOST_CELLS_OF_ALL - cells) // (width or 1)] if cells < _MOST_CELLS_OF_ALL else []
         if width and kept and len(self.grids) < _MOST_GRIDS:
             last = next((line for line in reversed(self.lines) if line.strip()), "")
-            self.grids.append(Grid([[*row[:width], *[""] * (width - len(row))] for row in kept], last[:_MOST_OF_CAPTION]))
+            self.grids.append(
+                Grid([[*row[:width], *[""] * (width - len(row))] for row in kept], last[:_MOST_OF_CAPTION])
+            )
 
     def add_blocks(self, rows: _Rows) -> None:
         """Add the tables among rows, which empty rows separate. What goes on with numbers alone is the same table."""
