@@ -113,10 +113,12 @@ def test_a_node_that_is_back_is_used_again_and_a_job_that_waits_is_named(faulty:
     project = make()
     snakemake = project.start_a_cell()
     project.endless_no_more()
-    for state in ("DOWN", "DRAIN"):  # one that is down only comes back by itself
-        faulty.run("scontrol", "update", "NodeName=gn1", f"State={state}", "Reason=test")
-    wait_for(lambda: "jobs wait in Slurm's queue" in project.log.read_text())
-    faulty.run("scontrol", "update", "NodeName=gn1", "State=RESUME")
+    try:
+        for state in ("DOWN", "DRAIN"):  # one that is down only comes back by itself
+            faulty.run("scontrol", "update", "NodeName=gn1", f"State={state}", "Reason=test")
+        wait_for(partial(said_by, project, "jobs wait in Slurm's queue"))
+    finally:
+        faulty.run("scontrol", "update", "NodeName=gn1", "State=RESUME")
     assert snakemake.wait(240) == 0, project.output
     assert [job["JobState"] for job in project.jobs("time")] == ["NODE_FAIL", "COMPLETED"]
 
