@@ -214,6 +214,8 @@ class ThrowawaySlurm:
         # The accounting knows where the controller is only after the controller has registered with it.
         registered = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=controlport"]
         self._await_ready("slurmctld", lambda: self._answer(*registered).strip() not in ("", "0"))
+        # Nodes that were there before tell it so at once; otherwise it asks them seconds later.
+        signal_all([self.daemons[node].pid for node in self.nodes if node in self.daemons], signal.SIGHUP)
 
     @contextmanager
     def away(self) -> Iterator[None]:

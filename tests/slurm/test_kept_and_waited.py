@@ -13,9 +13,11 @@ from project import Project, wait_for
 from slurm_project import GPU_JOBS, SlurmProject
 from throwaway_slurm import ThrowawaySlurm
 
+# Programs give up on a controller that is away after 3 s; by default after 9.
 CONFIGURATION = """\
 AccountingStorageEnforce=limits,qos
-EnforcePartLimits=ALL"""
+EnforcePartLimits=ALL
+MessageTimeout=4"""
 # Programs that wait for a file before or after they do what they should.
 SBATCH = """\
 #!/bin/sh
