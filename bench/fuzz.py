@@ -56,15 +56,23 @@ STUDY: dict[str, Any] = {
     "variants": {"half": {"precision": "bfloat16", "batch_per_gpu": [32], "runs": 1}},
     "training": {"arms": {"small": ARM, "late": {**ARM, "learning_rate": 0.4}}, "baseline": "small", "seeds": 1},
 }
-STUDY_FILE, RESULTS = Path("config/fuzz.yaml"), Path("results/fuzz")
+STUDY_FILE, RESULTS, ELSEWHERE = Path("config/fuzz.yaml"), Path("results/fuzz"), Path("elsewhere/fuzz")
 ON_STUDY = [str(STUDY_FILE)]
 TABLES = ["tables", *ON_STUDY, "--results", str(RESULTS), "--out", "out/tables"]
 PLAN = ["plan", str(STUDY_FILE), "--cells"]
+BOTH = ["--results", str(RESULTS), "--results", str(ELSEWHERE)]
+COMPARE = ["compare", *ON_STUDY, *ON_STUDY, *BOTH, "--json", "--out", "out/compared.html"]
 LOG = """measuring
 Traceback (most recent call last):
 RuntimeError: no link
 Error: rank 1 failed; see its traceback above
 """
+# Figures in every format that is a text; two more are written below.
+PUBLISHED = [
+    "config/published/study-a.yaml",
+    *(f"tests/audit/tables/seeds/study-{name}" for name in ("a.ipynb", "b.markdown", "c.txt", "d.html")),
+    *(f"tests/audit/tables/small/{name}" for name in ("t14-wrapped.tex", "t15-list.rst")),
+]
 AUDITED = """Batch,GPUs,Epoch time (s),Speedup,Bandwidth (GB/s)
 32,1,25.86,1.00,
 32,2,36.93,1.40,0.0018
@@ -119,8 +127,10 @@ ON_TABLES = [
     ["handin", *ON_STUDY, "--tables", "tables", "--out", "out/handin"],
     ["report", *ON_STUDY, "--tables", "tables", "--out", "out/page.html"],
 ]
+RECORDS = files("results/fuzz/*/**/*.json", "results/fuzz/network.json")
 KINDS = (
-    Kind("records", files("results/fuzz/*/**/*.json", "results/fuzz/network.json"), lambda path: [PLAN, TABLES]),
+    Kind("records", RECORDS, lambda path: [PLAN, TABLES]),
+    Kind("compared records", RECORDS, lambda path: [["summary", *ON_STUDY], COMPARE]),
     Kind("logs", files("results/fuzz/logs/**/*.log"), lambda path: [PLAN]),
     Kind("study files", files("config/fuzz.yaml"), lambda path: [PLAN]),
     Kind("tables", files("tables/*.csv"), lambda path: ON_TABLES),
@@ -137,14 +147,18 @@ def make_project(folder: Path) -> None:
     results = folder / RESULTS
     for cell in plan(study).all_cells:
         settings = cell.settings if isinstance(cell, VariantCell) else study.settings
-        write(results, cell, any_record(cell, settings, [1.0, 1.1]))
+        for place, job, times_s in ((RESULTS, "1", [1.0, 1.1]), (ELSEWHERE, "2", [0.5, 0.6])):
+            record = any_record(cell, settings, times_s)
+            record["provenance"]["job_id"] = job  # of no record of the other place
+            write(folder / place, cell, record)
     (results / "network.json").write_text(json.dumps(network_facts(study.settings)))
     for path in sorted(results.glob("communication/**/*.json")):
         path.unlink()
         log = results / "logs" / path.relative_to(results).with_suffix(".log")
         log.parent.mkdir(parents=True)
         log.write_text(LOG)
-    shutil.copy(ROOT / "config/published/study-a.yaml", folder / "published")
+    for file in PUBLISHED:
+        shutil.copy(ROOT / file, folder / "published")
     (folder / "published/table.csv").write_text(AUDITED)
     rows = [line.split(",") for line in AUDITED.splitlines()]
     rows.insert(1, ["--"] * 5)
