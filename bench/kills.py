@@ -3,9 +3,9 @@
 python bench/kills.py [kills] [seed]    In a copy of the project; every run goes on where the last one was killed.
 
 Half of the kills are of Snakemake alone, as an out-of-memory killer would; the others are of all its processes at once.
-After each, every record must be whole and, byte for byte, what it was. The next run may make only those that are
-missing. When all are there, they are removed and it begins again. At the end no process and no temporary folder of a
-killed run is there beside those of the last one.
+After each, every record must be whole and, byte for byte, what it was. The next run, which takes the lock of the killed
+one, may make only those that are missing. When all are there, they are removed and it begins again. A last run goes on
+until its end: then no process, no half-written file and no temporary folder of any run is left.
 """
 
 import os
@@ -28,6 +28,7 @@ sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "tests/helpers")]
 
 from dpscale.records.files import read_record  # noqa: E402
 from dpscale.records.kinds import RECORDS  # noqa: E402
+from dpscale.records.temporary import OLD_S  # noqa: E402
 from processes import alive, started_by  # noqa: E402
 from project import wait_for  # noqa: E402
 
@@ -43,6 +44,8 @@ def main(kills: int, seed: int) -> None:
         for part in ("workflow", "config"):
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "Snakefile", folder)
+        temporary = folder / "tmp"
+        temporary.mkdir()
         study = yaml.safe_load((folder / "config/laptop.yaml").read_text())
         (folder / "study.yaml").write_text(yaml.safe_dump({**study, "study": "killed"}))
         before: dict[Path, str] = {}
@@ -60,18 +63,23 @@ def main(kills: int, seed: int) -> None:
             if ended:
                 shutil.rmtree(folder / "results")
                 before = {}
-        left = [path for path in folder.rglob("*.tmp*") if path.is_file()]
+        outcomes["temporary folders of killed runs"] = len([*temporary.iterdir()])
+        time.sleep(OLD_S)
+        assert run_and_kill(folder, 600, alone=True), "the last run takes more than 600 s"
+        records = checksums(folder)
+        assert not [path for path, digest in before.items() if records.get(path) != digest], "the last run changed some"
+        left = [*folder.rglob("*.partial"), *temporary.iterdir()]
         assert not left, f"left behind: {left}"
     print(", ".join(f"{name}: {number}" for name, number in outcomes.items()))
 
 
 def run_and_kill(folder: Path, seconds: float, alone: bool) -> bool:
-    """Run Snakemake, and kill it after so many seconds; return whether it had ended before. No process of it stays."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--rerun-incomplete", "--logger", "dpscale"]
-    unlock = [*command, "--configfile", "study.yaml", "--unlock"]
-    subprocess.run(unlock, cwd=folder, env=environment(folder), capture_output=True, check=False)
+    """Run Snakemake as `make report` does, and kill it after so many seconds; return whether it had ended before. No
+    process of it stays."""
+    environment = {"PYTHONPATH": str(folder / "workflow"), "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(folder / "tmp")}
     run = subprocess.Popen(
-        [*command, "--configfile", "study.yaml"], cwd=folder, env=environment(folder), start_new_session=True,
+        [sys.executable, "-m", "dpscale.run", "study.yaml", "", "", "", "summary"],
+        cwd=folder, env={**os.environ, **environment}, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     until = time.monotonic() + seconds
@@ -91,10 +99,6 @@ def run_and_kill(folder: Path, seconds: float, alone: bool) -> bool:
     run.wait()
     wait_for(lambda: not alive(family), timeout_s=GONE_S)
     return False
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(folder / "workflow"), "CUDA_VISIBLE_DEVICES": ""}
 
 
 def checksums(folder: Path) -> dict[Path, str]:

@@ -30,6 +30,7 @@ from dpscale.scheduler.snakemake import (
     jobs_to_run,
     keep_what_is_made,
     measure_one_at_a_time,
+    never_incomplete,
     partial_command,
     preload,
     has_several_nodes,
@@ -124,6 +125,7 @@ CELL_PARAMS = {
 
 measure_one_at_a_time(workflow)
 ignore_clocks()
+never_incomplete(set(RECORDS))
 lock_until_the_process_ends()
 
 # Results that are missing, or that are not of this study. Such records are renamed when the run starts, never deleted.

@@ -66,6 +66,20 @@ def ignore_clocks() -> None:
     DAG.check_output_mtime = accept
 
 
+def never_incomplete(paths: Collection[str]) -> None:
+    """Never take the files at `paths` for incomplete, whose run was killed before Snakemake had noted their end: they
+    are whole where they exist."""
+
+    from snakemake.dag import DAG
+
+    marked = DAG.incomplete_files
+
+    async def incomplete_files(dag: Any) -> list[Any]:
+        return [file for file in await marked(dag) if str(file) not in paths]
+
+    DAG.incomplete_files = incomplete_files
+
+
 def keep_what_is_made(workflow: "Workflow") -> None:
     """Never delete a file because its job failed, in this process and in jobs: records are complete or not there, and
     Slurm may end a job after it wrote one. When a run starts: its settings are not known before."""
