@@ -98,6 +98,7 @@ def test_a_record_that_cannot_be_one_is_named_and_measured_again(project: Path, 
         ("communication", ("steps",), None, "steps has no training"),
         ("training", ("epochs",), [], "epochs is empty"),
         ("training", ("epochs", 0, "test_accuracy"), None, "an epoch has no test_accuracy"),
+        ("training", ("epochs", 0, "training_loss"), None, "an epoch has no training_loss"),
         ("collectives", ("peer_copies", 0, "bytes"), 0, "Expected `int` >= 1"),
     ],
 )

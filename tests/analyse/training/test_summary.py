@@ -56,6 +56,14 @@ def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Tables) -
     assert row.energy_j == pytest.approx(500 * 4 * 5 * 2.0)
 
 
+def test_a_loss_of_tests_that_was_not_finite_has_no_mean() -> None:
+    written = records()
+    next(record for cell, record in written.items() if cell.arm == "large")["epochs"][-1]["test_loss"] = None
+    row = arm(tables_of(written), "large")
+    assert not row.test_loss.is_known
+    assert row.test_accuracy.value == pytest.approx(0.50)
+
+
 def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables: Tables) -> None:
     difference = arm(tables, "large").test_accuracy_difference
     # Variances 0.0001 and 0.0004 over 3 seeds each: 2.94 degrees of freedom, t = 3.2132 (tables of t).

@@ -66,7 +66,7 @@ class ArmResults:
         return 0 < len(self.finished) == len(self.records)
 
     def last(self, figure: str) -> dict[int, float]:
-        """Return a figure after the last epoch, by seed."""
+        """Return a figure after the last epoch, by seed; None where it is not finite."""
         return {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
 
     def totals(self, name: str) -> list[float]:
@@ -239,7 +239,8 @@ def _ended(row: TrainingSummaryRow, result: ArmResults, target_accuracy: float) 
     """Return the row of an arm whose seeds all came to their end with what they reached, and when."""
 
     def mean_of_last(name: str) -> Figure:
-        return mean_with_t_interval([*result.last(name).values()])
+        values = [*result.last(name).values()]
+        return UNKNOWN if None in values else mean_with_t_interval(values)  # a loss of tests may be infinite
 
     row = replace(
         row,

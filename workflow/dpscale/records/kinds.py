@@ -523,8 +523,9 @@ class TrainingRecord(StepsRecord, kw_only=True):
         super().__post_init__()
         if self.status == "ok" and not self.epochs:
             raise ValueError("epochs is empty")
-        if not self.diverged and any(epoch.test_accuracy is None for epoch in self.epochs):
-            raise ValueError("an epoch has no test_accuracy, and the training has not diverged")
+        for name in () if self.diverged else ("training_loss", "training_accuracy", "test_accuracy"):
+            if any(getattr(epoch, name) is None for epoch in self.epochs):
+                raise ValueError(f"an epoch has no {name}, and the training has not diverged")
 
     @property
     def run(self) -> int | None:
