@@ -130,7 +130,7 @@ test: $(READY)-dev tools  ## Run every test that this machine can run, but for S
 test-times: $(READY)-dev  ## Run the tests that judge times, one by one (2 min)
 	$(PYTEST) tests/measure tests/diagnosis -m alone
 
-test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (5 min)
+test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (3 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested" >&2; exit 1; fi; \
 	if ! command -v slurmctld > /dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
