@@ -25,9 +25,13 @@ SBATCH = """\
 case "$*" in *--test-only*) touch submitting; until test -e away; do sleep 0.05; done ;; esac
 """
 SRUN = """\
-#!/bin/bash
+#!/bin/sh
 touch {folder}/starting; until test -e {folder}/away-again; do sleep 0.05; done
-exec 2> >(tee -a {folder}/srun-says >&2)
+{folder}/bin/srun-itself "$@" 2> {folder}/srun-$$
+code=$?
+cat {folder}/srun-$$ >&2
+cat {folder}/srun-$$ >> {folder}/srun-says
+exit $code
 """
 
 
@@ -88,7 +92,9 @@ def test_what_passes_counts_as_no_attempt(faulty: ThrowawaySlurm, make: Make, ce
     (project.folder / "bin/sbatch").chmod(0o755)
     (project.folder / "srun-says").touch()
     srun = project.folder / "bin/srun"
-    srun.write_text(SRUN.format(folder=project.folder) + srun.read_text())
+    srun.rename(srun.with_name("srun-itself"))
+    srun.write_text(SRUN.format(folder=project.folder))
+    srun.chmod(0o755)
     faulty.manage("modify", "account", "root", "set", "GrpSubmitJobs=1")
     try:
         snakemake = project.start("--until", "time", "--retries", "0")
