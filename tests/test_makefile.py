@@ -46,3 +46,14 @@ def test_an_assignment_is_not_made_up_where_there_is_no_gpu(root: Path) -> None:
     assert "no GPU" in line
     for way in ("snakemake --profile slurm --configfile config/config.yaml", "CONFIG=config/laptop.yaml"):
         assert way in line
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("torch", "takes_gigabytes"), [("", True), ("none", False)])
+def test_what_is_installed_without_torch_is_not_announced_as_gigabytes(
+    root: Path, tmp_path: Path, torch: str, takes_gigabytes: bool
+) -> None:
+    words = ["make", "--dry-run", "env", f"TORCH={torch}", f"VENV={tmp_path}/venv"]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)
+    (announced,) = [line for line in done.stdout.splitlines() if line.startswith(("echo Inst", 'echo "Inst'))]
+    assert ("6 GB" in announced) == takes_gigabytes
