@@ -11,7 +11,7 @@ import pytest
 from cases import cases
 from dpscale.errors import TableError
 from dpscale.formulas.figure import Figure, estimate_of_blocks
-from dpscale.tables.answer import AnswerRow
+from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.row import csv_text, read_rows, written
 from dpscale.tables.study import OriginsRow
 from dpscale.tables.tables import TABLES
@@ -80,6 +80,15 @@ def _with_entry(column: str, entry: str) -> Callable[[str], str]:
         return csv_text([head, *rows])
 
     return change
+
+
+def test_a_row_of_a_cause_names_it(tmp_path: Path) -> None:
+    """What a sentence looks up cannot be empty."""
+    place: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 32, "global_batch": 64, "scope": "compute"}
+    file = tmp_path / "causes.csv"
+    file.write_text(written(CausesRow, [CausesRow(**place, order=0, cause="")]))
+    with pytest.raises(TableError, match="row 2: cause is empty"):
+        read_rows(CausesRow, file)
 
 
 NO_TABLES: dict[str, tuple[Callable[[str], str | bytes], str]] = {

@@ -33,7 +33,10 @@ class CausesRow(Place):
 
     order: int = column("Order", "Of the causes of a configuration, the first one 0.")
     cause: str = column(
-        "Cause", "By its name in diagnoses; `nothing`, `no_certain_loss`, `unknown` are answers.", words=ANSWERS
+        "Cause",
+        "By its name in diagnoses; `nothing`, `no_certain_loss`, `unknown` are answers.",
+        words=ANSWERS,
+        is_needed=True,
     ).shown
     is_reason: bool | None = column(
         "Reason", "Whether it takes enough of the step, where more devices surely lose time."

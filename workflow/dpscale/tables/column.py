@@ -55,7 +55,7 @@ class Column:
 
     `digits` are the significant ones that are shown where there is no interval to tell how many make sense. `is_shown`
     is whether the page's table of the class has it. `words` are those that a text can be, where others mean nothing.
-    `name` and `kind` are those of the field, which `is_needed` where it cannot be None.
+    `name` and `kind` are those of the field, which `is_needed` where it cannot be None, or empty.
     """
 
     label: str

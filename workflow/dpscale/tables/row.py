@@ -47,7 +47,8 @@ class Row:
     def __init_subclass__(cls) -> None:
         for name, annotation in cls.__annotations__.items():
             kind = _KINDS[annotation]
-            column = cls.__dict__[name].but(name=name, kind=kind, is_needed=annotation is int)
+            column = cls.__dict__[name]
+            column = column.but(name=name, kind=kind, is_needed=column.is_needed or annotation is int)
             setattr(cls, name, field(default=_NOT_KNOWN[kind], metadata={"column": column}))
         dataclass(frozen=True, kw_only=True, eq=False)(cls)
 
@@ -195,7 +196,7 @@ def _row_of_file(kind: type[RowKind], columns: Sequence[str], entries: Sequence[
         raise TableError(f"it has {len(entries)} entries, the head has {len(columns)}")
     row = kind.read(dict(zip(columns, entries, strict=True)))
     for name, column in kind.columns().items():
-        if column.is_needed and getattr(row, name) is None:
+        if column.is_needed and getattr(row, name) in (None, ""):
             raise TableError(f"{name} is empty")
     return row
 
