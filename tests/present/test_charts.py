@@ -25,7 +25,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.charts import charts
 from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.ladder import ladders
-from dpscale.present.charts.lines import DrawnLine, Marker, Panel, apart, chart_of_lines
+from dpscale.present.charts.lines import DrawnLine, Marker, Panel, apart, chart_of_lines, markers
 from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP
 from pictures import beyond_the_plot, headings, points, texts
@@ -150,6 +150,13 @@ def assert_near(drawn: Sequence[tuple[float, float]], stored: Sequence[tuple[flo
     assert len(drawn) == len(stored) > 1
     for point, numbers in zip(sorted(drawn), sorted(stored), strict=True):
         assert point == pytest.approx(numbers, rel=1e-3)
+
+
+@pytest.mark.parametrize(("places", "drawn"), [((0,), 0), ((0, 4), 1)])
+def test_nothing_has_no_place_on_a_logarithmic_axis(places: Sequence[int], drawn: int) -> None:
+    line = DrawnLine("none", "red", markers(Marker(x, Figure(1.0)) for x in places))
+    panel = Panel(heading="h", subtitle="s", x_title="x", y=SPEEDUP, lines=[line])
+    assert len(chart_of_lines("c", [panel]).pictures) == drawn
 
 
 def test_a_chart_without_rows_has_no_picture() -> None:

@@ -51,18 +51,19 @@ class Marker:
 
 
 def markers(stored: Iterable[Marker], unit: Unit = PLAIN) -> list[Marker]:
-    """Return the markers whose figures are known, by x, in the unit that people read."""
+    """Return the markers whose figures are known, by x, in the unit that people read. Axes have no place for nothing, as
+    for no GPUs or bytes."""
     in_unit = [
         replace(marker, figure=marker.figure.map(unit.of), runs=[unit.of(run) for run in marker.runs])
         for marker in stored
-        if marker.figure.is_known
+        if marker.figure.is_known and marker.x > 0
     ]
     return sorted(in_unit, key=lambda marker: marker.x)
 
 
 @dataclass(frozen=True)
 class DrawnLine:
-    """A line of at least one marker."""
+    """A line with its name, which is drawn where it has a marker."""
 
     label: str
     colour: str
@@ -114,7 +115,8 @@ def colour_of_style(style: int) -> str:
 
 def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:
     """Draw the panels on axes that they share. One without a line is left out."""
-    drawn = [panel for panel in panels if panel.lines][:PICTURES_DRAWN]
+    with_markers = [replace(panel, lines=[line for line in panel.lines if line.markers]) for panel in panels]
+    drawn = [panel for panel in with_markers if panel.lines][:PICTURES_DRAWN]
     xs = sorted({marker.x for panel in drawn for marker in panel.markers})
     ys = [y for panel in drawn for y in panel.heights()]
     return Chart([
