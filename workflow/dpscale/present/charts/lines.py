@@ -51,8 +51,10 @@ class Marker:
 
 
 def markers(stored: Iterable[Marker], unit: Unit = PLAIN) -> list[Marker]:
-    """Return the markers whose figures are known, by x, in the unit that people read. Axes have no place for nothing, as
-    for no GPUs or bytes."""
+    """Return the markers whose figures are known, by x, in the unit that people read.
+
+    Axes have no place for nothing, as for no GPUs or bytes.
+    """
     in_unit = [
         replace(marker, figure=marker.figure.map(unit.of), runs=[unit.of(run) for run in marker.runs])
         for marker in stored
