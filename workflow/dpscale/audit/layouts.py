@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from dpscale.audit.grids import Grid
@@ -46,7 +47,7 @@ class Layout:
     is_turned: bool
     penalty: float
 
-    @property
+    @cached_property
     def counts_devices(self) -> bool:
         """Whether a head, a row or a column says a number of GPUs or nodes."""
         named = [*self.row_keys, *(keys for series in self.series for _, keys, _ in series.figures)]
@@ -217,7 +218,8 @@ def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     own, behind all others. Without their sign they are ratios where the figures give them."""
     columns, ratios = [*zip(*rows, strict=True)], list[Sequence[str]]()
     bracketed = [[re.search(r"\d\W*\(([\d.]+) ?([x×]?)\)", text) for text in column[1:]] for column in columns]
-    are_plain_ratios = any(map(_are_ratios, (columns, zip(*columns, strict=True))))
+    lacks_sign = any(match and not match[2] for matches in bracketed for match in matches)
+    are_plain_ratios = lacks_sign and any(map(_are_ratios, (columns, zip(*columns, strict=True))))
     for column, matches in zip(columns, bracketed, strict=True):
         texts = [match[1] + "x" if match and (match[2] or are_plain_ratios) else "" for match in matches]
         if any(texts):

@@ -183,6 +183,27 @@ class _Book:
         self.facts |= {} if is_contradicted else facts
         return not is_contradicted
 
+    def takes_table(self, solution: Solution, facts: Mapping[_Key, Fact]) -> bool:
+        """Take what a table has, of which `facts` are those without a second number: beside the facts here, or as a
+        second speedup, or as a sweep of batches, or with the facts here as that."""
+        clocks, known = _clocks(facts.values()), _clocks(self.facts.values())
+        is_alike = {fact.head for fact in facts.values()} == {fact.head for fact in self.facts.values()}
+        if (not clocks or not known or is_alike) and self.takes(facts):
+            self.batch = self.batch or solution.batch
+            return True
+        # Authors may print a speedup by a second definition.
+        second = [fact._replace(role=Role("speedup_alternative")) for fact in facts.values()]
+        is_speedup = {fact.role.name for fact in facts.values()} == {"speedup"}
+        if known and is_speedup and self.takes({_key(fact): fact for fact in second}):
+            return True
+        if clocks == {"time"} and all(fact.place.gpus == 1 for fact in solution.facts):
+            self.sweep += solution.facts
+            return True
+        if known == {"time"} and all(fact.place.gpus == 1 for fact in self.facts.values()):
+            self.sweep, self.facts, self.batch = [*self.facts.values()], {**facts}, solution.batch
+            return True
+        return False
+
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
         """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
         groups = grouped(self.facts.values(), lambda fact: fact.place.group)
@@ -238,30 +259,10 @@ def _file_into(books: list[_Book], solution: Solution, caption: str) -> None:
     why = "there are several, and nothing that is understood tells them apart"
     notes = [f"Not audited are figures for {listed([*unclear])}: {why}"] if unclear else []
     notes += solution.left_out
-    clocks, is_sweep = _clocks(facts.values()), all(fact.place.gpus == 1 for fact in solution.facts)
+    clocks = _clocks(facts.values())
     newest_first = [*reversed(books)]
     for book in sorted(newest_first, key=lambda book: not clocks and not _clocks(book.facts.values())):
-        known = _clocks(book.facts.values())
-        is_alike = {fact.head for fact in facts.values()} == {fact.head for fact in book.facts.values()}
-        if (not clocks or not known or is_alike) and book.takes(facts):
-            book.batch = book.batch or solution.batch
-            book.notes += notes
-            return
-        # Authors may print a speedup by a second definition.
-        second = [fact._replace(role=Role("speedup_alternative")) for fact in facts.values()]
-        if (
-            known
-            and {fact.role.name for fact in facts.values()} == {"speedup"}
-            and book.takes({_key(fact): fact for fact in second})
-        ):
-            book.notes += notes
-            return
-        if clocks == {"time"} and is_sweep:
-            book.sweep += solution.facts
-            book.notes += notes
-            return
-        if known == {"time"} and all(fact.place.gpus == 1 for fact in book.facts.values()):
-            book.sweep, book.facts, book.batch = [*book.facts.values()], facts, solution.batch
+        if book.takes_table(solution, facts):
             book.notes += notes
             return
     books.append(_Book(caption, facts, batch=solution.batch, notes=notes))

@@ -238,9 +238,10 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     numbers = [float(cell) for *_, cell in series.figures]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}
-    are_heads_silent = not any({*_spoken_for(column.head)} & {*_FIGURES} or column.unit for column in layout.series)
     # What says nothing, and names no GPUs either, may be of anything.
-    are_heads_silent &= layout.counts_devices
+    are_heads_silent = layout.counts_devices and not any(
+        {*_spoken_for(column.head)} & {*_FIGURES} or column.unit for column in layout.series
+    )
     weights = {}
     for name in (*_KEYS, *_FIGURES):
         if _allows(name, series, numbers, kinds):

@@ -99,8 +99,8 @@ def _verdict(
         return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.shown)
     if place in outcome.method.agreeing:
         return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
-    fewest = min(at.gpus for at in outcome.method.printed if at.batch_per_gpu == place.batch_per_gpu)
-    if place.gpus == fewest and given and given.meets(outcome.method.printed[place]):
+    is_base = place.gpus == outcome.fewest_gpus[place.batch_per_gpu]
+    if is_base and given and given.meets(outcome.method.printed[place]):
         return FigureVerdict(EXPLAINED, given, "as defined here")
     if reason := _missing(study, outcome, place):
         return FigureVerdict(UNKNOWN, None, reason)

@@ -15,7 +15,7 @@ from dpscale.analyse.answer.claims import FEWEST_ROUNDS
 from dpscale.analyse.causes import ProbeCost, Probes, in_rounds, minus, of_rounds
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
 from dpscale.formulas.statistics import mean_with_t_interval
-from dpscale.records.script import Line, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
+from dpscale.records.script import Line, Pause, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
 from dpscale.vocabulary.causes import PARTS
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")
@@ -72,8 +72,11 @@ class Account(Probes):
     def pauses_s(self) -> float:
         """What pauses add to a step, spread over all steps after the warm-up: of the rank that has most of them."""
         steps = max(1, self.first.steps - self.first.warm_up_steps)
-        in_all = (sum(max(0.0, pause.seconds - self.step.value) for pause in rank.gaps) for rank in self.ranks)
-        return max(in_all, default=0.0) / steps
+        return max((self.beyond_steps_s(rank.gaps) for rank in self.ranks), default=0.0) / steps
+
+    def beyond_steps_s(self, pauses: Iterable[Pause]) -> float:
+        """Return the seconds of steps with pauses that a usual step does not take."""
+        return sum(max(0.0, pause.seconds - self.step.value) for pause in pauses)
 
 
 def account_of(record: ScriptRecord) -> Account:

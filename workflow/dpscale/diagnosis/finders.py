@@ -183,8 +183,7 @@ def _pauses(account: Account) -> Iterator[FoundCause]:
     names = dict.fromkeys(name for name, _ in pauses.values())
     for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
         lines = [pause for cause, pause in pauses.values() if cause == name]
-        seconds = sum(max(0.0, pause.seconds - account.step.value) for pause in lines)
-        yield _rare(account, name, seconds, len(lines), lines)
+        yield _rare(account, name, account.beyond_steps_s(lines), len(lines), lines)
 
 
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:

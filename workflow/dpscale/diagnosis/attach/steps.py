@@ -148,9 +148,9 @@ class StepClock:
             long_s = max(LONG * statistics.median_low(times), min(self.limit, LONG * statistics.median(times)))
         pauses = {step for step in steps if times[step] > long_s}
         borders = {step for step in self.borders if step < len(times) and (parts or not self.on_gpu)}
-        left_out = next((few for few in (borders | pauses, pauses) if 2 * len(few) < len(times)), set[int]())
-        if not left_out and 2 * len(pauses) == len(times):
-            left_out = pauses
+        left_out = borders | pauses
+        if 2 * len(left_out) >= len(times):
+            left_out = pauses if 2 * len(pauses) <= len(times) else set()
         counted = [step for step in steps if step not in left_out]
         usual = [parts[step] for step in counted if step < len(parts) and times[step] <= long_s]
         return {
