@@ -18,6 +18,7 @@ from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
 from dpscale.present.text.html import TEXTS, fill
 from dpscale.present.text.numbers import ends_of, estimate, measured, value_of, whole
 from dpscale.present.text.table import ShownColumn, ShownTable
+from dpscale.present.text.words import capitalised
 from dpscale.records.script import Process, ScriptRecord, devices_of
 from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import MEASURES, NOTHING, PARTS, PROBES, REMEDIES, Cause
@@ -161,6 +162,7 @@ def _for_templates(diagnosis: Diagnosis) -> dict[str, object]:
         "slower": diagnosis.speedup.map(lambda value: 1 / value if value else inf),
         "parts": _parts(diagnosis.parts, on_device),
         "on_device": on_device,
+        "capitalised": capitalised,
         "number": _number,
         "seconds": lambda figure: _number(figure) if figure.is_known else "a time that is not known",
         "share": lambda figure: _number(figure, PERCENT),

@@ -193,8 +193,9 @@ def on_or_off(value: bool | None) -> str:
 
 
 def capitalised(sentence: str) -> str:
-    """Return the sentence with a capital first letter, the rest as it is."""
-    return sentence[:1].upper() + sentence[1:]
+    """Return the sentence with a capital first letter, the rest as it is. A name such as cuDNN keeps its own."""
+    first = sentence.partition(" ")[0]
+    return sentence if first != first.lower() else sentence[:1].upper() + sentence[1:]
 
 
 def plural(number: int, noun: str) -> str:
