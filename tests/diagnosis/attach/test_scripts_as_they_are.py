@@ -168,4 +168,4 @@ def test_switches_are_read_flipped_and_put_back(straggling: Attached) -> None:
     assert {line.split()[0] for line in lines if "e " in line[:6]} == {"True"}
     modes = [line.split()[1] for line in lines if line.startswith("True ")]
     assert 0 < modes.count("False") < 0.4 * len(modes)
-    assert modes[-1] == "True"
+    assert "True" in modes[modes.index("False") :]

@@ -22,7 +22,10 @@ from .loader import LOADING
 from .schedule import Turn
 
 clock = time.perf_counter
-LONG = 3.0  # times the median: a pause
+LONG = 3.0  # times a usual step: a pause
+# On a CPU a usual step is as long as this part of them at most: what is longer in every third step is a pause, what is
+# in every second one is not.
+USUAL = 0.6
 MOST_GAPS = 3000  # what is beyond them would count as no pause
 LOOK_EVERY_S = 0.02
 MOST_LINES = 6  # of a stack that are kept, the innermost first
@@ -58,7 +61,8 @@ class StepClock:
         self.on_gpu, self.sampler, self.with_pauses = on_gpu, sampler, with_pauses
         self.since = clock()
         self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
-        self.recent: deque[tuple[float, float, int]] = deque(maxlen=6)  # seconds, without pauses, and steps of them
+        # Of turns as they are: seconds, those without pauses, and the time of each step.
+        self.recent: deque[tuple[float, float, list[float]]] = deque(maxlen=6)
         self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
         self.step_s = 0.0  # without pauses
         self.gaps: list[tuple[Json, Any]] = []  # with their samples
@@ -122,11 +126,12 @@ class StepClock:
         if not warm_up:
             self.counted_steps += len(self.times)
             self.counted_s += seconds - self.excess_s
-        self.recent.append((seconds, seconds - self.excess_s, len(self.times)))
-        steps = sum(steps for _, _, steps in self.recent)
-        self.pace_s = sum(all_s for all_s, _, _ in self.recent) / steps
-        self.step_s = sum(steps_s for _, steps_s, _ in self.recent) / steps
-        self.limit = LONG * self.step_s
+        self.recent.append((seconds, seconds - self.excess_s, self.times))
+        times = sorted(chain(*(times for _, _, times in self.recent)))
+        self.pace_s = sum(all_s for all_s, _, _ in self.recent) / len(times)
+        self.step_s = sum(steps_s for _, steps_s, _ in self.recent) / len(times)
+        # The host's clock does not tell the steps of a GPU one by one, and pauses in a mean would hide pauses.
+        self.limit = LONG * (self.step_s if self.on_gpu else times[int(USUAL * len(times))])
 
     def block(self, turn: Turn, seconds: float) -> Json:
         """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such.
