@@ -125,18 +125,29 @@ def test_a_pause_in_a_block_of_few_steps_is_no_step_of_it(
     assert block["seconds"] == pytest.approx(sum(sorted(times)[:counted]))
 
 
-@pytest.mark.parametrize(("cycle", "pauses"), [([13, 13, 67], 1), ([1, 4, 1, 4], 0), ([10] * 9 + [50], 1)])
-def test_what_a_block_leaves_out_is_what_is_noted_as_a_pause(
-    cycle: list[float], pauses: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cycle", "border", "paused"),
+    [
+        ([13, 13, 67], "", 67),
+        ([13, 13, 30], "checkpoint", 30),  # no longer than three steps, and no step of the block either
+        ([13, 13, 13.5], "epoch", None),  # no longer than others are
+        ([1, 4, 1, 4], "", None),
+        ([10] * 9 + [50], "", 50),
+    ],
+)
+def test_what_a_block_leaves_out_is_noted(
+    cycle: list[float], border: str, paused: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the time of a step that is long every now and then would be in no sentence."""
     monkeypatch.setattr(of_steps, "ACCOUNT", StepParts())
-    clock = StepClock(False, None, with_pauses=False)
+    clock = StepClock(False, Sampler(sys.getswitchinterval()), with_pauses=False)
     clock.times, clock.loading = cycle * 4, [0.0] * (4 * len(cycle) + 1)
+    clock.known = [(0.0, border if seconds == cycle[-1] else "", {"gc": 0.0}) for seconds in clock.times]
     clock.end_as_it_is(sum(clock.times), warm_up=True)
-    assert sum(step > clock.limit for step in cycle) == pauses
     block = clock.block(Turn("timing", 0, "as_it_is", 0, 4 * len(cycle)), sum(clock.times))
-    assert block["steps"] == 4 * (len(cycle) - pauses)
+    assert [gap["seconds"] for gap, _ in clock.gaps] == ([paused] * 4 if paused else [])
+    kept = [seconds for seconds in cycle if not (seconds == cycle[-1] and (border or paused))]
+    assert block["seconds"] == pytest.approx(4 * sum(kept))
 
 
 def test_files_are_named_from_the_folder_of_the_script_or_from_home(

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from types import FrameType
 from typing import Any, NamedTuple
@@ -26,6 +26,8 @@ LONG = 3.0  # times a usual step: a pause
 # On a CPU a usual step is as long as this part of them at most: what is longer in every third step is a pause, what is
 # in every second one is not.
 USUAL = 0.6
+# What is left out of a block is in its pauses, but for what is no more than noise of a usual step.
+BEYOND_NOISE = 1.1
 MOST_GAPS = 3000  # what is beyond them would count as no pause
 LOOK_EVERY_S = 0.02
 MOST_LINES = 6  # of a stack that are kept, the innermost first
@@ -66,14 +68,15 @@ class StepClock:
         self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
         self.step_s = 0.0  # without pauses
         self.gaps: list[tuple[Json, Any]] = []  # with their samples
-        self.compiled_s = compiled()[1]  # up to the last pause
+        self.compiled_s = compiled()[1]
         self.begin(0)
 
     def begin(self, steps: int) -> None:
         """A turn, or the part of it that counts."""
         self.left = steps
         self.times: list[float] = []
-        self.borders: list[int] = []
+        # Of each step that counts: its seconds if the host's clock tells a pause, else 0; its border; what it spent.
+        self.known: list[tuple[float, str, dict[str, float]]] = []
         self.loading = [LOADING.seconds]
         self.exchanged_s = EXCHANGED.seconds
         # Of a GPU: the work that is queued, since a step that waits for it is no pause.
@@ -93,33 +96,44 @@ class StepClock:
         ACCOUNT.step_ended()
         self.times.append(seconds)
         self.loading.append(LOADING.seconds)
-        if NOW.border:
-            self.borders.append(len(self.times) - 1)
+        compiled_s, self.compiled_s = self.compiled_s, compiled()[1]
+        NOW.spent["compile"] += self.compiled_s - compiled_s
         if self.sampler:
             NETWORK.stepped()
             EVENTS.stepped(seconds)
         own_s = seconds - self.ahead_s
-        if may_be_pause and own_s > self.limit:
-            if self.sampler and turn.phase == "timing":
-                self._note_gap(own_s)
-            if self.on_gpu:
-                self.excess_s += max(0.0, own_s - self.step_s)
+        is_pause = may_be_pause and own_s > self.limit
+        # A copy: a collection that begins meanwhile adds to it.
+        known = (own_s if is_pause else 0.0, NOW.border, dict(NOW.spent))
+        if NOW.counting:
+            self.known.append(known)
+        elif is_pause and turn.phase == "timing":
+            self._note_pause(NOW.step - 1, *known)
         if self.on_gpu:
+            self.excess_s += max(0.0, own_s - self.step_s) if is_pause else 0.0
             self.ahead_s = max(0.0, self.ahead_s + self.step_s - seconds)
         NOW.border = ""
         NOW.spent.clear()
 
-    def _note_gap(self, seconds: float) -> None:
+    def _note_pause(self, step: int, seconds: float, border: str, spent: Mapping[str, float]) -> None:
         """Note a pause, named after what is known to have taken most of it, where that is half."""
-        compiled_s, self.compiled_s = self.compiled_s, compiled()[1]
-        NOW.spent["compile"] = self.compiled_s - compiled_s
-        spent = dict(NOW.spent)  # a copy: a collection that begins meanwhile adds to it
-        longest_s, name = max((seconds, name) for name, seconds in spent.items())
-        cause = name if longest_s >= 0.5 * seconds else "script"
-        if len(self.gaps) < MOST_GAPS:
-            step = NOW.step - 1
-            gap = {"seconds": round(seconds, 5), "after_step": step, "what": cause, "border": NOW.border or None}
+        if self.sampler and len(self.gaps) < MOST_GAPS:
+            longest_s, name = max((spent_s, name) for name, spent_s in spent.items())
+            cause = name if longest_s >= 0.5 * seconds else "script"
+            gap = {"seconds": round(seconds, 5), "after_step": step, "what": cause, "border": border or None}
             self.gaps.append((gap, self.sampler.of_step(step)))
+
+    def _note_pauses(self, times: Sequence[float], left_out: Collection[int]) -> None:
+        """Note what is left out of the steps of a block, by these times; of steps without one what the host's clock
+        tells."""
+        noise_s = BEYOND_NOISE * statistics.median(
+            [time for step, time in enumerate(times) if step not in left_out] or [0]
+        )
+        for step, (pause_s, border, spent) in enumerate(self.known):
+            if step < len(times):
+                pause_s = times[step] if step in left_out and times[step] > noise_s else 0.0
+            if pause_s:
+                self._note_pause(NOW.step - len(self.known) + step, pause_s, border, spent)
 
     def end_as_it_is(self, seconds: float, warm_up: bool) -> None:
         """End a turn without an intervention; in the warm-up its steps tell the pace alone."""
@@ -134,8 +148,9 @@ class StepClock:
         self.limit = LONG * (self.step_s if self.on_gpu else times[int(USUAL * len(times))])
 
     def block(self, turn: Turn, seconds: float) -> Json:
-        """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such.
-        In a block of a few steps a pause is half of them, and their median: there the pace before it tells.
+        """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such;
+        what they take longer than a usual step is noted. In a block of a few steps a pause is half of them, and their
+        median: there the pace before it tells.
 
         Of a GPU the account tells the steps, whose time the host's clock does not: of the first steps alone, where
         there are many. Without an account, what pauses took is left out. Of a CPU pauses count `with_pauses` alone.
@@ -152,11 +167,14 @@ class StepClock:
         if tells_pauses:
             long_s = max(LONG * statistics.median_low(times), min(self.limit, LONG * statistics.median(times)))
         pauses = {step for step in steps if times[step] > long_s}
-        borders = {step for step in self.borders if step < len(times) and (parts or not self.on_gpu)}
+        borders = {step for step, (_, border, _) in enumerate(self.known[: len(times)]) if border}
+        if self.on_gpu and not parts:
+            borders = set()
         left_out = borders | pauses
         if 2 * len(left_out) >= len(times):
             left_out = pauses if 2 * len(pauses) <= len(times) else set()
         counted = [step for step in steps if step not in left_out]
+        self._note_pauses(times if tells_pauses else [], left_out)
         usual = [parts[step] for step in counted if step < len(parts) and times[step] <= long_s]
         return {
             "round": turn.round,
