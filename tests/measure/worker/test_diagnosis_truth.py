@@ -1,4 +1,4 @@
-"""A diagnosis of a workload's file names the cause that was injected, and first: on two CPU workers.
+"""A diagnosis names the cause that was injected into a plain loop, and first: on two CPU workers.
 
 `bench/diagnose_scripts.py` does the same with causes that stand in a script.
 """
@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-import dpscale
-from attached import AS_MANY_AS_FIT, run_attached
+from attached import AS_MANY_AS_FIT, run_attached, torchrun
 from dpscale.diagnosis.diagnose import Diagnosis, diagnose_script
-from dpscale.measure.launch.loop import loop_command
 from processes import QUIET_CORES, OtherWork
 from script_factory import script_record
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
+LOOP = Path(__file__).parents[2] / "scripts/workload_loop.py"
 # Whatever else runs on this machine disturbs a diagnosis now and then; one that is wrong is wrong in all of them.
 ATTEMPTS = 3
 
@@ -29,8 +28,8 @@ class Injected:
 
     cause: str
     workload: str
-    batch_per_gpu: int | None = None
-    global_batch: int | None = None
+    batch_per_gpu: int = 0
+    global_batch: int = 0  # in place of it
     loader_workers: int = 0
     minutes: float = 0.12
 
@@ -69,18 +68,15 @@ def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: 
 
 def diagnosed(injected: Injected, root: Path, folder: Path) -> Diagnosis:
     """Diagnose by a run with interventions; a global batch also needs a run on one device."""
-    settings = {
-        "workload": str(root / f"bench/injected/{injected.workload}.py"), "device": "cpu",
-        "loader_workers": injected.loader_workers,
-    }  # fmt: skip
-    step = {"strategy": "ddp", "batch_per_gpu": injected.batch_per_gpu, "global_batch": injected.global_batch}
+    workload = root / f"bench/injected/{injected.workload}.py"
 
     def processes(gpus: int, **job: Any) -> list[dict[str, Any]]:
         place = folder / str(gpus)
         place.mkdir(parents=True)
-        _, *command = loop_command({"settings": settings, "step": step}, gpus)
-        path = {"PYTHONPATH": str(Path(dpscale.__file__).parents[1])}
-        run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, environment=path, **job)
+        batch = injected.batch_per_gpu or injected.global_batch // gpus
+        words = [str(value) for value in (LOOP, workload, batch, injected.loader_workers)]
+        command = torchrun(*words) if gpus > 1 else words
+        run = run_attached(place, command, injected.minutes, AS_MANY_AS_FIT, **job)
         assert run.code == 0, run.output
         return [{**process, "ended_by": "time"} for process in run.processes]
 

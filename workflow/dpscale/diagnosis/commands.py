@@ -1,17 +1,13 @@
 """The commands of the diagnosis. Each loads only what it needs."""
 
 import json
-import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from dpscale.measure.commands import BUILT_IN_NETWORKS, setting_options, settings_of_workload
 from dpscale.options import FILE
 from dpscale.records.failures import RECORD_WRITTEN
-from dpscale.schemas.settings import TimingSettings
 
 
 def say(sentence: str) -> None:
@@ -41,7 +37,7 @@ json_option = click.option("--json", "out", type=FILE, help="The JSON record to 
 
 
 @click.command()
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND ...")
 @click.option(
     "--minutes",
     type=ABOVE_ZERO,
@@ -51,36 +47,18 @@ json_option = click.option("--json", "out", type=FILE, help="The JSON record to 
 @first_step_within_option
 @click.option("--page", type=FILE, help="The HTML page to write.")
 @json_option
-@click.option(
-    "--workload",
-    help="In place of a command: your Python file with the functions network, dataset and loss, which is run with your "
-    f"rights, in a plain loop; or {' or '.join(BUILT_IN_NETWORKS)}, on made-up images. All options below are of it.",
-)
-@click.option("--gpus", type=click.IntRange(min=1), default=2, help="GPUs (on cpu: worker processes).")
-@click.option("--batch-per-gpu", type=click.IntRange(min=1), help="Samples per GPU and step.")
-@click.option(
-    "--global-batch",
-    type=click.IntRange(min=1),
-    help="Samples per step over all GPUs, where you kept them when you added GPUs. In place of --batch-per-gpu.",
-)
-@click.option("--strategy", type=click.Choice(["dp", "ddp"]), default="ddp", help="Not used with one GPU.")
-@setting_options(TimingSettings, "loader_workers", "device", "precision")
 def diagnose(
     command: tuple[str, ...],
     minutes: float,
     first_step_within: float,
     page: Path | None,
     out: Path | None,
-    workload: str | None,
-    gpus: int,
-    **asked: Any,
 ) -> None:
     """Find out why training is not faster on more GPUs, or on one: causes, what each costs, and what to change.
 
     \b
         dpscale diagnose -- torchrun --nproc-per-node 2 train.py --its options
         dpscale diagnose --page why.html -- python train.py
-        dpscale diagnose --workload my_training.py --gpus 2 --batch-per-gpu 64
 
     The command is run as it is, several times, and ended when enough is seen. While it trains, blocks of steps get one
     change each, which is undone afterwards: no allreduce, no loader, no garbage collection, a switch off. So what it
@@ -88,31 +66,18 @@ def diagnose(
     it another output folder. Trackers (W&B, MLflow) are set offline. The script's environment needs torch alone, 2.4 or
     newer; dpscale can have one of its own.
     """
-    if bool(command) == bool(workload):
-        raise click.UsageError("give either a command behind -- or a --workload")
     from dpscale.diagnosis import launcher
     from dpscale.diagnosis.diagnose import diagnose_script, render, text
     from dpscale.diagnosis.script import ScriptError
     from dpscale.records.files import decoded, write_record, write_text
-    from dpscale.records.redaction import public_command
     from dpscale.records.script import ScriptRecord
 
     _require_places(out, "script", page)
-    if workload:
-        from dpscale.measure.launch.loop import loop_command  # it measures here, which a command elsewhere need not
-
-        settings = settings_of_workload(workload) | {
-            name: asked.pop(name) for name in ("loader_workers", "device", "precision")
-        }
-        command = tuple(loop_command({"settings": settings, "step": asked}, gpus))
     try:
         record = launcher.diagnose_script(command, minutes, first_step_within, say)
     except ScriptError as error:
-        if not workload:  # the loop has said it in a line
-            say(str(error))
+        say(str(error))
         sys.exit(error.code)
-    if workload:
-        record["command"] = public_command(["dpscale", *sys.argv[1:]])
     if out:
         write_record("script", out, record)
     script = decoded(ScriptRecord, json.dumps(record).encode())
@@ -156,17 +121,3 @@ def versus(words: tuple[str, ...], minutes: float, first_step_within: float, out
     if out:
         write_record("versus", out, msgspec.to_builtins(record))
         click.echo(f"\n{RECORD_WRITTEN}{out}")
-
-
-@click.command(hidden=True)
-@click.argument("asked")
-@click.option("--num-processes", type=int, required=True)
-def loop(asked: str, num_processes: int) -> None:
-    """Train as `dpscale diagnose --workload` runs it as a script: `asked` is JSON."""
-    import tempfile
-
-    from dpscale.diagnosis.script import FOLDER
-    from dpscale.measure.launch.loop import train_in_loop
-
-    tempfile.tempdir = os.environ.get(FOLDER)  # what a killed run leaves is removed with it
-    train_in_loop(json.loads(asked), num_processes)

@@ -32,7 +32,7 @@ Hooked = Callable[..., Any]
 # Where a hook is put: the module or class, the names of functions in it, and what makes a hook of the real one.
 Places = Sequence[tuple[Any, str, Callable[[Hooked], Hooked]]]
 
-_HERE = str(Path(__file__).resolve().parents[2])  # all of dpscale, in whose own loop a workload's file trains
+_HERE = str(Path(__file__).resolve().parents[2])  # all of dpscale
 _LIBRARIES = tuple({_HERE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
 
 
