@@ -34,6 +34,8 @@ from dpscale.vocabulary.causes import PROBES
 
 LAYERS = 40  # of the first trial
 SKIPPED = 3  # steps after a switch
+# Of a block of such steps in a run, which notes the parts of some of a GPU's.
+BLOCK_STEPS = 100
 
 
 class Seconds(NamedTuple):
@@ -63,7 +65,7 @@ def main(device: str, step_ms: float, block_steps: int, seconds: float) -> None:
         install(AttachJob(minutes=60.0, leave_out=list(PROBES)), Path(folder))
         while not NOW.as_it_is:
             next(steps)
-        rounds = list(in_rounds(steps, block_steps, seconds))
+        rounds = list(in_rounds(steps, step_ms / 1e3, block_steps, seconds))
         report(device, rounds)
         dist.destroy_process_group()
 
@@ -98,7 +100,7 @@ def measured(steps: Iterator[None], count: int) -> Seconds:
     return Seconds((time.perf_counter() - wall) / count, (time.process_time() - worked) / count)
 
 
-def in_rounds(steps: Iterator[None], count: int, seconds: float) -> Iterator[Round]:
+def in_rounds(steps: Iterator[None], step_s: float, count: int, seconds: float) -> Iterator[Round]:
     """Two blocks with hooks, and two without; with hooks it begins and ends."""
     until, hooked, order = time.monotonic() + seconds, True, random.Random(0)
     while time.monotonic() < until:
@@ -109,7 +111,7 @@ def in_rounds(steps: Iterator[None], count: int, seconds: float) -> Iterator[Rou
                 hooked = wanted
                 assert hooks_at_their_places() == {hooked}
             if wanted:
-                ACCOUNT.record()  # of few steps a run notes the parts: here of all
+                ACCOUNT.record(step_s, BLOCK_STEPS)
             found[wanted].append(measured(steps, count))
         yield found
     if not hooked:

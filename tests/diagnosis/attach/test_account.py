@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from dpscale.diagnosis.attach import calls
-from dpscale.diagnosis.attach.hooks import ACCOUNT, OWN, Networks, StepParts, holds, outermost, put, take_out
+from dpscale.diagnosis.attach.hooks import ACCOUNT, OWN, Networks, NotedStep, StepParts, holds, outermost, put, take_out
+from dpscale.diagnosis.attach.steps import mean_parts
 
 
 def slept(seconds: float) -> float:
@@ -32,13 +33,19 @@ def test_parts_exclude_each_other_and_add_up_to_the_step() -> None:
         slept_s.append((forward_s, collection_s, slept(0.005)))
         kept.step_ended()
     whole_s = time.perf_counter() - began
-    steps = kept.steps()
+    steps = [step.parts for step in kept.steps()]
     assert [set(step) for step in steps] == [{"forward", "garbage collection", OWN}] * 3
     assert sum(sum(step.values()) for step in steps) == pytest.approx(whole_s, rel=0.01)
     for step, times_s in zip(steps, slept_s, strict=True):
         in_parts = [step[name] for name in ("forward", "garbage collection", OWN)]
         assert all(part_s >= slept_part_s for part_s, slept_part_s in zip(in_parts, times_s, strict=True))
         assert sum(in_parts) < sum(times_s) + whole_s - sum(map(sum, slept_s)) + 1e-6
+
+
+def test_parts_of_the_divided_steps_stand_for_all_of_them() -> None:
+    steps = [NotedStep(4.0, {}), NotedStep(3.0, {"forward": 1.0, OWN: 2.0}), NotedStep(5.0, {"forward": 3.0, OWN: 2.0})]
+    assert mean_parts(steps) == {"forward": 2.0, OWN: 2.0}
+    assert mean_parts(steps[:1]) == mean_parts([]) == {}
 
 
 def test_a_part_that_never_ended_ends_with_the_one_around_it() -> None:
@@ -88,7 +95,7 @@ def test_where_the_outermost_is_never_called_the_passes_of_those_inside_it_are_p
         trainer.training_step()
         ACCOUNT.step_ended()
         networks.settle()
-    (step,) = ACCOUNT.steps()
+    ((_, step),) = ACCOUNT.steps()
     networks.take_out()
     assert set(step) == {OWN, "forward"}
 
@@ -107,7 +114,7 @@ def test_passes_collections_and_prints_are_parts(monkeypatch: pytest.MonkeyPatch
         with torch.no_grad():
             network(torch.ones(1, 2))
         ACCOUNT.step_ended()
-        first, second = ACCOUNT.steps()
+        first, second = (step.parts for step in ACCOUNT.steps())
     finally:
         take_out()
         networks.take_out()

@@ -7,6 +7,7 @@ import functools
 import gc
 import linecache
 import os
+import random
 import sys
 import sysconfig
 import threading
@@ -17,14 +18,17 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 clock = time.perf_counter
 OWN = "own"  # the script's code, where no part has begun
-MOST_STEPS = 400  # of a block, whose parts are noted
+MOST_STEPS = 400  # of a block, that are noted
+# An event takes the host some 10 microseconds. So of a GPU's shorter steps not all are divided into parts, but of each
+# block about so many.
+ALL_DIVIDED_S, LEAST_DIVIDED = 0.05, 8
 
 Line = tuple[str, int]  # file and number
 Json = dict[str, Any]  # values as the file of a process holds them
@@ -157,6 +161,13 @@ def _short(file: str) -> str:
     return next((short + file[len(folder) :] for folder, short in folders.items() if file.startswith(folder)), file)
 
 
+class NotedStep(NamedTuple):
+    """A step's seconds, and those of its parts. Empty where the step was not divided."""
+
+    seconds: float
+    parts: dict[str, float]
+
+
 class StepParts:
     """The part that the training thread is in, and the time of every step by part.
 
@@ -170,9 +181,12 @@ class StepParts:
         self.open = [OWN]
         self.waits = False  # the host for a number of the GPU
         self.recording = False
+        self._divides = False  # the step into parts
+        self._share = 1.0  # of steps that are divided
+        self._random = random.Random(0)
         self._events: list[Any] = []  # that can be used again
         self._marks: list[tuple[str, Any]] = []  # each part that ended, and when
-        self._ends: list[int] = []  # marks at which steps ended
+        self._ends: list[tuple[int, bool]] = []  # marks at which steps ended, and whether the step was divided
 
     def start(self, device: Any) -> None:
         """Begin to keep the account of the thread that calls."""
@@ -181,13 +195,15 @@ class StepParts:
     def begin(self, part: str) -> None:
         """Begin a part, which another thread's calls do not."""
         if threading.get_ident() == self.thread:
-            self._mark()
+            if self._divides:
+                self._mark()
             self.open.append(part)
 
     def end(self, part: str) -> None:
         """End a part that was begun, and what was begun in it and never ended."""
         if threading.get_ident() == self.thread and part in self.open[1:]:
-            self._mark()
+            if self._divides:
+                self._mark()
             while self.open.pop() != part:
                 pass
 
@@ -202,32 +218,36 @@ class StepParts:
     def step_ended(self) -> None:
         if self.recording:
             self._mark()
-            self._ends.append(len(self._marks))
+            self._next_step()
             self.recording = len(self._ends) < MOST_STEPS
+            self._divides &= self.recording
 
-    def record(self) -> None:
-        """Begin a block of steps."""
+    def record(self, step_s: float = 0.0, steps: int = 1) -> None:
+        """Begin a block of so many steps, of about so many seconds each."""
         self._events += [moment for _, moment in self._marks if self.device]
         self._marks, self._ends, self.recording = [], [], True
+        self._share = max(step_s / ALL_DIVIDED_S, LEAST_DIVIDED / steps) if self.device else 1.0
         self._mark()
-        self._ends.append(1)
+        self._next_step()
 
-    def steps(self) -> list[dict[str, float]]:
-        """Return the seconds of each step of the block by part. On a GPU it must have been synchronised."""
-        self.recording = False
-        parts: list[dict[str, float]] = []
-        for number, end in enumerate(self._ends[1:]):
-            step: defaultdict[str, float] = defaultdict(float)
-            for mark in range(self._ends[number], end):
+    def _next_step(self) -> None:
+        self._ends.append((len(self._marks), self._divides))
+        self._divides = self._random.random() < self._share
+
+    def steps(self) -> list[NotedStep]:
+        """Return the steps of the block. On a GPU it must have been synchronised."""
+        self.recording = self._divides = False
+        steps: list[NotedStep] = []
+        for number in range(1, len(self._ends)):
+            end, is_divided = self._ends[number]
+            parts: defaultdict[str, float] = defaultdict(float)
+            for mark in range(self._ends[number - 1][0], end):
                 (_, before), (part, moment) = self._marks[mark - 1 : mark + 1]
-                seconds = before.elapsed_time(moment) / 1e3 if self.device else moment - before
-                step[part] += seconds
-            parts.append(step)
-        return parts
+                parts[part] += before.elapsed_time(moment) / 1e3 if self.device else moment - before
+            steps.append(NotedStep(sum(parts.values()), parts if is_divided else {}))
+        return steps
 
     def _mark(self) -> None:
-        if not self.recording:
-            return
         moment: Any
         if self.device is None:
             moment = clock()

@@ -230,7 +230,7 @@ class StepBlock:
         NOW.border = ""
         self.run.clock.begin(self.turn.steps)
         if self.run.sampler and self.turn.phase == "timing":
-            ACCOUNT.record()
+            ACCOUNT.record(self.run.clock.step_s, self.turn.steps)
         self.counted_from = clock()
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from .calls import EVENTS, EXCHANGED, NETWORK, compiled
-from .hooks import ACCOUNT, NOW, OWN, Json, Line, of_script, shown, user_lines
+from .hooks import ACCOUNT, NOW, OWN, Json, Line, NotedStep, of_script, shown, user_lines
 from .loader import LOADING
 from .schedule import Turn
 
@@ -154,28 +154,30 @@ class StepClock:
 
         Of a GPU the account tells the steps, whose time the host's clock does not: of the first steps alone, where
         there are many. Without an account, what pauses took is left out. Of a CPU pauses count `with_pauses` alone.
+        Parts are of the steps that are no pause.
         """
-        parts, times, in_all_s = ACCOUNT.steps(), self.times, seconds - self.excess_s
-        if "no_allreduce" in turn.probe and not self.on_gpu:  # a rank's own pace is without them
-            parts = [{name: part_s for name, part_s in step.items() if name != "collectives"} for step in parts]
-        if self.on_gpu and parts:
-            times = [sum(step.values()) for step in parts]
+        noted, times, in_all_s = ACCOUNT.steps(), self.times, seconds - self.excess_s
+        if self.on_gpu and noted:
+            times = [step.seconds for step in noted]
             in_all_s = sum(times)
         steps = range(len(times))
-        tells_pauses = parts or not (self.on_gpu or self.with_pauses)
+        tells_pauses = noted or not (self.on_gpu or self.with_pauses)
         long_s = float("inf")
         if tells_pauses:
             long_s = max(LONG * statistics.median_low(times), min(self.limit, LONG * statistics.median(times)))
         pauses = {step for step in steps if times[step] > long_s}
         borders = {step for step, (_, border, _) in enumerate(self.known[: len(times)]) if border}
-        if self.on_gpu and not parts:
+        if self.on_gpu and not noted:
             borders = set()
         left_out = borders | pauses
         if 2 * len(left_out) >= len(times):
             left_out = pauses if 2 * len(pauses) <= len(times) else set()
         counted = [step for step in steps if step not in left_out]
         self._note_pauses(times if tells_pauses else [], left_out)
-        usual = [parts[step] for step in counted if step < len(parts) and times[step] <= long_s]
+        usual = [step for step in counted if step < len(noted) and times[step] <= long_s]
+        parts = mean_parts([noted[step] for step in usual])
+        if "no_allreduce" in turn.probe and not self.on_gpu:  # a rank's own pace is without them
+            parts.pop("collectives", None)
         return {
             "round": turn.round,
             "probe": turn.probe,
@@ -183,11 +185,16 @@ class StepClock:
             "seconds": in_all_s - sum(times[step] for step in left_out),
             "loading_s": sum(self.loading[step + 1] - self.loading[step] for step in counted),
             "step_s": [round(times[step], 6) for step in counted],
-            "parts": {
-                name: round(statistics.fmean(step.get(name, 0.0) for step in usual), 7)
-                for name in dict.fromkeys(chain(*usual))
-            },
+            "parts": parts,
         }
+
+
+def mean_parts(steps: Sequence[NotedStep]) -> dict[str, float]:
+    """Return the mean seconds of each part: its share of those steps that were divided, of the mean step."""
+    divided = [step for step in steps if step.parts]
+    scale = sum(step.seconds for step in steps) / len(steps) / sum(step.seconds for step in divided) if divided else 0.0
+    names = dict.fromkeys(chain(*(step.parts for step in divided)))
+    return {name: round(scale * sum(step.parts.get(name, 0.0) for step in divided), 7) for name in names}
 
 
 class Sample(NamedTuple):
