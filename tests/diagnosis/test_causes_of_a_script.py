@@ -74,7 +74,6 @@ CASES: list[tuple[Any, ...]] = [
     ("few_batches", 10.0, {"gaps": [gap("", what="loader start")],
                            "events": {"worker_start": {"count": 1, "seconds": 20.01}},
                            "loader": {**LOADER, "hashes": [], "batches": 5, "workers": 16}}),
-    ("validation", 10.0, {"gaps": [gap("model(x)", border="evaluation")]}),
     ("validation", 10.0, {"gaps": [gap("check(model)", kind="evaluation")]}),
     ("checkpoint", 10.0, {"gaps": [gap("torch.save(model.state_dict(), path)", what="checkpoint")]}),
     ("own_code", 10.0, {"gaps": [gap("plot(losses)", kind="own")]}),
@@ -237,7 +236,7 @@ def test_what_data_parallel_costs_has_no_wait_for_the_loader() -> None:
 
 def test_validation_that_searches_too_is_evidence_of_the_search() -> None:
     steps_ms = {"as_it_is": 900.0, "cudnn_benchmark_off": 50.0, "share_on_one_device": 8.0}
-    pause = gap("for x in test:", border="evaluation", kind="own")
+    pause = gap("for x in test:", border="evaluation", kind="evaluation")
     rank = process(0, 1, steps_ms, strategy="dp", devices=2, gaps=[pause], **ON_GPU)
     assert found(diagnose_script(script_record(rank)), "validation").share.value == pytest.approx(0.011, rel=0.1)
     searching = diagnose_script(script_record({**rank, "switches": {"cudnn_benchmark": True}}))

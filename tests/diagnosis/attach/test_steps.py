@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
+from dpscale.diagnosis.attach import calls as of_calls
 from dpscale.diagnosis.attach import steps as of_steps
-from dpscale.diagnosis.attach.hooks import StepParts, shown
+from dpscale.diagnosis.attach.hooks import NOW, OWN, StepParts, shown
 from dpscale.diagnosis.attach.schedule import Turn
-from dpscale.diagnosis.attach.steps import Sampler, StepClock, beside_training, deepest, kind_of
+from dpscale.diagnosis.attach.steps import Sampler, StepClock, beside_training, deepest, kind_of, sample_of
 
 SCRIPT = """\
 def average(mean, net):
@@ -148,6 +150,29 @@ def test_what_a_block_leaves_out_is_noted(
     assert [gap["seconds"] for gap, _ in clock.gaps] == ([paused] * 4 if paused else [])
     kept = [seconds for seconds in cycle if not (seconds == cycle[-1] and (border or paused))]
     assert block["seconds"] == pytest.approx(4 * sum(kept))
+
+
+def test_a_wait_for_workers_that_finish_together_is_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four workers that are too slow let every fourth step wait, and the others not at all."""
+    monkeypatch.setattr(of_steps, "ACCOUNT", StepParts())
+    clock = StepClock(False, Sampler(sys.getswitchinterval()), with_pauses=False)
+    waits = [0.0, 0.0, 0.0, 0.26] * 3
+    clock.times, clock.loading = [0.02 + wait_s for wait_s in waits], [sum(waits[:step]) for step in range(13)]
+    clock.known = [(0.0, "", {"gc": 0.0})] * 12
+    clock.end_as_it_is(sum(clock.times), warm_up=True)
+    block = clock.block(Turn("timing", 0, "as_it_is", 0, 12), sum(clock.times))
+    assert (block["steps"], clock.gaps) == (12, [])
+    assert block["loading_s"] == pytest.approx(sum(waits))
+
+
+def test_code_between_two_passes_of_evaluation_validates() -> None:
+    """But not what follows once a network is to train again, such as the work of the next epoch."""
+    kinds = []
+    for mode in (False, True):
+        of_calls._train(nn.Linear(1, 1), mode)
+        kinds.append(sample_of(sys._getframe()).kind)
+    NOW.border = ""
+    assert kinds == ["evaluation", OWN]
 
 
 def test_files_are_named_from_the_folder_of_the_script_or_from_home(

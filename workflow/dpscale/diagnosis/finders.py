@@ -196,8 +196,7 @@ def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
         return "few_batches" if is_short else None
     if "checkpoint" in (pause.event, pause.border):
         return "checkpoint"
-    cause = CAUSE_OF_PART.get(pause.kind)
-    return "validation" if pause.border == "evaluation" and cause != "logging" else cause
+    return CAUSE_OF_PART.get(pause.kind)
 
 
 def _parts(account: Account) -> Iterator[FoundCause]:

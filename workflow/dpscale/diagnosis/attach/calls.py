@@ -367,6 +367,7 @@ def _copies(real: Hooked) -> Hooked:
 
 
 def _train(self: Any, mode: bool = True) -> None:
+    NOW.evaluates = not mode
     if not mode and self.training:
         NOW.border = NOW.border or "evaluation"
 

@@ -49,6 +49,7 @@ class Now:
         self.as_it_is = False  # the same, in a block without an intervention
         # What began since the last step that belongs between steps: an epoch, validation, a checkpoint.
         self.border = ""
+        self.evaluates = False  # a network was told to since the last step, and none to train again
         # Seconds since then that are known, by what they were: a pause is named after them.
         self.spent: defaultdict[str, float] = defaultdict(float)
 

@@ -32,6 +32,8 @@ MOST_GAPS = 3000  # what is beyond them would count as no pause
 LOOK_EVERY_S = 0.02
 MOST_LINES = 6  # of a stack that are kept, the innermost first
 TRAINING = ("loading", "copy", "forward", "backward", "optimiser")  # parts whose lines train
+# Kinds that belong to validation while a network evaluates.
+OF_EVALUATION = (OWN, "waiting", "loading", "copy", "forward")
 NEARLY_ALL = 0.8  # of the time of a statement is inside one of those in it
 FRAMES = (ast.If, ast.With, ast.Try)  # statements around others that do nothing themselves
 # Libraries whose frames, inside a line of the script, say what the line does.
@@ -63,7 +65,7 @@ class StepClock:
         self.on_gpu, self.sampler, self.with_pauses = on_gpu, sampler, with_pauses
         self.since = clock()
         self.counted_steps, self.counted_s = 0, 0.0  # of blocks as they are
-        # Of turns as they are: seconds, those without pauses, and the time of each step.
+        # Of turns as they are: seconds, those without pauses, and what each step takes beside its wait for a batch.
         self.recent: deque[tuple[float, float, list[float]]] = deque(maxlen=6)
         self.limit = self.pace_s = float("inf")  # of a pause, and of a step as it is
         self.step_s = 0.0  # without pauses
@@ -102,17 +104,19 @@ class StepClock:
             NETWORK.stepped()
             EVENTS.stepped(seconds)
         own_s = seconds - self.ahead_s
+        if not NOW.border:
+            own_s -= self.loading[-1] - self.loading[-2]
         is_pause = may_be_pause and own_s > self.limit
         # A copy: a collection that begins meanwhile adds to it.
-        known = (own_s if is_pause else 0.0, NOW.border, dict(NOW.spent))
+        known = (seconds - self.ahead_s if is_pause else 0.0, NOW.border, dict(NOW.spent))
         if NOW.counting:
             self.known.append(known)
         elif is_pause and turn.phase == "timing":
             self._note_pause(NOW.step - 1, *known)
         if self.on_gpu:
-            self.excess_s += max(0.0, own_s - self.step_s) if is_pause else 0.0
+            self.excess_s += max(0.0, known[0] - self.step_s)
             self.ahead_s = max(0.0, self.ahead_s + self.step_s - seconds)
-        NOW.border = ""
+        NOW.border, NOW.evaluates = "", False
         NOW.spent.clear()
 
     def _note_pause(self, step: int, seconds: float, border: str, spent: Mapping[str, float]) -> None:
@@ -140,12 +144,18 @@ class StepClock:
         if not warm_up:
             self.counted_steps += len(self.times)
             self.counted_s += seconds - self.excess_s
-        self.recent.append((seconds, seconds - self.excess_s, self.times))
+        self.recent.append((seconds, seconds - self.excess_s, self._beside_waits(self.times)))
         times = sorted(chain(*(times for _, _, times in self.recent)))
         self.pace_s = sum(all_s for all_s, _, _ in self.recent) / len(times)
         self.step_s = sum(steps_s for _, steps_s, _ in self.recent) / len(times)
         # The host's clock does not tell the steps of a GPU one by one, and pauses in a mean would hide pauses.
         self.limit = LONG * (self.step_s if self.on_gpu else times[int(USUAL * len(times))])
+
+    def _beside_waits(self, times: Sequence[float], borders: Collection[int] = ()) -> list[float]:
+        """Return what steps take beside their waits for batches, but for those in which an epoch begins: workers that
+        finish together let one step in so many wait for all of them, and that is no pause."""
+        waits = [self.loading[step + 1] - self.loading[step] for step in range(len(times))]
+        return [max(0.0, time - (0.0 if step in borders else waits[step])) for step, time in enumerate(times)]
 
     def block(self, turn: Turn, seconds: float) -> Json:
         """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such;
@@ -161,20 +171,19 @@ class StepClock:
             times = [step.seconds for step in noted]
             in_all_s = sum(times)
         steps = range(len(times))
+        borders = {step for step, (_, border, _) in enumerate(self.known[: len(times)]) if border}
+        own_s = self._beside_waits(times, borders)
         tells_pauses = noted or not (self.on_gpu or self.with_pauses)
         long_s = float("inf")
         if tells_pauses:
-            long_s = max(LONG * statistics.median_low(times), min(self.limit, LONG * statistics.median(times)))
-        pauses = {step for step in steps if times[step] > long_s}
-        borders = {step for step, (_, border, _) in enumerate(self.known[: len(times)]) if border}
-        if self.on_gpu and not noted:
-            borders = set()
-        left_out = borders | pauses
+            long_s = max(LONG * statistics.median_low(own_s), min(self.limit, LONG * statistics.median(own_s)))
+        pauses = {step for step in steps if own_s[step] > long_s}
+        left_out = pauses if self.on_gpu and not noted else pauses | borders
         if 2 * len(left_out) >= len(times):
             left_out = pauses if 2 * len(pauses) <= len(times) else set()
         counted = [step for step in steps if step not in left_out]
         self._note_pauses(times if tells_pauses else [], left_out)
-        usual = [step for step in counted if step < len(noted) and times[step] <= long_s]
+        usual = [step for step in counted if step < len(noted) and own_s[step] <= long_s]
         parts = mean_parts([noted[step] for step in usual])
         if "no_allreduce" in turn.probe and not self.on_gpu:  # a rank's own pace is without them
             parts.pop("collectives", None)
@@ -212,6 +221,8 @@ def sample_of(frame: FrameType) -> Sample:
     """Return what a thread with this innermost frame does."""
     part = ACCOUNT.open[-1]
     kind = "waiting" if ACCOUNT.waits else _kind_of_line(frame) if part == OWN else part
+    if NOW.evaluates and kind in OF_EVALUATION:
+        kind = "evaluation"
     return Sample(part, kind, user_lines(frame, MOST_LINES))
 
 
@@ -267,9 +278,13 @@ class Sampler:
         return Counter(sample for number, sample in since if number == step)
 
     def place(self, samples: Counter[Sample]) -> Json:
-        """Return the kind and the statement most often seen in these samples."""
-        row = next(iter(self.statements(samples)), {})
-        return {name: value for name, value in row.items() if name not in ("part", "samples")}
+        """Return the kind most often seen in these samples, and the statement of it most often seen."""
+        rows, kinds = self.statements(samples), Counter[str]()
+        for row in rows:
+            kinds[row["kind"]] += row["samples"]
+        usual = max(kinds, key=kinds.__getitem__, default="")
+        place = next((row for row in rows if row["kind"] == usual), {})
+        return {name: value for name, value in place.items() if name not in ("part", "samples")}
 
     def statements(self, samples: Counter[Sample]) -> list[Json]:
         """Return the statements in which samples were taken, those that have most of them first."""
