@@ -234,6 +234,13 @@ def test_what_data_parallel_costs_has_no_wait_for_the_loader() -> None:
     assert found(diagnosis, "data_parallel").cost_s.value == pytest.approx(0.042, rel=1e-2)
 
 
+def test_a_pause_of_two_kinds_is_two_causes() -> None:
+    pauses = [gap("check(net)", kind="evaluation", share=0.75), gap("plot(net)", kind="own", share=0.25)]
+    diagnosis = answer({"gaps": pauses})
+    validation, own_code = found(diagnosis, "validation"), found(diagnosis, "own_code")
+    assert validation.cost_s.value == pytest.approx(3 * own_code.cost_s.value)
+
+
 def test_validation_that_searches_too_is_evidence_of_the_search() -> None:
     steps_ms = {"as_it_is": 900.0, "cudnn_benchmark_off": 50.0, "share_on_one_device": 8.0}
     pause = gap("for x in test:", border="evaluation", kind="evaluation")

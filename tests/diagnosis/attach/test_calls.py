@@ -1,14 +1,16 @@
 """Calls that are counted by their line, and answered at once by an intervention; GPUs are not needed for that."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
+from weakref import ref
 
 import pytest
 import torch
 
 from dpscale.diagnosis.attach.calls import Calls, Numbers, copied
 from dpscale.diagnosis.attach.hooks import NOW, put, take_out
-from dpscale.diagnosis.attach.probes import PROBES, Scene
+from dpscale.diagnosis.attach.probes import PROBES, Optimisers, Scene
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +96,17 @@ def state(optimiser: torch.optim.Optimizer) -> object:
     )
     groups = [{name: group[name] for name in ("fused", "foreach")} for group in optimiser.param_groups]
     return switches, groups, [str(state["step"].device) for state in optimiser.state.values()]
+
+
+def test_an_optimiser_that_takes_the_place_of_one_that_is_gone_is_known() -> None:
+    """Python gives a new object the address of an old one: by it alone nobody would step."""
+
+    class Stepped:
+        param_groups: Sequence[Any] = ()
+
+    optimisers, second = Optimisers(Stepped()), Stepped()
+    optimisers.main, optimisers.refs, optimisers.calls = id(second), {id(second): ref(Stepped())}, {id(second): 1}
+    assert not optimisers.ends_step(second, learning=True)
+    assert optimisers.ends_step(second, learning=False)
+    optimisers.choose()
+    assert optimisers.living() == [second]

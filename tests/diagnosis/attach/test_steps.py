@@ -13,7 +13,7 @@ from dpscale.diagnosis.attach import calls as of_calls
 from dpscale.diagnosis.attach import steps as of_steps
 from dpscale.diagnosis.attach.hooks import NOW, OWN, StepParts, shown
 from dpscale.diagnosis.attach.schedule import Turn
-from dpscale.diagnosis.attach.steps import Sampler, StepClock, beside_training, deepest, kind_of, sample_of
+from dpscale.diagnosis.attach.steps import Sample, Sampler, StepClock, beside_training, deepest, kind_of, sample_of
 
 SCRIPT = """\
 def average(mean, net):
@@ -163,6 +163,15 @@ def test_a_wait_for_workers_that_finish_together_is_no_pause(monkeypatch: pytest
     block = clock.block(Turn("timing", 0, "as_it_is", 0, 12), sum(clock.times))
     assert (block["steps"], clock.gaps) == (12, [])
     assert block["loading_s"] == pytest.approx(sum(waits))
+
+
+def test_a_pause_has_its_parts_by_kind() -> None:
+    line, other = ("train.py", 3), ("train.py", 4)
+    validation, own = Sample("own", "evaluation", (line,)), Sample("own", "own", (other,))
+    places = Sampler(sys.getswitchinterval()).places(Counter({validation: 3, own: 1}))
+    assert [(place["kind"], place["line"], place["share"]) for place in places] == [
+        ("evaluation", 3, 0.75), ("own", 4, 0.25),
+    ]  # fmt: skip
 
 
 def test_code_between_two_passes_of_evaluation_validates() -> None:

@@ -76,7 +76,7 @@ class Account(Probes):
 
     def beyond_steps_s(self, pauses: Iterable[Pause]) -> float:
         """Return the seconds of steps with pauses that a usual step does not take."""
-        return sum(max(0.0, pause.seconds - self.step.value) for pause in pauses)
+        return sum(pause.share * max(0.0, pause.seconds - self.step.value) for pause in pauses)
 
 
 def account_of(record: ScriptRecord) -> Account:

@@ -136,7 +136,7 @@ def _searches_per_thread(account: Account) -> bool:
 def _searched_in_pauses(account: Account) -> list[Evidence]:
     """Return what validation took that searches in each of its forward passes too: it is no cause by itself."""
     pauses = [pause for pause in account.first.gaps if _cause_of_pause(pause, account.first) == "validation"]
-    seconds = exact(sum(pause.seconds for pause in pauses))
+    seconds = exact(sum(pause.share * pause.seconds for pause in pauses))
     return [Evidence("validation_that_searches", seconds, SECONDS)] if pauses else []
 
 
@@ -175,15 +175,16 @@ def _lines(account: Account) -> Iterator[FoundCause]:
 
 def _pauses(account: Account) -> Iterator[FoundCause]:
     """Yield causes by the script's lines in its longest steps: those of the rank whose own line is seen there."""
-    pauses: dict[int, tuple[str, Pause]] = {}
+    pauses: dict[tuple[int, str], tuple[str, Pause]] = {}
     for rank in account.ranks:
         for pause in rank.gaps:
             if name := _cause_of_pause(pause, rank):
-                pauses.setdefault(pause.after_step, (name, pause))
+                pauses.setdefault((pause.after_step, pause.kind), (name, pause))
     names = dict.fromkeys(name for name, _ in pauses.values())
     for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
         lines = [pause for cause, pause in pauses.values() if cause == name]
-        yield _rare(account, name, account.beyond_steps_s(lines), len(lines), lines)
+        often = len({pause.after_step for pause in lines})
+        yield _rare(account, name, account.beyond_steps_s(lines), often, lines)
 
 
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
@@ -194,9 +195,7 @@ def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
     if pause.event == "loader start":
         is_short = 0 < (rank.loading.batches or 0) <= BATCHES_PER_WORKER * rank.loading.workers
         return "few_batches" if is_short else None
-    if "checkpoint" in (pause.event, pause.border):
-        return "checkpoint"
-    return CAUSE_OF_PART.get(pause.kind)
+    return CAUSE_OF_PART.get(pause.kind or pause.event)
 
 
 def _parts(account: Account) -> Iterator[FoundCause]:

@@ -146,6 +146,8 @@ class _ScriptRuns:
             raise MeasurementError(
                 f"the script made {steps} optimiser steps, too few for a diagnosis: give it more steps or --minutes"
             )
+        if not any(process.blocks for process in run.processes):
+            raise MeasurementError(f"no step of the script was timed: {run.processes[0].why or 'it ended too early'}")
         self.runs_done.append(values)
         return run
 

@@ -73,13 +73,14 @@ class StatementTime(Line, kw_only=True):
 
 
 class Pause(Line, kw_only=True, rename={"event": "what"}):
-    """A pause, with the statement of the script that was most often seen in it."""
+    """A part of a pause, of one kind, with the statement of the script that was most often seen in it."""
 
     seconds: float
     after_step: int
     event: Literal["gc", "loader start", "checkpoint", "compile", "script"]  # It took at least half of the pause.
     border: Literal["epoch", "evaluation", "checkpoint"] | None = None
     kind: str = ""  # Of the statement (StatementTime).
+    share: float = 1.0  # Of the pause's samples that are of this kind.
     inside: str = ""  # The line of the training that calls it, where it is called.
 
 

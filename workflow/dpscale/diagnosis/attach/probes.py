@@ -40,12 +40,12 @@ class Optimisers:
     def ends_step(self, optimiser: Any, learning: bool) -> bool:
         """Whether this call does. While `learning`, all that are called get known."""
         key = id(optimiser)
+        if self.refs[self.main]() is None:  # a script that makes itself a new one, maybe at the place of the old one
+            self.main, self.refs, self.calls = key, {key: ref(optimiser)}, {key: 1}
+            return False
         if learning:
             self.calls[key] = self.calls.get(key, 0) + 1
             self.refs.setdefault(key, ref(optimiser))
-        if key != self.main and self.refs[self.main]() is None:  # a script that makes itself a new one
-            self.main, self.refs, self.calls = key, {key: ref(optimiser)}, {key: 1}
-            return False
         return key == self.main
 
     def choose(self) -> None:

@@ -198,7 +198,7 @@ class WatchedRun:
             return values
         findings = seen(self.scene())
         findings["strategy"] = probes.SHARDED.get(self.why or "", findings["strategy"])
-        gaps = [{**gap, **self.sampler.place(samples)} for gap, samples in self.clock.gaps]
+        gaps = [{**gap, **place} for gap, samples in self.clock.gaps for place in self.sampler.places(samples)]
         lines = self.sampler.statements(self.sampler.steady)
         return {**values, **findings, **self.found, "gaps": gaps, "lines": lines}
 

@@ -277,14 +277,14 @@ class Sampler:
         since = takewhile(lambda sample: sample[0] >= step, reversed(list(self.latest)))
         return Counter(sample for number, sample in since if number == step)
 
-    def place(self, samples: Counter[Sample]) -> Json:
-        """Return the kind most often seen in these samples, and the statement of it most often seen."""
-        rows, kinds = self.statements(samples), Counter[str]()
+    def places(self, samples: Counter[Sample]) -> list[Json]:
+        """Return each kind of these samples with its share of them, and the statement of it most often seen."""
+        rows, places = self.statements(samples), dict[str, Json]()
         for row in rows:
-            kinds[row["kind"]] += row["samples"]
-        usual = max(kinds, key=kinds.__getitem__, default="")
-        place = next((row for row in rows if row["kind"] == usual), {})
-        return {name: value for name, value in place.items() if name not in ("part", "samples")}
+            place = {name: value for name, value in row.items() if name not in ("part", "samples")}
+            of_kind = places.setdefault(row["kind"], {**place, "share": 0.0})
+            of_kind["share"] += row["samples"] / sum(samples.values())
+        return list(places.values()) or [{}]
 
     def statements(self, samples: Counter[Sample]) -> list[Json]:
         """Return the statements in which samples were taken, those that have most of them first."""
