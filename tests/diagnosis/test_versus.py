@@ -1,17 +1,22 @@
 """Two scripts whose steps take turns: never both at once, and nothing of them is left."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from itertools import groupby
+from math import sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import msgspec
 import pytest
 
 from command_line import dpscale, must
 from dpscale.diagnosis import versus
+from dpscale.records.versus import VersusBlock
 from json_records import read_json
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("private")]
@@ -137,3 +142,21 @@ def test_ctrl_c_leaves_nothing_running(private: Path) -> None:
         assert "both are there" in asked.stderr.readline()
         asked.send_signal(signal.SIGINT)
         assert asked.wait() != 0
+
+
+def test_the_interval_is_as_wide_as_two_starts_of_a_script_differ(root: Path) -> None:
+    """On record: the same script twice, and one with 2 % more work."""
+    recorded = json.loads((root / "results/recorded-diagnosis/versus-gpu.json").read_text())["answers"]
+    answers = [(row["case"], versus.step_ratio(msgspec.convert(row["blocks"], list[VersusBlock]))) for row in recorded]
+    same = [ratio for case, ratio in answers if case == "same"]
+    apart = sqrt(fmean((ratio.value - 1) ** 2 for ratio in same))
+    assert 0.8 * versus.START_SPREAD < apart <= versus.START_SPREAD
+    assert all(ratio.low <= 1 <= ratio.high for ratio in same if ratio.has_interval)
+    longer = [ratio for case, ratio in answers if case == "longer"]
+    assert longer and all(ratio.low > 1.01 and ratio.low < 1.02 < ratio.high for ratio in longer)
+
+
+def test_pairs_of_whole_runs_hold_what_starts_differ_by() -> None:
+    blocks = [VersusBlock(pair, name, 10, 1.0, None) for pair in range(6) for name in ("A", "B")]
+    assert versus.step_ratio(blocks).high == pytest.approx(1 + 2.18 * versus.START_SPREAD)
+    assert versus.step_ratio(blocks, is_started_anew=True).high == 1

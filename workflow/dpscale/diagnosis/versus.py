@@ -10,8 +10,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import FileIO
+from math import hypot
 from select import select
 from statistics import median
 from typing import Literal
@@ -34,6 +35,9 @@ Commands = Mapping[Name, Sequence[str]]
 PAIRS, LEAST_BLOCK_S, MOST_BLOCK_S = 40, 0.25, 2.0
 # Fewer have no interval. So many are made where whole runs take turns.
 LEAST_PAIRS = 6
+# Two starts of the same script differ in their step by this standard deviation (results/recorded-diagnosis/
+# versus-gpu.json: 12 pairs of starts, whose 97.5 % quantile of Student's t is the other number).
+START_SPREAD, _OF_STARTS = 0.0013, 2.18
 # Batches differ where samples per step differ by more than this share: the last batch of an epoch can be smaller.
 SAME_BATCH = 0.02
 
@@ -183,10 +187,14 @@ def compare_scripts(commands: Commands, minutes: float, patience_s: float, say: 
     )
 
 
-def step_ratio(blocks: Sequence[VersusBlock]) -> Figure:
-    """Return B's seconds per step over A's: the median over pairs, with the interval of order statistics."""
+def step_ratio(blocks: Sequence[VersusBlock], is_started_anew: bool = False) -> Figure:
+    """Return B's seconds per step over A's: the median over pairs, with the interval of order statistics. Where not
+    every pair is started anew, it is as much wider as two starts of one script differ."""
     a, b = step_s(blocks, "A"), step_s(blocks, "B")
-    return median_of_blocks([b[pair] / a[pair] for pair in a])
+    ratio = median_of_blocks([b[pair] / a[pair] for pair in a])
+    start = 0.0 if is_started_anew else _OF_STARTS * START_SPREAD * ratio.value
+    low, high = (hypot(end - ratio.value, start) for end in (ratio.low, ratio.high))
+    return replace(ratio, low=ratio.value - low, high=ratio.value + high)
 
 
 def step_s(blocks: Sequence[VersusBlock], script: Name) -> dict[int, float]:
@@ -196,7 +204,7 @@ def step_s(blocks: Sequence[VersusBlock], script: Name) -> dict[int, float]:
 
 def answer(record: VersusRecord) -> str:
     """Say how long B's step is beside A's, and which one to keep."""
-    ratio = per_sample = step_ratio(record.blocks)
+    ratio = per_sample = step_ratio(record.blocks, record.turns == "runs")
     samples = {
         script: median(block.samples or 0.0 for block in record.blocks if block.script == script)
         for script in ("A", "B")
