@@ -22,15 +22,34 @@ STUDY: dict[str, Any] = cases(__file__, "tiny")
 KINDS = ("timing", "communication", "collectives", "training")
 
 
-class Project:
-    """A folder with the project's code in it, whose study can be changed and run.
+# In place of a chart.
+NOTHING_DRAWN = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><g class="empty"></g></svg>'
 
-    Its workers are stubs, for which Snakemake, the launcher and the records are as for any other: a cell takes a second
-    in place of five.
-    """
+
+class Copy:
+    """A folder with the project's code in it, which can be changed."""
 
     def __init__(self, folder: Path):
         self.folder = folder
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Change a line of the package."""
+        path = self.folder / "workflow/dpscale" / file
+        text = path.read_text()
+        assert text.count(old) == 1, old
+        path.write_text(text.replace(old, new))
+
+    def draw_nothing(self) -> None:
+        """Have pictures be empty. To draw them takes longer than all else about a page."""
+        self.edit("present/charts/picture.py", "vl_convert.vegalite_to_svg(chart.to_dict())", repr(NOTHING_DRAWN))
+
+
+class Project(Copy):
+    """A copy whose study can be changed and run.
+
+    Its workers are stubs, for which Snakemake, the launcher and the records are as for any other: a cell takes a second
+    in place of five. Its pictures are empty.
+    """
 
     @classmethod
     def create(cls, root: Path, folder: Path, stubs: tuple[str, ...] = KINDS) -> Self:
@@ -43,6 +62,7 @@ class Project:
         project.write_study(STUDY)
         for kind in stubs:
             project._write_stub(kind, {})
+        project.draw_nothing()
         return project
 
     def copy(self, folder: Path) -> Self:
@@ -98,13 +118,6 @@ class Project:
         jobs: dict[str, int] = json.loads((self.folder / "first-run.json").read_text())
         return jobs
 
-    def edit(self, file: str, old: str, new: str) -> None:
-        """Change a line of the package."""
-        path = self.folder / "workflow/dpscale" / file
-        text = path.read_text()
-        assert text.count(old) == 1, old
-        path.write_text(text.replace(old, new))
-
     def full_log(self) -> str:
         """Return the log of the newest run that was no dry run."""
         return max(self.folder.glob(".snakemake/log/*.log"), default=self.folder / "study.yaml").read_text()
@@ -129,6 +142,19 @@ class Project:
     def endless_no_more(self) -> None:
         self._write_stub("timing", {})
 
+    def start_endless_cell(self) -> subprocess.Popen[bytes]:
+        """Run all in a session of its own. It measures a cell, which warms up by now, for ever."""
+        log = self.folder / "results/tiny/logs/cells/ddp/gpus-2/batch-64/run-1.log"
+        for path in (self.record(), log):
+            path.unlink()
+        self.endless()
+        command = self.command("--quiet", "all")
+        run = subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        wait_for(lambda: log.exists() and "warm-up epoch 2" in log.read_text())
+        return run
+
     def _write_stub(self, kind: str, warmup_epochs: Mapping[str, int]) -> None:
         path = self.folder / f"workflow/dpscale/measure/worker/{kind}.py"
         assert path.exists(), f"no worker is called {kind}"
@@ -146,13 +172,13 @@ class Project:
         return "This page is partial" in self.page.read_text()
 
 
-class Clone:
+class Clone(Copy):
     """A clone in `folder`, with what is not committed yet."""
 
     def __init__(self, root: Path, folder: Path):
         if not (root / ".git").exists():
             pytest.skip("no git repository here to clone")
-        self.folder = folder
+        super().__init__(folder)
         subprocess.run(["git", "clone", "--quiet", str(root), str(folder)], check=True)
         for change in ("Makefile", "Snakefile", "workflow", "config", "docs"):
             if (root / change).is_dir():

@@ -69,8 +69,7 @@ def test_a_qos_and_a_reservation_reach_the_jobs_and_the_check_before(busy: Throw
 
 
 def test_a_cell_that_slurm_ended_for_its_memory_says_so_and_is_tried_with_more(cell: SlurmProject) -> None:
-    code = cell.folder / "workflow/dpscale/scheduler/cluster.py"
-    code.write_text(code.read_text().replace("PROCESS_MB = 4000", "PROCESS_MB = 25"))
+    cell.edit("scheduler/cluster.py", "PROCESS_MB = 4000", "PROCESS_MB = 25")
     cell.record().unlink()
     cell.endless()
     snakemake = cell.start("--until", "time")

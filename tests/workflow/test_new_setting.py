@@ -8,7 +8,6 @@ import pytest
 import warm
 from project import STUDY, Project
 
-PLACE = "workflow/dpscale/schemas/settings.py"
 BEFORE = '    precision: str = step_setting(\n        "precision",'
 SETTING = '    tail_rotors: int = setting("optimiser.tail_rotors", "How many rotors the tail has.", 0, minimum=0)\n'
 
@@ -54,10 +53,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
 @pytest.fixture
 def grown(project: Project) -> Project:
     """The finished study, and the package with one setting more: one line in one place."""
-    path = project.folder / PLACE
-    text = path.read_text()
-    assert text.count(BEFORE) == 1
-    path.write_text(text.replace(BEFORE, SETTING + BEFORE))
+    project.edit("schemas/settings.py", BEFORE, SETTING + BEFORE)
     return project
 
 

@@ -9,12 +9,10 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 from itertools import pairwise
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from dpscale.records import VERSIONS
 from dpscale.tables.tables import TABLES
@@ -51,6 +49,8 @@ def test_a_deleted_and_a_damaged_record_are_measured_again_and_only_those(projec
     deleted, damaged = project.record(), project.record("single", 1, run=2)
     deleted.unlink()
     damaged.write_text('{"kind": "tim')
+    assert project.planned()["time"] == 2
+    assert not project.records("*set-aside*"), "a dry run changes nothing"
     done = project.snakemake("--until", "time")
     assert done.returncode == 0, done.stdout
     assert f"{damaged.relative_to(project.folder)}: is damaged" in done.stdout
@@ -111,19 +111,6 @@ def test_another_dataset_is_made_and_every_cell_measured_on_it(project: Project)
     assert project.planned() == {"dataset": 1, **ONE_CELL}
 
 
-def test_a_changed_setting_measures_every_cell_and_keeps_the_old_records(project: Project) -> None:
-    old = {path.name + str(path.parent): path.read_text() for path in project.records()}
-    project.change_study(optimiser={"learning_rate": 0.2})
-    assert project.planned()["time"] == 4
-    assert not project.records("*set-aside*"), "a dry run must change nothing"
-    done = project.snakemake("--until", "time")
-    assert done.returncode == 0, done.stdout
-    assert "learning_rate is 0.1, the study says 0.2" in done.stdout
-    aside = project.records("*set-aside-1")
-    assert sorted(path.read_text() for path in aside) == sorted(old.values())
-    assert all(json.loads(path.read_text())["settings"]["learning_rate"] == 0.2 for path in project.records())
-
-
 def test_foreign_records_and_a_newer_version_are_noticed_without_snakemakes_own_memory(project: Project) -> None:
     """Results may be copied from another machine, and .snakemake deleted."""
     shutil.rmtree(project.folder / ".snakemake")
@@ -136,30 +123,12 @@ def test_foreign_records_and_a_newer_version_are_noticed_without_snakemakes_own_
     assert project.planned()["time"] == 4
 
 
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that_cell(
-    project: Project, ending: signal.Signals
-) -> None:
-    """SIGKILL hits Snakemake alone, as an out-of-memory killer would; Ctrl-C goes to all processes."""
-    project.record().unlink()
-    log = project.folder / "results/tiny/logs/cells/ddp/gpus-2/batch-64/run-1.log"
-    log.unlink()
-    project.endless()
-    process = subprocess.Popen(
-        project.command("--until", "time"),
-        cwd=project.folder,
-        env=project.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    wait_for(lambda: log.exists() and "warm-up epoch 2" in log.read_text())
+def test_after_ctrl_c_no_record_and_no_worker_is_left_and_the_next_run_does_just_that_cell(project: Project) -> None:
+    """A run that is killed: test_kept.py."""
+    run = project.start_endless_cell()
     assert len(running_in(project.folder)) >= 4  # Snakemake, the cell and its two workers
-    if ending == signal.SIGKILL:
-        process.kill()
-    else:
-        os.killpg(process.pid, ending)
-    process.wait(240)
+    os.killpg(run.pid, signal.SIGINT)
+    run.wait(240)
     wait_for(lambda: not running_in(project.folder))
     assert not project.record().exists()
     assert not list(project.record().parent.glob(".*partial"))

@@ -16,7 +16,7 @@ def test_a_study_file_runs_nothing(project: Project) -> None:
     program = "- __import__('pathlib').Path('ran').touch()"
     text = f"__use_yte__: true\n__definitions__:\n{program}\n{yaml.safe_dump(STUDY)}"
     (project.folder / "study.yaml").write_text(text)
-    done = project.command_line("-n")
+    done = project.snakemake("-n")
     assert done.returncode != 0
     assert "study.yaml: top level: Additional properties are not allowed ('__use_yte__'" in done.stdout
     assert not (project.folder / "ran").exists()

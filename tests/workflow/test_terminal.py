@@ -5,6 +5,9 @@ import re
 
 import pytest
 
+from dpscale.formulas.figure import Figure
+from dpscale.tables.row import written
+from dpscale.tables.timing import ServersRow
 from dpscale.terminal import say
 from project import Project
 
@@ -14,7 +17,7 @@ FULL_LOG = re.compile(r"; full log:\s+(\.snakemake/log/.*\.log)$", re.MULTILINE)
 def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
     project.record().unlink()
     project.edit("measure/worker/timing.py", "WORKER = ", "raise RuntimeError('no such GPU')\nWORKER = ")
-    done = project.command_line("--logger", "dpscale", "--keep-going")
+    done = project.snakemake("--logger", "dpscale", "--keep-going")
     assert done.returncode == 1
     standing, log, lines = FULL_LOG.split(done.stdout)
     assert standing.startswith("tiny: 1 of 4 cells to be measured"), done.stdout
@@ -31,6 +34,18 @@ def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
 def test_a_dry_run_is_told_by_snakemake_itself(project: Project) -> None:
     project.record().unlink()
     assert project.planned("--logger", "dpscale") == {"time": 1, "tables": 1, "report": 1, "all": 1}
+
+
+def test_a_slow_server_is_named_before_the_page(project: Project) -> None:
+    """As the tables have it, when all is done."""
+    slow = ServersRow(server=2, host="gn2", gpu_uuids="GPU-1; GPU-2", times_as_long=Figure.of(2.0, 1.9, 2.1))
+    (project.folder / "results/tiny/tables/servers.csv").write_text(written(ServersRow, [slow]))
+    project.page.unlink()
+    done = project.snakemake("--logger", "dpscale")
+    *_, server, page = done.stdout.splitlines()
+    assert server.startswith("Server 2 (gn2, with GPU-1, GPU-2) is slow: an epoch there takes 2.00"), done.stdout
+    assert "To leave it out, delete its records" in server
+    assert page == "page: report/tiny.html"
 
 
 class Terminal(io.StringIO):
