@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mypy import api
 
 from dpscale.analyse.tables import build_tables
 from dpscale.errors import RecordError
@@ -61,15 +58,6 @@ def test_what_the_schema_forbids_is_not_written(tmp_path: Path, change: JsonReco
     with pytest.raises((RecordError, ValueError)):
         write(tmp_path, CELL, record(**change))
     assert not list(tmp_path.rglob("*.json*"))
-
-
-@given(st.integers(0, 3000))
-def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
-    path = write(tmp_path_factory.mktemp("r"), CELL, record())
-    text = path.read_text()
-    path.write_text(text[: min(cut, len(text) - 3)])
-    with pytest.raises(RecordError, match=r"run-1\.json: is damaged"):
-        read_json("timing", path)
 
 
 @pytest.mark.parametrize(
@@ -180,38 +168,3 @@ def test_a_record_on_a_full_disk(folder: Path) -> None:
     with pytest.raises(RecordError, match="no record can be written: No space left on device"):
         measure_stub(folder / "record.json")
     assert [path.name for path in folder.iterdir()] == ["filler"]
-
-
-MISSPELT = """
-from dpscale.records.kinds import TimingRecord
-from dpscale.records.script import ScriptRecord
-from dpscale.strategies.strategy import NetworkFacts
-from dpscale.tables.timing import TimesRow
-
-def read(record: TimingRecord, script: ScriptRecord, facts: NetworkFacts, row: TimesRow) -> TimesRow:
-    print(record.scopes["compute"].epochs_s)
-    print(record.settings.precison)
-    print(script.runs[0].process)
-    print(facts.gradients_bytes)
-    print(row.epochs_s)
-    return TimesRow(batch=32)
-"""
-
-
-# Types of other packages decide nothing here, and take mypy ten seconds.
-MYPY = """
-[mypy]
-mypy_path = {root}/workflow
-[mypy-altair.*,numpy.*,pandas.*]
-follow_imports = skip
-follow_imports_for_stubs = True
-"""
-
-
-@pytest.mark.slow
-def test_a_misspelt_field_is_a_type_error(root: Path, tmp_path: Path) -> None:
-    for name, text in (("misspelt.py", MISSPELT), ("mypy.ini", MYPY.format(root=root))):
-        (tmp_path / name).write_text(text)
-    output, _, _ = api.run([f"--config-file={tmp_path}/mypy.ini", "--cache-dir=/dev/null", f"{tmp_path}/misspelt.py"])
-    faulty = [line.split(":")[1] for line in output.splitlines() if ": error:" in line]
-    assert faulty == ["8", "9", "10", "11", "12", "13"], output
