@@ -46,17 +46,6 @@ def test_the_tables_of_keys_are_those_of_the_code(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_lead_somewhere(root: Path, name: str) -> None:
-    document = root / name
-    for target, anchor in re.findall(r"\]\(([^)#:]*)(#[\w-]+)?\)", document.read_text()):
-        file = document.parent / target if target else document
-        assert file.exists(), target
-        headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE) if anchor else []
-        anchors = ["#" + re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
-        assert not anchor or anchor in anchors, f"{target}{anchor}"
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
 def test_files_that_are_named_exist(root: Path, name: str) -> None:
     named = [
         span for span in spans((root / name).read_text()) if span.startswith(ROOTS) and not re.search(r"[<*{ ]", span)

@@ -23,15 +23,6 @@ def test_a_study_file_that_is_not_there_is_an_error_of_one_line(root: Path, tmp_
     assert lines == [f"Error: {tmp_path}/none.yaml: cannot be read: No such file or directory"]
 
 
-@pytest.mark.snakemake
-def test_snakemake_alone_reads_a_study_as_strictly(root: Path, tmp_path: Path) -> None:
-    (study := tmp_path / "mine.yaml").write_text("runs: 1\nruns: 2\n")
-    words = [sys.executable, "-m", "snakemake", "-n", "--cores", "1", "--configfile", str(study)]
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: {study}: is not YAML: runs is there twice")
-
-
 @pytest.mark.processes
 def test_an_error_of_the_study_is_one_line_without_the_place_in_the_rules(root: Path, tmp_path: Path) -> None:
     (study := tmp_path / "mine.yaml").write_text("study: mine\nbatch_per_gpu: [60000]\n")

@@ -94,23 +94,6 @@ def test_every_file_of_the_package_is_in_the_wheel(root: Path, wheel: Path) -> N
     assert {Path(name).suffix for name in files} >= {".py", ".yaml", ".j2", ".css"}
 
 
-def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
-    required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
-    plain = {requirement.name for requirement in required if requirement.marker is None}
-    measuring, running = (
-        {
-            requirement.name
-            for requirement in required
-            if requirement.marker and requirement.marker.evaluate({"extra": extra})
-        }
-        for extra in ("measure", "workflow")
-    )
-    assert {"pandas", "click"} <= plain
-    assert measuring >= {"torch", "torchvision"}
-    assert running == {"snakemake", "snakemake-executor-plugin-slurm"}
-    assert not plain & (measuring | running)
-
-
 def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_path: Path) -> None:
     packages = "['dpscale', 'torch', 'torchvision', 'snakemake', 'pytest']"
     list_installed = f"from importlib.util import find_spec; print([name for name in {packages} if find_spec(name)])"

@@ -9,9 +9,12 @@ from unittest.mock import patch
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.plan import expected_cells
 from dpscale.plan.study import Study
+from dpscale.present.charts.charts import charts_of
 from dpscale.present.page import render
 from dpscale.present.text import numbers
+from dpscale.present.text.words import Terms
 from dpscale.records.collect import collect
+from dpscale.schemas.settings import JsonValues
 from dpscale.tables.tables import Tables
 from once import once
 
@@ -36,17 +39,23 @@ def recorded_tables(root: Path, results: str) -> Tables:
     return build_tables(study, collected)
 
 
+@once
 def recorded_page(root: Path, results: str) -> str:
     """Return the page of such a study."""
-    return written_page(root, results)[0]
+    return render(recorded_study(root, results).values, recorded_tables(root, results))
 
 
 @cache
 @once
-def written_page(root: Path, results: str) -> tuple[str, Sequence[float]]:
-    """Return the page, and the numbers that were written into it, before rounding."""
+def page_without_charts(root: Path, results: str) -> tuple[str, Sequence[float]]:
+    """Return the page without its charts, and the numbers that were written into it, before rounding."""
     with watched() as numbers_written:
-        return render(recorded_study(root, results).values, recorded_tables(root, results)), numbers_written
+        return without_charts(recorded_study(root, results).values, recorded_tables(root, results)), numbers_written
+
+
+def without_charts(study: JsonValues, tables: Tables) -> str:
+    """Return the page of a study without its charts, which take longer to draw than all else on it."""
+    return render(study, tables, charts=charts_of(study, Tables(), Terms.of(study, tables)))
 
 
 @contextmanager

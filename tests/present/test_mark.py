@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from page_tables import GPU, h200
 
-from dpscale.analyse.answer.answer import answer_of
-from dpscale.present.findings.answer import first_screen
 from dpscale.present.shown_tables import views
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import MARK
@@ -30,14 +28,3 @@ def test_the_page_marks_speedups_and_says_once_below_the_table_what_that_means()
     assert {row[batch] for row in view.cells if MARK in row[speedup]} == {"128"}
     assert [note.startswith(WORD) for note in GPU.notes_of(view.cells) if MARK in note] == [True]
     assert not any(MARK in cell for table in views(marked(), GPU).values() for row in table.cells for cell in row)
-
-
-def test_the_first_screen_marks_what_is_no_quotient_of_its_times() -> None:
-    screen = first_screen(answer_of(marked(128)), GPU)
-    headings = [column.heading for column in screen.table.columns]
-    speedup, gpu_seconds = (headings.index(heading) for heading in ("Speedup, ×", "GPU-seconds, ×"))
-    for row in screen.table.cells:
-        assert (MARK in row[speedup]) == (MARK in row[gpu_seconds]) == (row[0] != "1")
-    assert [note.startswith(WORD) for note in screen.notes].count(True) == 1
-    without = first_screen(answer_of(marked(512)), GPU)
-    assert MARK not in str([*without.table.cells, *without.notes])

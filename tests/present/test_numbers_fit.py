@@ -1,7 +1,5 @@
 """Numbers that stand side by side on the recorded studies' pages fit each other, by the digits that are printed.
 
-It takes long to make these pages: so what else is looked for on each is here too, short sentences and a small file.
-
 A reader divides and subtracts. What is printed stands for all numbers that are rounded to it: two of them fit where
 some number lies in both (`formulas.rounded`). Tables 1 to 3 are those that are handed in: the audit reads them there.
 """
@@ -12,7 +10,6 @@ from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import lxml.html
@@ -20,7 +17,7 @@ import pytest
 
 from dpscale.formulas.rounded import Rounded
 from dpscale.vocabulary.states import MARK
-from recorded import RECORDED, recorded_page
+from recorded import RECORDED, page_without_charts
 
 pytestmark = pytest.mark.slow
 
@@ -31,32 +28,17 @@ Pair = tuple[str, Rounded, Rounded]
 
 
 class Page:
-    """A page: its text, its sentences, and the rows of its tables, by the table's id, each by its headings."""
+    """A page: its text, and the rows of its tables, by the table's id, each by its headings."""
 
     def __init__(self, html: str):
-        self.html = html
         document = lxml.html.fromstring(html)
         self.text: str = document.text_content()
         self.tables = {table.get("id") or "": _rows(table) for table in document.iter("table")}
-        self.sentences = dict.fromkeys(_sentences(document))
 
 
 def _rows(table: Any) -> list[Line]:
     headings, *rows = ([cell.text_content() for cell in row.iter("th", "td")] for row in table.iter("tr"))
     return [dict(zip(headings, row, strict=False)) for row in rows]
-
-
-def _sentences(document: Any) -> Iterator[str]:
-    """Yield what stands between full stops in paragraphs, list items, definitions and captions."""
-    for block in list(document.iter("p", "li", "dd", "caption", "figcaption")):
-        for inner in block.xpath(".//details | .//svg | .//pre | .//h3"):
-            inner.drop_tree()
-        yield from filter(None, re.split(r"(?<=[.?!])\s+", " ".join(block.text_content().split())))
-
-
-def words_of(sentence: str) -> int:
-    """Return how many numbers, names and words it has; an interval is one, and signs are none."""
-    return len([word for word in re.sub(r"\[[^]]*\]", "interval", sentence).split() if re.search(r"\w", word)])
 
 
 def number(text: str) -> Rounded | None:
@@ -166,7 +148,7 @@ KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
 
 @pytest.fixture(scope="module")
 def pages(root: Path) -> Mapping[str, Page]:
-    return {results: Page(recorded_page(root, results)) for results in RECORDED}
+    return {results: Page(page_without_charts(root, results)[0]) for results in RECORDED}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -179,20 +161,3 @@ def test_numbers_that_stand_side_by_side_fit(pages: Mapping[str, Page], kind: st
     ]
     assert misfits == []
     assert len(pairs) >= 5, "so that no kind is silently left out"
-
-
-@pytest.mark.parametrize("results", RECORDED)
-def test_sentences_are_short_and_the_page_is_small(pages: Mapping[str, Page], results: str) -> None:
-    page = pages[results]
-    lengths = {sentence: words_of(sentence) for sentence in page.sentences}
-    assert len(lengths) > 100
-    assert {sentence: length for sentence, length in lengths.items() if length > 40} == {}
-    assert median(lengths.values()) <= 25
-    assert not [sentence for sentence in lengths if "[no interval" in sentence or "capped" in sentence]
-    assert len(page.html.encode()) < 400_000
-
-
-@pytest.mark.parametrize("results", RECORDED)
-def test_only_studies_of_images_speak_of_images(pages: Mapping[str, Page], results: str) -> None:
-    """A user's file has samples."""
-    assert bool(re.search(r"(?i)\bimages?\b", pages[results].text)) == (RECORDED[results] == results)

@@ -14,7 +14,7 @@ from dpscale.analyse import points
 from dpscale.audit.page import render_studies
 from dpscale.tables.column import KIB, MILLISECONDS, PERCENT, PLAIN
 from dpscale.tables.tables import TABLES, Tables
-from recorded import recorded_study, recorded_tables, watched, written_page
+from recorded import page_without_charts, recorded_study, recorded_tables, watched
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_every_number_is_a_cell_to_its_last_digit(root: Path, name: str) -> None
     """The studies have trainings, variants and a ladder."""
     study = recorded_study(root, name)
     tables = audited(root, recorded_tables(root, name))
-    _, of_page = written_page(root, name)
+    _, of_page = page_without_charts(root, name)
     with watched() as of_others:
         render_studies(study.values, tables, "page.html")
     of_study = {float(study["dataset"]["images"]), PERCENT.of(study["training"]["target_accuracy"])}

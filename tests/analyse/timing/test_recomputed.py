@@ -253,16 +253,6 @@ def test_the_quotient_of_printed_times_is_the_printed_speedup_or_the_row_has_a_m
             assert printed.meets(Rounded.of(Decimal(value_of(one_gpu))) / Rounded.of(Decimal(value_of(epoch))))
 
 
-def test_of_which_studies_every_run_measured_everything(root: Path) -> None:
-    """The others have marks: jobs of a cluster, which land anywhere."""
-    marked = {
-        study: [row.other_runs for row in recorded_tables(root, study).speedup if row.status == "ok"]
-        for study in RECORDED
-    }
-    without = {study for study, marks in marked.items() if not any(marks)}
-    assert without == {"recorded-two-gpus", "recorded-gpt", "recorded-resnet50", "recorded-wide-mlp"}
-
-
 @pytest.mark.parametrize("study", ["recorded", "recorded-h200-4", "recorded-gpt"])
 def test_what_loading_costs_is_the_mean_of_what_it_costs_in_each_run(root: Path, study: str) -> None:
     tables, records = recorded_tables(root, study), Recomputed(root / "results" / study)

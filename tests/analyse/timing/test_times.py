@@ -29,15 +29,6 @@ def test_out_of_memory_is_a_state_of_its_own_and_no_other_baseline_is_borrowed(t
         assert f"one device alone at batch {batch}: {reason}" in without.reason
 
 
-def test_points_of_every_state_stand_in_one_table(tmp_path: Path) -> None:
-    values = {**TIMED, "strategies": ["single", "ddp"], "batch_per_gpu": [32, 128, 40_000]}
-    tables = measured(tmp_path, values, oom=[("ddp", 2, 128)], skip=[("ddp", 2, 64), ("single", 1, 40_000)])
-    assert {(row.strategy, row.batch_per_gpu): row.status for row in tables.times} == {
-        ("single", 32): "ok", ("single", 128): "ok", ("single", 40_000): "missing",
-        ("ddp", 32): "ok", ("ddp", 64): "missing", ("ddp", 128): "oom", ("ddp", 40_000): "capped",
-    }  # fmt: skip
-
-
 def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) -> None:
     values = {**TIMED, "scopes": ["compute", "end_to_end"]}
 
