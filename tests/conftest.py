@@ -152,6 +152,12 @@ def example(root: Path) -> Path:
     return _example(root)
 
 
+@pytest.fixture(scope="session")
+def recorded_page(example: Path) -> str:
+    """The page of the study in results/recorded."""
+    return (example / "report/recorded.html").read_text()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_is_lost_with_the_power() -> Iterator[None]:
     """Records of tests need not reach the disk, which takes longer than all else about them."""

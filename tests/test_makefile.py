@@ -18,12 +18,6 @@ def error_lines(root: Path, study: Path | str) -> list[str]:
 
 
 @pytest.mark.processes
-def test_a_study_file_that_is_not_there_is_an_error_of_one_line(root: Path, tmp_path: Path) -> None:
-    lines = error_lines(root, tmp_path / "none.yaml")
-    assert lines == [f"Error: {tmp_path}/none.yaml: cannot be read: No such file or directory"]
-
-
-@pytest.mark.processes
 def test_an_error_of_the_study_is_one_line_without_the_place_in_the_rules(root: Path, tmp_path: Path) -> None:
     (study := tmp_path / "mine.yaml").write_text("study: mine\nbatch_per_gpu: [60000]\n")
     lines = error_lines(root, study)

@@ -8,23 +8,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from offline import Scheme, opened
+from offline import ALL_BUT_CONTRAST, EVERYTHING, ONE_ROW_OF_EACH_LOOK, Scheme, opened
 
-# Not what passes: that is ten times as long.
-EVERYTHING = {"resultTypes": ["violations"]}
-# Takes axe most of its time, and no width of the window changes a colour.
-ALL_BUT_CONTRAST = {**EVERYTHING, "rules": {"color-contrast": {"enabled": False}}}
 # What a scheme of colours can change.
 CONTRAST = {**EVERYTHING, "runOnly": ["color-contrast"]}
-# Takes rows out of tables that look as a row before: elements, classes, and where text is. Axe looks at every cell.
-ONE_ROW_OF_EACH_LOOK = """() => document.querySelectorAll('tbody').forEach(body => {
-  const looks = new Set();
-  for (const row of [...body.rows]) {
-    const look = row.innerHTML.replace(/>[^<]+/g, '>text');
-    if (looks.has(look)) row.remove();
-    looks.add(look);
-  }
-})"""
 # What must be reached with the Tab key, marked so that it can be told.
 MARK_STOPS = """() => {
   const stops = [...document.querySelectorAll('a[href], summary, button, [tabindex="0"]')]

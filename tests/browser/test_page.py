@@ -43,8 +43,7 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("width", "scheme", "scripts"), IN_PAIRS)
-@pytest.mark.parametrize("kind", ["page_file", "recorded_file", "published_file", "compared_file"])
+@pytest.mark.parametrize(("kind", "width", "scheme", "scripts"), IN_PAIRS)
 def test_a_page_asks_for_nothing_fits_and_its_references_resolve(
     browser: Browser, request: pytest.FixtureRequest, kind: str, width: int, scheme: Scheme, scripts: bool
 ) -> None:

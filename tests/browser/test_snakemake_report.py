@@ -79,12 +79,3 @@ def test_every_table_is_listed_with_a_caption_of_its_own(report: Page, root: Pat
     captions = {path.stem: path.read_text() for path in (root / "workflow/report/tables").glob("*.rst")}
     assert captions.keys() == set(TABLES) and len(set(captions.values())) == len(TABLES)
     assert describe(report, "times").split()[:3] == captions["times"].split()[:3]
-
-
-def test_a_page_made_of_what_there_is_keeps_everything_else(project: Project) -> None:
-    """After `partial` the charts are as new as the page: nothing is to be made."""
-    project.run("partial")
-    assert project.planned() == {}
-    next((project.folder / "results/tiny/charts").glob("*.svg")).unlink()
-    project.page.unlink()
-    assert project.planned() == {"report": 1, "all": 1}

@@ -8,9 +8,13 @@ from typing import Literal
 from playwright.sync_api import Browser, Page
 
 Scheme = Literal["light", "dark"]
-# Width, scheme and whether scripts run: every two of them together, which is half of all combinations.
-IN_PAIRS: tuple[tuple[int, Scheme, bool], ...] = (
-    (1280, "light", True), (1280, "dark", False), (390, "light", False), (390, "dark", True),
+# Page, width, scheme and whether scripts run: every page in both widths and schemes, and every two of the others
+# together.
+IN_PAIRS: tuple[tuple[str, int, Scheme, bool], ...] = (
+    ("page_file", 1280, "light", True), ("page_file", 390, "dark", True),
+    ("recorded_file", 1280, "dark", False), ("recorded_file", 390, "light", False),
+    ("published_file", 1280, "light", True), ("published_file", 390, "dark", True),
+    ("compared_file", 1280, "dark", False), ("compared_file", 390, "light", False),
 )  # fmt: skip
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 TEXT_OUTSIDE_ITS_CHART = """
@@ -71,6 +75,21 @@ WRONG_IDS = """
   return [...ids.filter((id, at) => ids.indexOf(id) !== at), ...references.filter(id => !ids.includes(id))];
 }
 """
+
+# Options of axe.
+# Not what passes: that is ten times as long.
+EVERYTHING = {"resultTypes": ["violations"]}
+# Takes axe most of its time, and no width of the window changes a colour.
+ALL_BUT_CONTRAST = {**EVERYTHING, "rules": {"color-contrast": {"enabled": False}}}
+# Takes rows out of tables that look as a row before: elements, classes, and where text is. Axe looks at every cell.
+ONE_ROW_OF_EACH_LOOK = """() => document.querySelectorAll('tbody').forEach(body => {
+  const looks = new Set();
+  for (const row of [...body.rows]) {
+    const look = row.innerHTML.replace(/>[^<]+/g, '>text');
+    if (looks.has(look)) row.remove();
+    looks.add(look);
+  }
+})"""
 
 
 def listen(page: Page) -> tuple[list[str], list[str]]:

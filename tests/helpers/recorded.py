@@ -39,12 +39,6 @@ def recorded_tables(root: Path, results: str) -> Tables:
     return build_tables(study, collected)
 
 
-@once
-def recorded_page(root: Path, results: str) -> str:
-    """Return the page of such a study."""
-    return render(recorded_study(root, results).values, recorded_tables(root, results))
-
-
 @cache
 @once
 def page_without_charts(root: Path, results: str) -> tuple[str, Sequence[float]]:

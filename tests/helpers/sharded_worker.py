@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.strategies.in_torch import parallelise
 
-STEPS = 20
+STEPS = 6
 # The name here, and the argument that is the whole message, by torch's own operation.
 COLLECTIVES = {"c10d::_allgather_base_": ("all_gather", 0), "c10d::_reduce_scatter_base_": ("reduce_scatter", 1)}
 

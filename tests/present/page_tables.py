@@ -16,7 +16,7 @@ from dpscale.tables.study import AuditTables
 from dpscale.tables.tables import Tables
 from once import once
 from record_factory import made_up
-from recorded import recorded_page, recorded_tables
+from recorded import recorded_tables
 from rows import Entries, apart, known, read_tables
 
 ROOT = Path(__file__).parents[2]
@@ -141,11 +141,6 @@ def tables(**rows: list[Entries]) -> Tables:
 def bare_page() -> str:
     """The page of a study of which nothing but its environment is known. Many tests look at it."""
     return render(study(), tables())
-
-
-def plain_page() -> str:
-    """The page of the study that is on record of 4 H200."""
-    return recorded_page(ROOT, "recorded")
 
 
 def h200() -> Tables:

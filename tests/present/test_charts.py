@@ -28,6 +28,7 @@ from dpscale.present.charts.ladder import ladders
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, apart, chart_of_lines, markers
 from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP
+from dpscale.tables.tables import Tables
 from pictures import beyond_the_plot, headings, points, texts
 from rows import Entries
 
@@ -76,7 +77,7 @@ def test_a_line_ends_where_the_first_seed_diverged() -> None:
 
 
 def test_a_panel_is_of_a_number_of_gpus_and_nodes_in_an_environment() -> None:
-    on_nodes = replace(h200(), speedup=[replace(row, nodes=2 if row.gpus == 4 else 1) for row in h200().speedup])
+    on_nodes = Tables(speedup=[replace(row, nodes=2 if row.gpus == 4 else 1) for row in h200().speedup])
     in_rows = headings(charts_of(study(), on_nodes, GPU)["efficiency"])
     assert in_rows == ["Efficiency on 4 GPUs on 2 nodes", "Efficiency on 2 GPUs"]
     rows = [speedup_row(3.8, 2.0, **place(environment=letter)) for letter in "AB"]
@@ -132,7 +133,7 @@ def test_any_interval_is_drawn_and_moves_no_marker(figure: Figure) -> None:
 
 
 def test_markers_are_where_the_axes_say_the_numbers_of_the_tables_are() -> None:
-    drawn = charts_of(study(), h200(), GPU)
+    drawn = charts_of(study(), Tables(speedup=h200().speedup, answer=h200().answer), GPU)
     weak = [row for row in h200().speedup if (row.scaling, row.status) == ("weak", "ok")]
     # The batch of the answer has the colour of its strategy, and the others have none.
     speedups = [

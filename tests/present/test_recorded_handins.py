@@ -19,20 +19,17 @@ from requirements import without
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module", params=RECORDED)
-def handin(root: Path, request: pytest.FixtureRequest) -> Report:
-    return handin_of(root, request.param)
-
-
 def handin_of(root: Path, results: str) -> Report:
     study = recorded_study(root, results)
     tables = recorded_tables(root, results)
     return report(study.values, tables, Terms.of(study.values, tables))
 
 
-def test_the_audit_reads_every_copy_and_finds_nothing(handin: Report, tmp_path: Path) -> None:
+@pytest.mark.parametrize("results", RECORDED)
+def test_the_audit_reads_every_copy_and_finds_nothing(root: Path, results: str, tmp_path: Path) -> None:
     """Every figure follows from those beside it, by the printed digits; or it has the mark that says of which runs it
     is, and is not held against the times."""
+    handin = handin_of(root, results)
     write(handin, tmp_path)
     of_configurations = len(read_table(tmp_path / "tables.csv"))
     for name in files(handin):
@@ -69,6 +66,8 @@ def log_of(folder: Path) -> str:
     return (folder / "report.log").read_text(errors="replace")
 
 
-def test_latex_sets_it_without_a_warning(handin: Report, tmp_path: Path) -> None:
-    write(handin, tmp_path)
+@pytest.mark.parametrize("results", ["recorded", "recorded-two-gpus", "recorded-gpt"])
+def test_latex_sets_it_without_a_warning(root: Path, results: str, tmp_path: Path) -> None:
+    """With trainings, with a ladder, and of a user's file."""
+    write(handin_of(root, results), tmp_path)
     assert re.findall(r"^.*(?:Warning|Overfull|Underfull).*$", log_of(tmp_path), re.MULTILINE) == []

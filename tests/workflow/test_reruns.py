@@ -153,6 +153,9 @@ def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(pro
     assert not project.page_is_partial()
     template.write_text(template.read_text().replace("edited here", "edited again"))
     assert project.planned() == {"report": 1, "all": 1}
+    # The charts of a page that is made of what there is are as new as the page.
+    assert project.run("partial") == {"partial": 1}
+    assert project.planned() == {}
 
 
 def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project: Project) -> None:

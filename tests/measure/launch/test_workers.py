@@ -81,11 +81,11 @@ def test_a_cell_that_fails_is_one_line_and_leaves_neither_a_record_nor_a_worker(
     assert not alive(workers), "this process has started others, too"
 
 
+@pytest.mark.parametrize("kin", ["forked"], indirect=True)
 def test_forked_workers_end_with_their_launcher(tmp_path: Path, kin: int) -> None:
     launcher = start_stub(tmp_path / "r.json", "wait")
-    parent = launcher.pid if kin == os.getpid() else kin
-    wait_for(lambda: len(started_by(parent)) == 2)
-    workers = started_by(parent)
+    wait_for(lambda: len(started_by(kin)) == 2)
+    workers = started_by(kin)
     launcher.kill()
     launcher.wait()
     wait_for(lambda: not alive(workers))
@@ -106,7 +106,7 @@ def waiting_cell(out: Path, timeout_s: float = 60) -> Iterator[tuple[subprocess.
     assert not list(out.parent.glob("*r.json*"))
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(tmp_path: Path, ending: signal.Signals) -> None:
     with waiting_cell(tmp_path / "r.json") as (process, _):
         process.send_signal(ending)
