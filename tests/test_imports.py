@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -70,10 +69,3 @@ def test_reading_the_snakefile_needs_none_of_them(root: Path) -> None:
     modules = sorted(set(re.findall(r"^from (dpscale[\w.]*) import", rules, re.MULTILINE)))
     assert "dpscale.records.outdated" in modules
     assert not HEAVY & packages_after(first=f"import {', '.join(modules)}\n")
-
-
-def test_a_class_name_means_one_thing(root: Path) -> None:
-    texts = "\n".join(path.read_text() for path in (root / "workflow/dpscale").rglob("*.py"))
-    names = Counter(re.findall(r"^ *class (\w+)[:(]", texts, re.MULTILINE))
-    assert names["Figure"] == 1
-    assert [name for name, count in names.items() if count > 1] == []

@@ -5,10 +5,6 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-# What uses private parts of a package must not meet a version that it was not tried with.
-PRIVATE_PARTS = ("snakemake", "snakemake-executor-plugin-slurm")
-
-
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # The requirements of the package (under ""), and of each of its extras.
@@ -38,13 +34,3 @@ def test_everything_that_is_asked_for_is_pinned_as_asked() -> None:
         pinned = RUN if extra in ("", "measure", "workflow") else DEVELOPED
         for requirement in requirements:
             assert requirement.specifier.contains(pinned[requirement.name.lower()]), requirement
-
-
-def test_where_private_parts_are_used_versions_are_bounded_above() -> None:
-    bounded = {
-        requirement.name
-        for requirements in REQUIRED.values()
-        for requirement in requirements
-        if any(bound.operator == "<" for bound in requirement.specifier)
-    }
-    assert bounded == set(PRIVATE_PARTS)

@@ -5,17 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from page_tables import audited, h200, with_variants
+from page_tables import audited, h200
 from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
 from dpscale.tables.study import RejectedRow
 from offline import (
     BROKEN_WORDS,
-    CUT,
     IN_PAIRS,
     LABELS_THAT_OVERLAP,
-    OPEN_ALL,
     REACHING_BEYOND,
     TEXT_OUTSIDE_ITS_CHART,
     WRONG_IDS,
@@ -23,7 +21,7 @@ from offline import (
     loaded_offline,
     opened,
 )
-from recorded import recorded_study
+from recorded import recorded_study, recorded_tables
 
 # Of the elements only the tables' own containers may be wider than the window.
 FITTING = "body, header, nav, section, article, figure, svg, h1, li, dd"
@@ -31,7 +29,7 @@ FITTING = "body, header, nav, section, article, figure, svg, h1, li, dd"
 
 @pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data, variants = audited(root, h200()), with_variants()
+    data, variants = audited(root, h200()), recorded_tables(root, "recorded-h200-4")
     data = replace(
         data,
         variants=variants.variants,
@@ -86,15 +84,6 @@ def test_the_first_screen_has_the_answer_a_chart_and_what_to_do_first(browser: B
     for selector in (".answer", "#table-answer", ".first figure", ".why", ".advice li:first-child"):
         box = page.locator(selector).first.bounding_box()
         assert box and box["y"] > 0 and box["y"] + box["height"] <= 800, selector
-    page.close()
-
-
-def test_nothing_is_cut_of_what_is_not_folded(browser: Browser, recorded_file: Path) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(recorded_file.as_uri())
-    assert page.evaluate(CUT) == []
-    page.evaluate(OPEN_ALL)
-    assert page.evaluate(CUT) != [], "what is cut is found"
     page.close()
 
 

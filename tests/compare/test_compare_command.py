@@ -50,16 +50,13 @@ def compare(folder: Path) -> Command:
     return lambda *arguments: dpscale("compare", *arguments, "--out", "page.html", folder=folder)
 
 
-def test_two_studies_give_a_page_and_a_table(compare: Command, folder: Path) -> None:
+def test_two_studies_give_a_page_a_table_and_every_ratio_for_programs(compare: Command, folder: Path) -> None:
     done = compare("plain.yaml", "slower.yaml")
     assert done.returncode == 0, done.stderr
     assert "slower against plain: slower in 6, no difference shown in 9 of 15 configurations in both." in done.stdout
     assert re.search(r"ddp on 4 GPUs +512 .* +1.20 \[1.20, 1.20\] +slower", done.stdout)
     assert done.stdout.endswith("\npage: page.html\n")
     assert (folder / "page.html").read_text().startswith("<!DOCTYPE html>")
-
-
-def test_programs_get_every_ratio(compare: Command) -> None:
     rows = json.loads(compare("plain.yaml", "slower.yaml", "--json").stdout)
     row = next(row for row in rows if (row["strategy"], row["gpus"], row["batch_per_gpu"]) == ("ddp", 4, 512))
     assert (row["study"], round(row["ratio"], 2), row["verdict"]) == ("slower", 1.2, "slower")

@@ -46,14 +46,6 @@ REACHING_BEYOND = """
   .filter(element => element.getClientRects().length && element.getBoundingClientRect().right > width)
   .map(element => element.outerHTML.slice(0, 80))
 """
-CUT = """
-() => [...document.querySelectorAll('main *')].filter(element => {
-  const look = getComputedStyle(element);
-  const shown = element.checkVisibility() && !element.closest('svg') && look.clipPath === 'none';
-  return shown && look.overflowX !== 'visible' && element.scrollWidth > element.clientWidth
-    || shown && look.overflowY !== 'visible' && element.scrollHeight > element.clientHeight + 1;
-}).map(element => element.getAttribute('aria-label') || element.outerHTML.slice(0, 80))
-"""
 # Words of tables that are not in one line.
 BROKEN_WORDS = """
 () => [...document.querySelectorAll('table *')].flatMap(element => [...element.childNodes]).filter(

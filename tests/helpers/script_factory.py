@@ -6,6 +6,7 @@ from typing import Any
 
 from dpscale.records.files import decoded
 from dpscale.records.script import ScriptRecord
+from record_factory import made_up
 
 ROUNDS = 9
 STEPS = 20
@@ -29,16 +30,9 @@ def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY
     for name in ("loading_ms", "parts_ms"):
         changed.pop(name, None)
     values = {
-        "host": "here", "pid": 100 + rank, "rank": rank, "world_size": ranks,
-        "python": "3.11.7", "torch": "2.8.0", "device": "cpu", "device_model": None, "devices": 0,
+        **made_up("script process"), "pid": 100 + rank, "rank": rank, "world_size": ranks, "blocks": blocks,
         "backend": "gloo" if ranks > 1 else None, "strategy": "ddp" if ranks > 1 else "single",
-        "optimiser": {"class": "SGD", "count": 1}, "parameter_bytes": 40e6,
-        "gradient_bytes": 40e6, "dtypes": {"float32": 10_000_000}, "status": "measured", "why": None, "steps": 2000,
-        "wall_s": 104.0, "warm_up_s": 4.0, "micro_batches_per_step": 1, "batch": 8, "ended_by": "time",
-        "counted_steps": 400, "blocks": blocks, "collectives": [], "waits": [], "gaps": [], "events": {}, "lines": [],
         "loader": {"workers": 2, "batches": 200 // ranks, "samples": 1600, "hashes": [f"{rank} {n}" for n in range(9)]},
-        "switches": {}, "environment": {},
-        "machine": {"cores": 16, "cores_usable": 16, "busy_share": 0.2},
     }  # fmt: skip
     return values | changed
 
@@ -68,10 +62,8 @@ def script_record(
 
     on_one_device = [run("one", one)] if one else []
     record = {
-        "kind": "script", "measurement_version": 1,
+        **made_up("script record"), "one_unknown": None if one else "the command says no number of processes",
         "command": ["torchrun", "--nproc-per-node", str(len(processes)), "train.py"],
-        "minutes": 3.0, "started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:03:00+00:00",
-        "dpscale_version": "1.0", "one_unknown": None if one else "the command says no number of processes",
         "runs": [run("diagnosed", processes), *on_one_device, run("paced", processes), *on_one_device],
     }  # fmt: skip
     return decoded(ScriptRecord, json.dumps(record | changed).encode())

@@ -19,6 +19,7 @@ from page_tables import (
     times_row,
 )
 
+from cases import cases
 from dpscale.audit.page import render_studies
 from dpscale.present.page import render
 from dpscale.tables.tables import Tables
@@ -40,23 +41,7 @@ HOSTILE = {
 BENIGN = "text"
 
 # Columns that hold what a machine, a user or a publication calls something.
-_WRITTEN_BY_OTHERS = {
-    "times": ["reason"],
-    "records": ["path", "host", "git_commit", "job_id", "gpu_uuids"],
-    "environments": [
-        "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python", "links",
-        "hosts", "dataset_sha256",
-    ],
-    "missing": ["reason", "log"],
-    "rejected": ["path", "reason"],
-    "training_summary": ["arm", "remedies", "reason"],
-    "training": ["arm"],
-    "training_curves": ["arm"],
-    "origins": ["host", "git_commit", "jobs"],
-    "absences": ["reason"],
-    "audit_findings": ["title", "sentence"],
-    "audit_warnings": ["check", "detail"],
-}  # fmt: skip
+_WRITTEN_BY_OTHERS: Mapping[str, list[str]] = cases(__file__, "columns")
 
 
 def hostile(text: str) -> tuple[Mapping[str, Any], Tables]:

@@ -24,7 +24,6 @@ IMAGES = 50_000
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 WORKER = replace(GPU, device="worker")
 SEVERAL = replace(GPU, several_environments=True)
-ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
 
 
 def study(**changes: Any) -> Mapping[str, Any]:
@@ -48,26 +47,6 @@ def with_steps(**where: Any) -> Entries:
     place = key(**where)
     steps = IMAGES // place["global_batch"]
     return {**place, "full_steps_per_epoch": steps, "is_headline": steps >= 10}
-
-
-def variant_row(variant: str, epoch_s: float, **more: Any) -> Entries:
-    """A row of variants.csv: one GPU at batch 128 unless said otherwise. Quantities are known to 1 %."""
-    where = {"strategy": "single", "gpus": 1, "batch": 128}
-    where |= {name: more.pop(name) for name in ("strategy", "gpus", "batch", "scope") if name in more}
-    row = {"variant": variant, **times_row(epoch_s, **where), "n": 6, "is_fastest": False}
-    for name, value in more.items():
-        row |= known(name, value) if isinstance(value, float) else {name: value}
-    return row
-
-
-BASE = variant_row("base", 3.0)
-FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
-SLOW = variant_row("bf16", 4.0, faster=0.75)
-
-
-def with_variants() -> Tables:
-    """The study on record that has the most variants."""
-    return recorded_tables(ROOT, "recorded-h200-4")
 
 
 def absent_row(status: str, reason: str | None, **where: Any) -> Entries:

@@ -9,6 +9,7 @@ import pytest
 from page_tables import GPU, WORKER, key
 from syrupy.assertion import SnapshotAssertion
 
+from cases import cases
 from dpscale.analyse.answer import advice as problems
 from dpscale.analyse.answer.answer import Answer, answer_json, answer_of
 from dpscale.analyse.tables import build_tables
@@ -26,36 +27,13 @@ from dpscale.vocabulary.causes import CAUSES
 from record_factory import collected_of, on_gpus, timing_record
 from rows import known
 
-VALUES: Mapping[str, Any] = {
-    "study": "s", "strategies": ["single", "ddp"], "gpus": [1, 2, 4], "batch_per_gpu": [128], "scopes": ["compute"],
-    "runs": 3, "communication": {"runs": 0},
-}  # fmt: skip
+VALUES: Mapping[str, Any] = cases(__file__, "study")
 ALONE_S = 8.0
 # The speedups of every run by number of GPUs, or by strategy, number of GPUs and batch.
 Gains = Mapping[Any, Sequence[float]]
-TWO, FOUR = [1.8, 1.82, 1.78], [3.5, 3.55, 3.45]
-FAST = {2: TWO, 4: FOUR}
-PAIR: Mapping[str, Any] = {"gpus": [1, 2]}
 # What a study is; the snapshot has what is then said of it.
-CASES: Mapping[str, Mapping[str, Any]] = {
-    "worth it": {"gains": FAST},
-    "nothing faster": {"gains": {2: [0.5, 0.51, 0.49], 4: [0.8, 0.82, 0.78]}},
-    "one outlier run": {"gains": {2: [1.8, 1.82, 0.6], 4: FOUR}},
-    "one run": {"gains": {2: [1.9], 4: [3.87]}},
-    "two machines": {"gains": {2: [1.54, 1.87]}, **PAIR},
-    "nothing faster in two runs": {"gains": {2: [0.6, 0.95]}, **PAIR, "one_server": True},
-    "two scopes that disagree": {"gains": FAST, "loaded": {2: [0.9, 0.91, 0.89], 4: [1.1, 1.12, 1.09]}},
-    "4 GPUs without a run": {"gains": {2: TWO}},
-    "4 GPUs at another batch": {
-        "gains": {("ddp", 2, 128): TWO, ("ddp", 4, 512): FOUR}, "batch_per_gpu": [32, 128, 512],
-    },
-    "dp faster than ddp": {
-        "gains": {("ddp", 2, 128): [1.5, 1.52, 1.48], ("dp", 2, 128): TWO},
-        "strategies": ["single", "dp", "ddp"], **PAIR,
-    },
-    "few steps": {"gains": {2: TWO}, **PAIR, "dataset": {"images": 1000}},
-    "nothing measured": {"gains": {}},
-}  # fmt: skip
+CASES: Mapping[str, Mapping[str, Any]] = cases(__file__, "screens")
+FAST: Gains = CASES["worth it"]["gains"]
 
 
 def answered_tables(gains: Gains, loaded: Gains | None = None, one_server: bool = False, **values: Any) -> Tables:
@@ -83,7 +61,8 @@ def epoch_s_of(cell: TimingCell, gains: Gains) -> float | None:
     if cell.gpus == 1:
         return ALONE_S
     point = cell.configuration
-    speedups = gains.get((point.strategy, point.gpus, point.batch_per_gpu)) or gains.get(point.gpus, ())
+    place = f"{point.strategy} {point.gpus} {point.batch_per_gpu}"
+    speedups = gains.get(place) or gains.get(point.gpus, ())
     return ALONE_S / speedups[cell.run - 1] if cell.run <= len(speedups) else None
 
 
@@ -112,36 +91,19 @@ def test_what_the_command_measures_beside_these_runs_is_said() -> None:
         assert ("missing cells of other kinds" in screen_of(missing).on_terminal) == is_said
 
 
-@pytest.mark.parametrize(
-    ("batches", "fixed", "batch"),
-    [
-        ([8, 32, 128], None, 32),
-        ([64], None, 64),
-        ({"start": 32, "factor": 4, "until": "oom"}, None, 128),
-        ([8], 16, 16),
-    ],
-)
+@pytest.mark.parametrize(("batches", "fixed", "batch"), cases(__file__, "batches"))
 def test_the_batch_of_the_answer_is_fixed_before_the_data(batches: Any, fixed: int | None, batch: int) -> None:
     study = Study({"study": "s", "batch_per_gpu": batches, "answer": {"batch_per_gpu": fixed}})
     assert answer_batch(study) == batch
 
 
 def test_workers_are_no_gpus(snapshot: SnapshotAssertion) -> None:
-    on_terminal = screen_of(answered_tables({2: TWO}, **PAIR), device="cpu").on_terminal
+    on_terminal = screen_of(answered_tables({2: FAST[2]}, gpus=[1, 2]), device="cpu").on_terminal
     assert on_terminal == snapshot
     assert "GPU" not in on_terminal.replace("no measure of GPUs", "")
 
 
-AT_96 = known("efficiency", 0.96, 0.01 / 0.96)
-REASONS: Mapping[str, Mapping[str, Any]] = {
-    "nothing, by steps with loading": {"cause": "nothing", "is_by_steps": True, "scope": "end_to_end", **AT_96},
-    "not sure": {"cause": "no_certain_loss", **AT_96},
-    "unknown with loading": {"cause": "unknown", "scope": "end_to_end", "efficiency": 0.6},
-    "unknown but for a part": {
-        "cause": "unknown", "efficiency": 0.6, "part": "buckets, buffers", **known("part_s", 0.003),
-    },
-    "a cause": {"cause": "data_parallel", "cost_s": 0.005},
-}  # fmt: skip
+REASONS: Mapping[str, Mapping[str, Any]] = cases(__file__, "reasons")
 
 
 @pytest.mark.parametrize("case", REASONS)

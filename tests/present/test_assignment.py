@@ -23,17 +23,6 @@ def rows_of(sheet: ShownTable, group: str) -> dict[str, list[str]]:
     return {row[0]: list(row[1:]) for row in sheet.groups[group]}
 
 
-def test_all_strategies_stand_in_one_table_and_time_and_speedup_side_by_side() -> None:
-    table_1, table_2, table_3 = sheets(AssignmentRows.of(h200()), GPU)
-    assert [list(sheet.groups) for sheet in (table_1, table_2, table_3)] == [["dp", "ddp"]] * 3
-    headings = [column.heading for column in table_1.columns]
-    assert headings[2:5] == ["1 GPU: time, s", "2 GPUs: time, s", "2 GPUs: speedup, ×"]
-    rows = rows_of(table_1, "ddp")
-    assert rows["32"][0].startswith("8.338") and rows["32"][4].startswith("2.92")
-    assert "32,768" not in rows
-    assert "batch 32,768 (OOM, larger than the dataset)" in table_1.notes[0], "a note where there is no number"
-
-
 def test_a_bandwidth_that_cannot_be_told_has_its_bound() -> None:
     bounded: dict[str, Any] = {
         "status": "not resolvable", "bandwidth_gb_s": Figure(), "bandwidth_gb_s_at_least": 5.57,

@@ -129,19 +129,10 @@ def variants(page: Page) -> Iterator[Pair]:
                 yield str(row), printed, slower_s / epoch_s
 
 
-def advice(page: Page) -> Iterator[Pair]:
-    """Yield the saving in `1.27 s per epoch without data loading, not 5.46 s, about 77 % less time`."""
-    sentence = r"([\d.]+)\ss per epoch[a-z ]*, not ([\d.]+)\ss, (?:about )?(\d+)\s%[^.]* less time"
-    for match in re.finditer(sentence, page.text):
-        better, used, saved = (Rounded.of(Decimal(text)) for text in match.groups())
-        yield match[0], saved, 100 * (Rounded(1, 1, 1) - better / used)
-
-
 KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
     "answer": answers,
     "ladders": ladders,
     "variants": variants,
-    "advice": advice,
     **{kind: partial(in_a_row, kind=kind) for kind in IN_A_ROW},
 }
 

@@ -4,12 +4,12 @@ That Snakemake then runs just that: workflow/test_reruns.py.
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cases import cases
 from dpscale.plan.plan import plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.records.files import write_record
@@ -17,16 +17,9 @@ from dpscale.records.outdated import find_outdated
 from project import STUDY
 from record_factory import any_record, network_facts, write
 
-SMALL = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
-LARGE = {**SMALL, "strategy": "ddp", "gpus": 2}
-ARMS = {"small": SMALL, "large": LARGE}
-WHOLE = {**STUDY, "communication": {"runs": 1}, "training": {"seeds": 1, "arms": ARMS}}
+WHOLE = {**STUDY, **cases(__file__, "whole")}
 ALL = {"time": 4, "collectives": 1, "communication": 1, "train": 2}
 STUDY_ALONE = {"study.json": 1}
-
-
-def arms(arms: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    return {"training": {"seeds": 1, "arms": arms, **changes}}
 
 
 @pytest.fixture
@@ -69,31 +62,7 @@ def test_of_nothing_everything_is_missing_and_of_a_finished_study_nothing(result
     assert made_again(results) == {}
 
 
-@pytest.mark.parametrize(
-    ("changes", "again"),
-    [
-        # The grid grows: what stands there stands.
-        ({"batch_per_gpu": [32, 64]}, {**STUDY_ALONE, "time": 4, "communication": 1}),
-        ({"runs": 3}, {**STUDY_ALONE, "time": 2}),
-        ({"communication": {"runs": 2}}, {**STUDY_ALONE, "collectives": 1, "communication": 1}),
-        ({"variants": {"half": {"precision": "bfloat16"}}}, {**STUDY_ALONE, "time_variant": 4}),
-        # Nothing of this can change a number that was measured.
-        ({"cell_timeout_s": 1234}, STUDY_ALONE),
-        # Settings, and the kinds of measurement that depend on them.
-        ({"epochs": {"timed": 2}}, {**STUDY_ALONE, "time": 4}),
-        ({"optimiser": {"learning_rate": 0.2}}, {**STUDY_ALONE, "time": 4, "communication": 1, "train": 2}),
-        ({"network": {"width": 8}}, {**STUDY_ALONE, "network.json": 1, **ALL}),
-        (
-            {"dataset": {**STUDY["dataset"], "images": 256}},
-            {**STUDY_ALONE, "manifest.json": 1, "time": 4, "communication": 1, "train": 2},
-        ),
-        # An arm's record depends on that arm alone.
-        (arms(ARMS, baseline="small", target_accuracy=0.2), STUDY_ALONE),
-        (arms({**ARMS, "warm": {**LARGE, "warmup_epochs": 0.5}}), {**STUDY_ALONE, "train": 1}),
-        (arms({"small": SMALL, "large": {**LARGE, "label_smoothing": 0.1}}), {**STUDY_ALONE, "train": 1}),
-        (arms(ARMS, seeds=3), {**STUDY_ALONE, "train": 4}),
-    ],
-)
+@pytest.mark.parametrize(("changes", "again"), cases(__file__, "changed"))
 def test_a_changed_study_measures_what_depends_on_the_change(
     results: Path, changes: dict[str, Any], again: dict[str, int]
 ) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from cases import cases
 from command_line import dpscale
 from dpscale.errors import RecordError
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.files import decoded
-from dpscale.records.kinds import RECORDS, TimingRecord
+from dpscale.records.kinds import RECORDS
 from dpscale.records.outdated import find_outdated
 from dpscale.regular_files import MOST_BYTES
 from record_factory import any_record, network_facts, typed, write
@@ -91,20 +91,8 @@ def test_a_record_that_cannot_be_one_is_named_and_measured_again(project: Path, 
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "path", "value", "why"),
-    [
-        ("timing", ("scopes", "compute", "rank_epoch_s"), [], "rank_epoch_s is not of as many epochs"),
-        ("communication", ("steps",), None, "steps has no training"),
-        ("training", ("epochs",), [], "epochs is empty"),
-        ("training", ("epochs", 0, "test_accuracy"), None, "an epoch has no test_accuracy"),
-        ("training", ("epochs", 0, "training_loss"), None, "an epoch has no training_loss"),
-        ("collectives", ("peer_copies", 0, "bytes"), 0, "Expected `int` >= 1"),
-    ],
-)
-def test_a_record_without_what_all_of_its_kind_have(
-    kind: str, path: tuple[str | int, ...], value: Any, why: str
-) -> None:
+@pytest.mark.parametrize(("kind", "path", "value", "why"), cases(__file__, "lacking"))
+def test_a_record_without_what_all_of_its_kind_have(kind: str, path: list[str | int], value: Any, why: str) -> None:
     study = Study({"study": "s", "batch_per_gpu": [32], "training": {"arms": {"a": ARM}}})
     cell = next(cell for cell in plan(study).all_cells if cell.kind == kind and cell.gpus > 1)
     record: Any = any_record(cell, study.settings, [1.0, 1.1])
@@ -137,14 +125,3 @@ def test_a_log_of_any_kind_and_length(project: Path, make: Callable[[Path], obje
     log.parent.mkdir(parents=True)
     make(log)
     assert f"{RECORD}  {state}" in dpscale("plan", "s.yaml", "--cells", folder=project).stdout
-
-
-def test_a_setting_that_is_no_text_is_damage() -> None:
-    """Of a setting that no class has, the text is looked at last."""
-    study = Study({"study": "s", "gpus": [1, 2], "batch_per_gpu": [32], "training": {"arms": {}}})
-    cell = plan(study).timing[0]
-    content = json.dumps(any_record(cell, study.settings, [1.0])).encode()
-    damaged = content.replace(b'"settings": {', b'"settings": {"unknown": "\xed\xa0\x80", ')
-    assert damaged != content
-    with pytest.raises(RecordError, match="is damaged"):
-        decoded(TimingRecord, damaged)

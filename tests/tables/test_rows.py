@@ -10,7 +10,7 @@ import pytest
 
 from cases import cases
 from dpscale.errors import TableError
-from dpscale.formulas.figure import Figure, estimate_of_blocks
+from dpscale.formulas.figure import estimate_of_blocks
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.row import csv_text, read_rows, written
 from dpscale.tables.study import OriginsRow
@@ -41,12 +41,6 @@ def test_a_file_says_what_every_figure_rests_on() -> None:
     back = _read_back(ROW)
     for name in ("epoch_s", "baseline_epoch_s", "speedup", "efficiency", "speedup_from_steps"):
         assert getattr(back, name) == getattr(ROW, name), name
-
-
-@pytest.mark.parametrize("figure", [Figure(), Figure(2.0), Figure(2.0, kind="one run"), Figure.of(2.0, 1.0, 3.0)])
-def test_a_figure_keeps_its_kind(figure: Figure) -> None:
-    back = _read_back(SpeedupRow(speedup=figure)).speedup
-    assert (back.kind, back.has_interval, back.is_known) == (figure.kind, figure.has_interval, figure.is_known)
 
 
 @pytest.mark.parametrize("arm", ["128", "1e5", "007", "nan", "null", "true"])

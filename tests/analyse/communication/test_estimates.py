@@ -6,7 +6,7 @@ from math import nan
 import pytest
 
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
+from dpscale.plan.cells import CommunicationCell, Configuration
 from dpscale.tables.tables import Tables
 from made_study import COMMUNICATION_S, EXPOSED_S, collected, h200_tables, records_of, step_s, study
 from record_factory import collected_of, network_facts, typed_facts
@@ -70,19 +70,6 @@ def test_mfu_is_work_over_peak(tables: Tables) -> None:
     row = one(tables.times, **DDP_4)
     assert row.mfu.value == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
     assert row.mfu.low < row.mfu.value < row.mfu.high
-
-
-@pytest.mark.parametrize(
-    ("kind", "estimate"), [(CollectivesCell, "isolated_step_s"), (CommunicationCell, "profiler_step_s")]
-)
-def test_without_some_records_the_other_figures_stand(tables: Tables, kind: type[AnyCell], estimate: str) -> None:
-    data = collected(STUDY)
-    remaining = {cell: record for cell, record in data.records.items() if not isinstance(cell, kind)}
-    built = build_tables(STUDY, replace(data, records=remaining))
-    assert [row.flat() for row in built.speedup] == [row.flat() for row in tables.speedup]
-    assert len(built.missing) == len(data.records) - len(remaining)
-    for row in built.communication:
-        assert not getattr(row, estimate).is_known and row.communication_s.is_known
 
 
 def test_a_profiler_that_changes_the_step_gives_no_exposed_communication() -> None:

@@ -90,13 +90,6 @@ def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
     assert not row.loader_s.is_known, "no run timed both"
 
 
-def test_strategies_are_compared_in_the_same_place_alone() -> None:
-    pair = [timed("dp", Figure(3.0)), timed("ddp", Figure(2.0))]
-    elsewhere = [timed("dp", Figure(9.0), "end_to_end"), timed("single", Figure(8.0))]
-    (row,) = complete(Tables(times=[*pair, *elsewhere])).strategy_pairs
-    assert (row.strategy, row.other_strategy, row.ratio) == ("ddp", "dp", 1.5)
-
-
 def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> None:
     """Two runs on one server count once beside a run on another."""
     energies = {1: 100.0, 2: 400.0, 3: 800.0}

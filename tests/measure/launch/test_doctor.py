@@ -7,23 +7,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from cases import cases
 from dpscale.cli import main
 
 TINY = {"study": "tiny", "gpus": [1], "strategies": ["single"], "batch_per_gpu": [32]}
-SYNTHETIC = {"source": "synthetic", "images": 64}
 
 
-@pytest.mark.parametrize(
-    ("study", "lines"),
-    [
-        ({"device": "cpu", "dataset": SYNTHETIC}, ["ok: torch ", "ok: results/tiny ", "ok: no images"]),
-        (
-            {"device": "cpu", "dataset": {"download": False}},
-            ["ok: torch ", "ok: results/tiny ", "failed: images: data/cifar-10-batches-py is not there"],
-        ),
-        ({}, ["failed: asked for 1 GPUs", "ok: results/tiny ", "ok: images: the first job downloads"]),
-    ],
-)
+@pytest.mark.parametrize(("study", "lines"), cases(__file__, "checked"))
 def test_a_line_says_what_is_well_and_what_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: dict[str, Any], lines: list[str]
 ) -> None:
