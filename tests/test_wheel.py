@@ -1,10 +1,11 @@
-"""The package as a wheel: complete without the repository, and useful without torch."""
+"""The package as a wheel: complete without the repository, useful without torch; and the pins of what it requires."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -128,3 +129,34 @@ def test_a_script_in_another_environment_is_diagnosed_without_torch(root: Path, 
     (process,) = json.loads(record.read_text())["runs"][0]["processes"]
     assert process["status"] == "measured"
     assert {"as_it_is", "batch_kept"} < {block["probe"] for block in process["blocks"]}
+
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# The requirements of the package (under ""), and of each of its extras.
+REQUIRED = {
+    extra: list(map(Requirement, lines))
+    for extra, lines in {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items()
+}
+
+
+def pins(file: Path) -> dict[str, str]:
+    """The pinned versions by name. Raises ValueError where a line is more or less than a name and its version."""
+    stated = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
+    return dict(line.split("==") for line in stated if line)
+
+
+# What `make report` runs, and that with what tests and linters add.
+RUN, DEVELOPED = (pins(ROOT / f"requirements{more}.txt") for more in ("", "-dev"))
+
+
+def test_what_runs_is_a_part_of_what_is_tested_and_has_no_linter() -> None:
+    assert RUN.items() < DEVELOPED.items()
+    assert not {"pytest", "mypy", "ruff", "playwright"} & RUN.keys()
+
+
+def test_everything_that_is_asked_for_is_pinned_as_asked() -> None:
+    for extra, requirements in REQUIRED.items():
+        pinned = RUN if extra in ("", "measure", "workflow") else DEVELOPED
+        for requirement in requirements:
+            assert requirement.specifier.contains(pinned[requirement.name.lower()]), requirement

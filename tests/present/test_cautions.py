@@ -1,12 +1,18 @@
-"""Every caution, with data that call for it and data that do not."""
+"""Every caution, with data that call for it and data that do not; and the facts of environments and studies.
 
+The snapshot has the words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import block_row, environment_row, missing_row, record_row, study, tables, times_row
+from page_tables import GPU, block_row, empty, environment_row, key, missing_row, record_row, study, tables, times_row
 from syrupy.assertion import SnapshotAssertion
 
 from dpscale.present.findings.cautions import first_cautions, other_cautions
+from dpscale.present.findings.set_up import environment_facts, study_facts
 from dpscale.present.text.words import Terms
 from dpscale.records import OLDER, VERSIONS
 from dpscale.tables.tables import Tables
@@ -75,3 +81,36 @@ def test_sound_data_call_for_none(case: str) -> None:
 def test_every_older_version_says_what_it_means() -> None:
     readable = {f"{kind} {version}" for kind, versions in VERSIONS.items() for version in versions.still_readable}
     assert readable == set(OLDER)
+
+
+def facts(data: Tables, terms: Terms = GPU, **settings: object) -> Mapping[str, str]:
+    return study_facts(study(**settings), data.records, data.bandwidth, terms)
+
+
+ENVIRONMENT = {**environment_row(), "cpu_cores": "64", "variables": "NCCL_NVLS_ENABLE=0"}
+MEASURED = tables(bandwidth=[{**key("ddp", 4, 32), "parameters": 11_173_962}], environments=[ENVIRONMENT])
+SETTINGS = {"workload": "private/folder/gpt.py", "workload_sha256": "0c" * 32, "dataset": {"images": 4096}}
+OF_FILE = facts(empty(), replace(GPU, own_workload=True), **SETTINGS)
+FACTS = {
+    "an environment": environment_facts(MEASURED.environments, GPU),
+    "a study": facts(MEASURED, precision="bfloat16"),
+    "a study of a file": OF_FILE,
+}
+
+
+@pytest.mark.parametrize("case", FACTS)
+def test_what_is_known_is_listed(case: str, snapshot: SnapshotAssertion) -> None:
+    assert dict(FACTS[case]) == snapshot
+
+
+def test_what_is_not_known_or_private_is_not_listed() -> None:
+    assert "parameters" not in facts(empty())["Network"]
+    assert "private" not in str(OF_FILE)
+
+
+def test_text_of_records_is_no_heading() -> None:
+    odd = tables(environments=[{**ENVIRONMENT, "links": "# Cause", "variables": "A=1\n# Hosts\nB=2"}])
+    (facts_of_odd,) = environment_facts(odd.environments, GPU).values()
+    assert facts_of_odd["Links"] == "# Cause"
+    assert facts_of_odd["Variables"].startswith("A=1") and facts_of_odd["Variables"].endswith("B=2")
+    assert [*facts_of_odd] == [*FACTS["an environment"]["Environment A"]]

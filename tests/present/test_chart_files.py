@@ -1,4 +1,4 @@
-"""The page's charts as files of their own; and that the same tables give the same bytes."""
+"""The page's charts as files of their own; their colours; and that the same tables give the same bytes."""
 
 import io
 import re
@@ -15,6 +15,7 @@ from PIL import Image
 import dpscale
 from dpscale.present.charts.picture import light_colours, write_charts
 from dpscale.present.page import render
+from dpscale.present.text.html import style_of_pages
 from pictures import texts
 from recorded import recorded_study
 
@@ -64,3 +65,33 @@ def test_a_shell_that_limits_addresses_gets_one_line_or_its_charts(limit: str, c
     done = subprocess.run(["bash", "-c", shell, sys.executable, drawing], capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert done.stdout == "<svg\n" if code == 0 else done.stderr.count("ulimit -v allows 16 GB") == 1
+
+
+# Of lines, areas and frames; nothing is written in them.
+NOT_OF_TEXT = {"grid"}
+
+
+def schemes() -> list[dict[str, str]]:
+    """Return the colours of both `:root` blocks, light and dark, by their variables' names."""
+    blocks = re.findall(r":root {(.*?)}", style_of_pages(), re.S)[:2]
+    return [dict(re.findall(r"--([\w-]+): *(#\w+)", block)) for block in blocks]
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, as WCAG 2.2 defines it."""
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    channels = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", schemes(), ids=["light", "dark"])
+def test_text_in_a_colour_that_is_drawn_can_be_read_on_paper(root: Path, scheme: dict[str, str]) -> None:
+    """A colour that a chart names and the style sheet lacks would be black on black in the dark."""
+    code = "".join(path.read_text() for path in sorted((root / "workflow/dpscale/present").rglob("*.py")))
+    drawn = set(re.findall(r"var\(--(\w+)\)", code)) - NOT_OF_TEXT
+    assert {"quiet", "dp", "ddp"} <= drawn
+    paper = luminance(scheme["paper"])
+    for name in drawn | {"ink"}:
+        darker, lighter = sorted((paper, luminance(scheme[name])))
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, name

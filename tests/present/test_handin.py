@@ -9,11 +9,24 @@ from typing import Any
 
 import lxml.html
 from markdown_it import MarkdownIt
-from page_tables import GPU, WORKER, absent_row, h200, study, tables, times_row
+from page_tables import (
+    GPU,
+    SEVERAL,
+    WORKER,
+    absent_row,
+    environment_row,
+    h200,
+    study,
+    tables,
+    times_row,
+)
 
 from dpscale.formulas.figure import Figure
+from dpscale.present.handin_assignment import sheets
 from dpscale.present.handin_questions import Section
 from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, markdown, report, write
+from dpscale.present.handin_sentences import AssignmentRows
+from dpscale.present.text.table import ShownTable
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
@@ -135,3 +148,29 @@ def test_what_was_edited_is_kept(tmp_path: Path) -> None:
         (tmp_path / tex).write_text((tmp_path / tex).read_text().replace("Your name", "Ada"))
         write(made(), tmp_path)
         assert "Ada" in (tmp_path / tex).read_text()
+
+
+def rows_of(sheet: ShownTable, group: str) -> dict[str, list[str]]:
+    """Return the rows of a group by what stands in their first cell."""
+    return {row[0]: list(row[1:]) for row in sheet.groups[group]}
+
+
+def test_a_bandwidth_that_cannot_be_told_has_its_bound() -> None:
+    bounded: dict[str, Any] = {
+        "status": "not resolvable", "bandwidth_gb_s": Figure(), "bandwidth_gb_s_at_least": 5.57,
+    }  # fmt: skip
+    data = replace(h200(), bandwidth=[replace(row, **bounded) for row in h200().bandwidth])
+    table_3 = sheets(AssignmentRows.of(data), GPU)[2]
+    assert rows_of(table_3, "ddp")["128"][:2] == ["≥ 5.57", "not resolvable"]
+
+
+def test_environments_have_tables_of_their_own() -> None:
+    times = [
+        times_row(2.0, strategy=strategy, gpus=gpus, batch=32, environment=letter)
+        for letter in "AB"
+        for strategy, gpus in (("single", 1), ("ddp", 2))
+    ]
+    data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
+    tables_of_both = sheets(AssignmentRows.of(data), SEVERAL)
+    assert [sheet.name for sheet in tables_of_both] == ["table-1-a", "table-1-b"]
+    assert tables_of_both[1].title == "Table 1: time and speedup in environment B"

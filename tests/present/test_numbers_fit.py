@@ -1,4 +1,5 @@
-"""Numbers that stand side by side on the recorded studies' pages fit each other, by the digits that are printed.
+"""Numbers that stand side by side on the recorded studies' pages fit each other, by the digits that are printed; and
+every number is a cell of a table, to its last digit before it is rounded.
 
 A reader divides and subtracts. What is printed stands for all numbers that are rounded to it: two of them fit where
 some number lies in both (`formulas.rounded`). Tables 1 to 3 are those that are handed in: the audit reads them there.
@@ -14,10 +15,15 @@ from typing import Any
 
 import lxml.html
 import pytest
+from page_tables import audited
 
+from dpscale.analyse import points
+from dpscale.audit.page import render_studies
 from dpscale.formulas.rounded import Rounded
+from dpscale.tables.column import KIB, MILLISECONDS, PERCENT, PLAIN
+from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.states import MARK
-from recorded import RECORDED, page_without_charts
+from recorded import RECORDED, page_without_charts, recorded_study, recorded_tables, watched
 
 pytestmark = pytest.mark.slow
 
@@ -152,3 +158,41 @@ def test_numbers_that_stand_side_by_side_fit(pages: Mapping[str, Page], kind: st
     ]
     assert misfits == []
     assert len(pairs) >= 5, "so that no kind is silently left out"
+
+
+# Limits that a sentence names because the code decides by them.
+LIMITS = [PERCENT.of(points.DRIFT_TOLERANCE)]
+
+
+def cells(tables: Tables) -> Iterator[float]:
+    """Every number of the tables without its sign, as stored and as its unit is shown."""
+    for name, kind in TABLES.items():
+        # Figures of published studies are shares that are shown in %.
+        shares = (PERCENT,) if name == "audit" else ()
+        units = {entry: (PLAIN, column.unit, *shares) for column in kind.columns().values() for entry in column.names}
+        units["message_bytes"] = (PLAIN, KIB)
+        for row in getattr(tables, name):
+            for column, entry in row.flat().items():
+                if isinstance(entry, int | float):
+                    yield from (abs(float(unit.of(entry))) for unit in units[column])
+
+
+def allreduces_ms(tables: Tables) -> Iterator[float]:
+    """What the hand-in's formula gives with the numbers that it shows: bytes of an allreduce over bus bandwidth."""
+    for row in tables.bandwidth:
+        if row.allreduce_bytes_per_step:
+            yield MILLISECONDS.of(row.allreduce_bytes_per_step / row.bus_bandwidth_gb_s.value / 1e9)
+
+
+@pytest.mark.parametrize("name", ["recorded", "recorded-two-gpus", "recorded-h200-2"])
+def test_every_number_is_a_cell_to_its_last_digit(root: Path, name: str) -> None:
+    """The studies have trainings, variants and a ladder."""
+    study = recorded_study(root, name)
+    tables = audited(root, recorded_tables(root, name))
+    _, of_page = page_without_charts(root, name)
+    with watched() as of_others:
+        render_studies(study.values, tables, "page.html")
+    of_study = {float(study["dataset"]["images"]), PERCENT.of(study["training"]["target_accuracy"])}
+    in_tables = {*cells(tables), *LIMITS, *of_study, *allreduces_ms(tables)}
+    assert len(of_page) > 800
+    assert sorted({*of_page, *of_others} - in_tables) == []

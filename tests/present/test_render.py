@@ -1,4 +1,4 @@
-"""The page as a whole: escaping, states, labels, ids, size."""
+"""The page as a whole: escaping, states, labels, ids, size, marks of figures of other runs."""
 
 import re
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile_audit_page, hostile_page
 from page_tables import (
+    GPU,
     absent_row,
     bare_page,
     empty,
@@ -19,7 +20,10 @@ from page_tables import (
 )
 
 from dpscale.present.page import render
+from dpscale.present.shown_tables import views
+from dpscale.tables.tables import Tables
 from dpscale.terminal import with_names
+from dpscale.vocabulary.states import MARK
 from html_reader import assert_sound, tags, visible
 
 # Whole pages, again and again.
@@ -124,3 +128,25 @@ def test_sections_without_data_say_so_in_place_of_a_table_or_are_not_there() -> 
     for name in ("bandwidth", "variants", "training"):
         assert f'"{name}' not in page and f"#{name}" not in page
     assert "No published study was audited." in page
+
+
+WORD = f"{MARK} other runs"
+
+
+def marked(*batches: int) -> Tables:
+    """The recorded study, its rows on several GPUs marked at these batches and at no others."""
+    data = h200()
+    rows = {
+        name: [replace(row, other_runs=row.gpus > 1 and row.batch_per_gpu in batches) for row in getattr(data, name)]
+        for name in ("speedup", "communication", "bandwidth", "answer")
+    }
+    return replace(data, **rows)
+
+
+def test_the_page_marks_speedups_and_says_once_below_the_table_what_that_means() -> None:
+    view = views(marked(128), GPU)["speedup"]
+    headings = [column.heading.split(",")[0] for column in view.columns]
+    speedup, batch = headings.index("Speedup"), headings.index("Batch per GPU")
+    assert {row[batch] for row in view.cells if MARK in row[speedup]} == {"128"}
+    assert [note.startswith(WORD) for note in GPU.notes_of(view.cells) if MARK in note] == [True]
+    assert not any(MARK in cell for table in views(marked(), GPU).values() for row in table.cells for cell in row)

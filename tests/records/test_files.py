@@ -1,7 +1,11 @@
-"""Files: what dpscale did not write is kept, what is special is written to, and rights are the user's."""
+"""Files: what dpscale did not write is kept, what is special is written to, and rights are the user's; and temporary
+folders, which go with a later process where theirs was killed."""
 
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -9,6 +13,7 @@ import pytest
 
 from dpscale.errors import RecordError
 from dpscale.records.files import write_bytes, write_text
+from dpscale.records.temporary import TemporaryFolder
 
 PAGE = "<!DOCTYPE html>\n<meta content=\"default-src 'none'; style-src 'sha256-{}'\">"
 CHART = '<svg role="img" aria-label="{}"></svg>'
@@ -73,3 +78,24 @@ def test_standard_output_goes_on_where_it_stands(tmp_path: Path, capfd: pytest.C
         write_text(tmp_path / "stdout", text)
     assert (tmp_path / "stdout").is_symlink()
     assert capfd.readouterr().out == "before after"
+
+
+HOLDER = "from dpscale.records.temporary import TemporaryFolder as T; folder = T(); print(flush=True); input()"
+
+
+@pytest.mark.processes
+def test_a_later_process_deletes_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "dpscale-of-somebody").mkdir()
+    words = [sys.executable, "-c", HOLDER]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline()
+        (held,) = tmp_path.glob("dpscale-run-*")
+        os.utime(held, (1, 1))
+        with TemporaryFolder():
+            assert held.exists()
+        process.kill()
+    with TemporaryFolder() as folder:
+        assert {path.name for path in tmp_path.iterdir()} == {Path(folder).name, "dpscale-of-somebody"}
+    assert [path.name for path in tmp_path.iterdir()] == ["dpscale-of-somebody"]

@@ -1,4 +1,4 @@
-"""Rows: what is read back of a file is what was written."""
+"""Rows: what is read back of a file is what was written; and columns say what a reader needs."""
 
 import csv
 import re
@@ -137,3 +137,14 @@ def test_a_table_of_a_study_can_be_read_back(root: Path, tmp_path: Path, study: 
             for column in figures:
                 before, after = getattr(row, column), getattr(back, column)
                 assert (after.is_of_two, after.has_interval) == (before.is_of_two, before.has_interval), (name, column)
+
+
+def test_every_column_says_what_it_is() -> None:
+    for table, kind in TABLES.items():
+        for column in kind.columns().values():
+            assert column.label and column.definition.endswith((".", "`.")), (table, column.name)
+        assert len(set(kind.file_columns())) == len(kind.file_columns()), table
+
+
+def test_a_table_has_a_caption_in_snakemakes_report(root: Path) -> None:
+    assert {path.stem for path in (root / "workflow/report/tables").glob("*.rst")} == set(TABLES)

@@ -1,4 +1,5 @@
-"""Nothing is measured twice, and nothing foreign is used: with a real Snakemake, real launchers and real records.
+"""Nothing is measured twice, nothing foreign is used, and nothing that was measured is lost: with a real Snakemake,
+real launchers and real records.
 
 The workers measure nothing. What is to be measured again, case by case: records/test_outdated.py. A study that is
 measured by real workers: test_laptop_study.py.
@@ -9,11 +10,14 @@ import os
 import re
 import shutil
 import signal
+import time
 from itertools import pairwise
 from typing import Any
 
 import pandas as pd
+import yaml
 
+import warm
 from dpscale.records import VERSIONS
 from dpscale.tables.tables import TABLES
 from processes import running_in
@@ -124,7 +128,6 @@ def test_foreign_records_and_a_newer_version_are_noticed_without_snakemakes_own_
 
 
 def test_after_ctrl_c_no_record_and_no_worker_is_left_and_the_next_run_does_just_that_cell(project: Project) -> None:
-    """A run that is killed: test_kept.py."""
     run = project.start_endless_cell()
     assert len(running_in(project.folder)) >= 4  # Snakemake, the cell and its two workers
     os.killpg(run.pid, signal.SIGINT)
@@ -181,3 +184,69 @@ def test_cells_of_the_strong_series_and_no_others_get_a_baseline_at_the_global_b
     asking = {" ".join(cell) for *cell, more in commands if "--baseline-at-global-batch" in more}
     assert len(commands) == 4
     assert asking == {"ddp 2 64", "single 1 128"}
+
+
+def test_a_folder_has_one_run_and_the_lock_of_one_that_was_killed_is_taken(project: Project) -> None:
+    """SIGKILL hits Snakemake alone, as an out-of-memory killer would. It leaves neither a record nor a worker."""
+    run = project.start_endless_cell()
+    refused = project.snakemake("--logger", "dpscale")
+    assert refused.returncode == 1
+    assert refused.stdout.splitlines()[-1].startswith(f"Error: another run holds this folder (process {run.pid} on ")
+    run.kill()
+    run.wait()
+    wait_for(lambda: not running_in(project.folder))
+    assert not list(project.record().parent.glob("*run-1.json*"))
+    project.endless_no_more()
+    done = project.snakemake("--logger", "dpscale")
+    assert done.returncode == 0, done.stdout
+    assert f"the lock of a run that was killed is taken over: process {run.pid} on " in done.stdout
+    assert project.record().exists()
+    assert done.stdout.splitlines()[-1] == "page: report/tiny.html"
+
+
+def test_a_record_that_was_there_when_its_run_was_killed_is_kept(project: Project) -> None:
+    """Snakemake was to note its end, which takes longer than its last steps."""
+    content = project.record().read_bytes()
+    run = project.start_endless_cell()
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    project.record().write_bytes(content)
+    project.endless_no_more()
+    for option in ([], ["--rerun-incomplete"]):
+        assert project.planned(*option) == {}
+
+
+def test_a_study_file_runs_nothing(project: Project) -> None:
+    """Before Snakemake reads the Snakefile, it would run what stands there."""
+    program = "- __import__('pathlib').Path('ran').touch()"
+    text = f"__use_yte__: true\n__definitions__:\n{program}\n{yaml.safe_dump(STUDY)}"
+    (project.folder / "study.yaml").write_text(text)
+    done = project.snakemake("-n")
+    assert done.returncode != 0
+    assert "study.yaml: top level: Additional properties are not allowed ('__use_yte__'" in done.stdout
+    assert not (project.folder / "ran").exists()
+
+
+def test_no_file_time_deletes_a_record(project: Project) -> None:
+    """A server of files may have another time than the nodes."""
+    an_hour_ahead = time.time() + 3600
+    for path in project.folder.glob("results/tiny/**/*"):
+        os.utime(path, (an_hour_ahead, an_hour_ahead))
+    before = {path: path.read_bytes() for path in project.records()}
+    project.record().unlink()
+    done = project.snakemake("--keep-going", "--until", "time")
+    assert done.returncode == 0, done.stdout
+    assert set(project.records()) == set(before)
+
+
+def test_a_larger_number_measures_only_the_runs_that_are_missing(project: Project) -> None:
+    before = {path: path.stat().st_mtime_ns for path in project.records()}
+    words = ["-m", "dpscale.run", "study.yaml", "", "", "3", "summary"]
+    done = warm.python(words, project.folder, project.environment)
+    assert done.returncode == 0, done.stdout
+    assert "2 workers are 2.00 times as fast as 1" in " ".join(done.stdout.split())
+    after = {path: path.stat().st_mtime_ns for path in project.records()}
+    assert after.items() > before.items()
+    assert [path.stem for path in after if path not in before] == ["run-3"] * 2, "one on one worker, one on two"
+    study: dict[str, Any] = json.loads((project.folder / "results/tiny/study.json").read_text())
+    assert (study["runs"], study["network"]["width"], study["dataset"]["images"]) == (3, 4, 128), "nested keys stay"

@@ -1,4 +1,5 @@
-"""From records to tables of times: every configuration has a row, and no figure stands where none can."""
+"""From records to tables of times: every configuration has a row, and no figure stands where none can; and what is
+told of records."""
 
 import math
 from dataclasses import replace
@@ -12,10 +13,11 @@ from dpscale.formulas.figure import Figure, estimate_of_blocks
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
+from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 from made_study import DDP, THREE_RUNS, TIMED, measured, place_of, tables_of
-from record_factory import on_gpus, timing_record
+from record_factory import on_gpus, timing_record, watched
 from rows import apart, one, picked
 
 
@@ -101,3 +103,61 @@ def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> No
     (row,) = picked(measured(tmp_path, THREE_RUNS, change=on_servers).times, **DDP)
     assert (row.runs, row.servers) == (3, 2)
     assert row.energy_j.value == pytest.approx(math.sqrt(200 * 800))
+
+
+LOG = "12:00:00 warm-up epoch 1\nError: stopped after 5 s\n"
+
+
+def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> None:
+    path = "cells/ddp/gpus-2/batch-32/run-2.json"
+    log = (tmp_path / "logs" / path).with_suffix(".log")
+    log.parent.mkdir(parents=True)
+    log.write_text(LOG)
+    tables = measured(tmp_path, skip=[("ddp", 2, 32), ("dp", 2, 32)])
+    failed = one(tables.missing, path=path)
+    assert (failed.status, failed.reason) == ("failed", "Error: stopped after 5 s")
+    assert failed.log == f"{log}:\n{LOG.rstrip()}"
+    assert [row.status for row in tables.missing].count("missing") == 3
+    assert one(tables.times, strategy="dp", batch_per_gpu=32).status == "missing"
+    tried = one(tables.times, **DDP)
+    assert (tried.status, tried.reason) == ("failed", "Error: stopped after 5 s")
+
+
+def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
+    """The largest of what two GPUs showed during the last timed epoch of a ddp record."""
+    gpus = [{**watched(1)["gpus"][0], "slowed_s": {"power": seconds, "thermal": 0.0}} for seconds in (0.25, 1.5)]
+    gpus[1]["clock_event_reasons"] = ["software thermal slowdown"]
+
+    def change(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+        if place_of(cell) == ("ddp", 2, 32):
+            for number, gpu in enumerate(record["hardware"]["gpus"]):
+                gpu["uuid"] = f"GPU-0000000{number}-9c01"
+            record["scopes"]["compute"]["watched"][-1] |= {"gpus": gpus, "other_processes": 2}
+        return record
+
+    row = picked(measured(tmp_path, change=change).records, **DDP)[0]
+    assert (row.slowed_s, row.other_processes) == (1.5, 2)
+    assert row.hot_devices == "GPU-00000001"
+
+
+def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:
+    return RecordsRow(kind=kind, host=host, gpus=2, gpu_s=10.0, environment="A", **more)
+
+
+def test_records_are_counted_by_what_measured_them() -> None:
+    records = [
+        record("timing", started_at="2", finished_at="3", job_id="7", other_processes=1),
+        record("timing", started_at="1", finished_at="2", job_id="8", other_processes=0),
+        record("timing", host="b"),
+    ]
+    repeated, single = complete(Tables(records=records)).origins
+    assert (repeated.records, repeated.first, repeated.last, repeated.jobs) == (2, "1", "3", "7; 8")
+    assert (repeated.disturbed, single.records) == (1, 1)
+
+
+def test_absences_are_counted_once_per_configuration_the_most_frequent_first() -> None:
+    absent = [("ddp", "end_to_end", "capped"), *((name, "compute", "oom") for name in ("dp", "ddp")),
+              ("ddp", "end_to_end", "oom")]  # fmt: skip
+    times = [TimesRow(strategy=name, gpus=4, scope=scope, status=status) for name, scope, status in absent]
+    counted = [(row.status, row.configurations) for row in complete(Tables(times=times)).absences]
+    assert counted == [("oom", 2), ("capped", 1)]

@@ -1,4 +1,5 @@
-"""A cell from the outside, with workers that measure nothing: every way in which it can end, and its record."""
+"""A cell from the outside, with workers that measure nothing: every way in which it can end, and its record,
+which has nothing private."""
 
 import os
 import signal
@@ -178,3 +179,22 @@ def test_a_machine_measures_one_cell_at_a_time(tmp_path: Path) -> None:
     with second:
         assert second.wait() == 0
     assert [path.name for path in tmp_path.iterdir()] == ["second.json"]
+
+
+SECRET, HOME = "planted", "/home/planteduser"
+VARIABLES = {
+    "TORCH_TOKEN": SECRET, "CUDA_API_KEY": SECRET, "NCCL_AUTH": SECRET, "CUDA_VISIBLE_DEVICES_OF": SECRET,
+    "NCCL_NET_PLUGIN": f"https://me:{SECRET}@host/x", "NCCL_TOPO_FILE": f"{HOME}/topology.xml", "HOME": HOME,
+}  # fmt: skip
+COMMAND = f"dpscale time --wandb-key {SECRET} --password={SECRET} --db postgres://me:{SECRET}@host/x --out {HOME}/x"
+
+
+@pytest.mark.processes
+def test_no_secret_that_is_planted_reaches_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", COMMAND.split())
+    origin = measure_stub(tmp_path / "run-1.json")["provenance"]
+    assert SECRET not in (tmp_path / "run-1.json").read_text()
+    assert "--wandb-key" in origin["command"]
+    assert origin["environment"]["NCCL_TOPO_FILE"] == "[home]/topology.xml"

@@ -1,15 +1,18 @@
 """A user's file as a workload, and the one line that each of its faults is told in."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+import warm
 from dpscale.errors import WorkloadError
 from dpscale.measure.workload import from_file
 from dpscale.measure.workload.from_file import fault_of, load_workload
-from workload_file import written
+from workload_file import SAMPLES, written
 
 
 def refusal(folder: Path, more: str) -> str:
@@ -92,3 +95,60 @@ def test_errors_elsewhere_are_no_faults_of_the_file(tmp_path: Path) -> None:
 def test_an_error_of_torch_says_what_to_change(tmp_path: Path) -> None:
     error = RuntimeError("stack expects each tensor to be equal size, but got [1]")
     assert "define collate(items)" in str(fault_of(error, tmp_path / "mine.py"))
+
+
+# Collates with a function, and makes items with a class, of the file; both need a module beside it.
+MORE = """
+from beside_the_workload import ONE
+
+class Vectors(Vectors):
+    def __getitem__(self, index):
+        return torch.full((2,), float(index + ONE))
+
+def collate(items):
+    return {"x": torch.stack(items), "threads": [torch.get_num_threads()] * ONE}
+"""
+LOAD = """
+import multiprocessing
+import sys
+from pathlib import Path
+
+multiprocessing.set_start_method("spawn", force=True)
+
+from dpscale.measure.workload.from_file import fault_of
+from dpscale.measure.workload.from_file import load_workload
+from dpscale.measure.workload.loading import LoadedEpochs, samples_of_epoch
+
+workload = load_workload(Path(sys.argv[1]))
+samples = samples_of_epoch(workload, int(sys.argv[2]))
+epoch = LoadedEpochs(samples, (0, 1, 5), 2, False, workload.collate)
+try:
+    print(sorted(number for batch in epoch for number, _ in batch["x"].tolist()))
+except Exception as error:
+    sys.exit(str(fault_of(error, workload.path)))
+"""
+
+
+def loaded(path: Path, samples: int) -> subprocess.CompletedProcess[str]:
+    return warm.python(["-c", LOAD, str(path), str(samples)], path.parent.parent, os.environ)
+
+
+@pytest.mark.processes
+def test_they_find_classes_and_functions_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "beside_the_workload.py").write_text("ONE = 1\n")
+    done = loaded(written(tmp_path, MORE), SAMPLES - 1)
+    assert done.returncode == 0, done.stdout
+    assert len(done.stdout.split()) == SAMPLES - 1
+
+
+@pytest.mark.processes
+def test_what_they_cannot_be_sent_is_told(tmp_path: Path) -> None:
+    local = """
+def dataset():
+    class Local(Vectors):
+        pass
+    return Local()
+"""
+    done = loaded(written(tmp_path, local), SAMPLES)
+    assert done.returncode == 1
+    assert "define its classes and functions at the top level of the file" in done.stdout
