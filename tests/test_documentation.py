@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
 from inspect import getmembers, isfunction
 from pathlib import Path
 from pkgutil import resolve_name
@@ -112,22 +111,6 @@ def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path, method
 )
 def test_numbers_of_the_method_are_those_of_the_code(method: str, name: str, sentence: str) -> None:
     assert sentence.format(resolve_name(f"dpscale.{name}")).replace("%", " %") in method
-
-
-@pytest.mark.processes
-def test_the_code_cites_documents_that_are_there(root: Path) -> None:
-    """Comments and messages of the code name documents; each is in the repository."""
-    names = re.compile(r"(?<![\w/.])(?:[\w-]+/)*[\w-]+\.md\b")
-    elsewhere = ("doc/PERFORMANCE.md", "report.md", "handin/report.md")  # of nccl-tests; written for a user
-    files = subprocess.run(
-        ["git", "ls-files", "*.py", "*.yaml", "*.smk", "Makefile", ":!docs"], cwd=root, capture_output=True, text=True
-    )
-    texts = {file: (root / file).read_text() for file in files.stdout.split() if (root / file).exists()}
-    if not texts:
-        pytest.skip("no git repository here to list the files of")
-    named = {(file, name) for file, text in texts.items() for name in names.findall(text)}
-    assert ("workflow/dpscale/formulas/scaling.py", "docs/method.md") in named
-    assert not [pair for pair in named if not (root / pair[1]).exists() and pair[1] not in elsewhere]
 
 
 def test_one_version_everywhere(root: Path) -> None:

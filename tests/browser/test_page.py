@@ -51,18 +51,6 @@ def test_a_page_asks_for_nothing_fits_and_its_references_resolve(
         assert page.evaluate(WRONG_IDS) == []
 
 
-def test_other_peoples_figures_are_one_click_away_and_lead_back(
-    browser: Browser, recorded_file: Path, published_file: Path
-) -> None:
-    page = browser.new_page()
-    page.goto(recorded_file.as_uri())
-    page.get_by_role("link", name="Other people's figures").click()
-    assert page.url == published_file.as_uri()
-    page.get_by_role("link", name="recorded", exact=True).click()
-    assert page.url == recorded_file.as_uri()
-    page.close()
-
-
 @pytest.fixture(scope="module", params=["page_file", "recorded_file"])
 def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page that is opened once, and then shown at every width."""

@@ -35,18 +35,6 @@ def test_a_page_is_for_everybody_and_asks_nobody_elsewhere(site: Path, browser: 
     page.close()
 
 
-def test_search_finds_a_column_and_a_formula(site: Path, browser: Browser) -> None:
-    page = browser.new_page()
-    page.goto((site / "index.html").as_uri())
-    page.wait_for_url("**/README.html")
-    for word, place in (("gpu_s_over_one", "docs/reference/tables.html"), ("Patarasuk", "docs/method/sources.html")):
-        page.locator("input[name=q]").first.fill(word)
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#search-results li a")
-        assert any(place in str(link.get_attribute("href")) for link in page.locator("#search-results li a").all())
-    page.close()
-
-
 def test_the_gallery_has_page_and_picture_of_every_recorded_study(site: Path, root: Path) -> None:
     gallery = (site / "docs/gallery.html").read_text()
     studies = {path.parent.name for path in root.glob("results/recorded*/cells")}

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from dpscale.tables.tables import TABLES
 from offline import listen
 from project import Project
 
@@ -72,10 +71,3 @@ def test_every_chart_is_listed_and_shows(report: Page, finished: Project) -> Non
     report.locator("span a").first.click()
     image = report.locator("img[src*='filename=efficiency-1.svg']")
     assert image.evaluate("async image => { await image.decode(); return image.naturalWidth; }") > 0
-
-
-def test_every_table_is_listed_with_a_caption_of_its_own(report: Page, root: Path) -> None:
-    assert entries(report, "Tables") == sorted(TABLES)
-    captions = {path.stem: path.read_text() for path in (root / "workflow/report/tables").glob("*.rst")}
-    assert captions.keys() == set(TABLES) and len(set(captions.values())) == len(TABLES)
-    assert describe(report, "times").split()[:3] == captions["times"].split()[:3]

@@ -35,17 +35,6 @@ def test_jobs_on_record_took_about_what_is_expected(name: str, root: Path) -> No
         assert 0.67 < ratio < 1.5, (kind, ratio)
 
 
-@pytest.mark.parametrize(("gpu", "published_s"), cases(__file__, "published"))
-def test_epochs_that_others_published_took_about_what_data_sheets_say(gpu: str, published_s: tuple[float]) -> None:
-    """Of studies e to j in config/published: one GPU, batch 512."""
-    one_more = Study({**STUDY.values, "epochs": {"warmup": 1, "timed": 3}})
-    (cell,) = (cell for cell in plan(STUDY).timing if cell.gpus == 1 and cell.run == 1)
-    chip = chip_named(gpu)
-    longer, shorter = (expected_s(cell, study.settings, chip) or 0.0 for study in (one_more, STUDY))
-    epoch_s = longer - shorter
-    assert min(published_s) / 2 < epoch_s < 2 * max(published_s)
-
-
 @pytest.mark.parametrize("change", cases(__file__, "unlike"))
 def test_nothing_is_expected_of_what_no_job_on_record_is_like(change: dict[str, object]) -> None:
     study = Study({**STUDY.values, "training": {"arms": {}}, **change})

@@ -15,7 +15,6 @@ from dpscale.analyse.answer.claims import counts_rows
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.present.handin_questions import sections
 from dpscale.present.handin_sentences import AssignmentRows, of_bandwidth, of_communication, of_speedup
-from dpscale.tables.communication import LadderRow
 from dpscale.tables.tables import Tables
 from rows import changed, picked
 
@@ -35,17 +34,6 @@ def speedups(at_32: Figure, at_512: Figure) -> Tables:
 
 def communicating(where: Mapping[str, Any], **values: Any) -> Tables:
     return replace(DATA, communication=changed(DATA.communication, where, **values))
-
-
-def with_ladder() -> Tables:
-    rungs = [("alone", 0.0, ""), ("no_sync", 0.001, "host work"), ("full", 0.004, "waiting")]
-    ladder = [
-        LadderRow(
-            **FIRST, global_batch=128, environment="A", rung=rung, order=order, adds=adds, difference_s=sure(seconds)
-        )
-        for order, (rung, seconds, adds) in enumerate(rungs)
-    ]
-    return replace(DATA, ladder=ladder)
 
 
 def of_links(bus_gb_s: float) -> Tables:
@@ -69,15 +57,11 @@ AT_512 = replace(DATA, speedup=picked(DATA.speedup, scope="compute", batch_per_g
         (1, speedups(sure(3.07), Figure.of(1.5, 1, 4)), "Trend", r"is 3\.07 .* and 1\.50 .*: no change is sure"),
         (1, speedups(sure(3.07), Figure(1.5, kind="one run")), "Trend", "is 3.07 .*: no change is sure"),
         (1, AT_512, "Trend", "^$"),
-        (1, DATA, "Cause", r"391 steps at batch 32 and 25 at 512, .* takes 26\.9 % .*, 3\.17 % at"),
         (1, communicating(LAST, communication_share=0.9), "Cause", r"^At batch 32: On 4 GPUs, a step takes"),
         (1, speedups(sure(3.07), Figure.of(3.86, 2.0, 6.0)), "Cause", "^At batch 32"),
         (1, replace(AT_512, causes=[]), "Cause", "^$"),
-        (1, DATA, "Weak or strong", r"speedup is 2\.91 .* it is 3\.86 .*surely lower with strong scaling"),
-        (3, of_links(301.8), "Allreduce", r"67\.04 MB / 301\.8 GB/s = 0\.222 ms per step"),
         (2, communicating(FIRST, **LONGER), "Cause", r"takes 2\.000 ms .* alone take 0\.300 ms\."),
         (2, communicating(FIRST, isolated_step_s=UNKNOWN), "Cause", "^$"),
-        (2, with_ladder(), "Cause", r"is waiting, 4\.000 ms per step\.$"),
         (3, of_links(301.8), "Cause", r"of 301\.8 GB/s.*more than transfers"),
         (3, of_links(1.0), "Cause", "^$"),
         *((table, tables(), "Formula", "^$") for table in (1, 2, 3)),

@@ -106,11 +106,3 @@ def test_what_is_known_is_listed(case: str, snapshot: SnapshotAssertion) -> None
 def test_what_is_not_known_or_private_is_not_listed() -> None:
     assert "parameters" not in facts(empty())["Network"]
     assert "private" not in str(OF_FILE)
-
-
-def test_text_of_records_is_no_heading() -> None:
-    odd = tables(environments=[{**ENVIRONMENT, "links": "# Cause", "variables": "A=1\n# Hosts\nB=2"}])
-    (facts_of_odd,) = environment_facts(odd.environments, GPU).values()
-    assert facts_of_odd["Links"] == "# Cause"
-    assert facts_of_odd["Variables"].startswith("A=1") and facts_of_odd["Variables"].endswith("B=2")
-    assert [*facts_of_odd] == [*FACTS["an environment"]["Environment A"]]

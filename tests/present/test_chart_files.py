@@ -1,6 +1,5 @@
 """The page's charts as files of their own; their colours; and that the same tables give the same bytes."""
 
-import io
 import re
 import subprocess
 import sys
@@ -8,12 +7,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import vl_convert
 from page_tables import audited, h200
-from PIL import Image
 
-import dpscale
-from dpscale.present.charts.picture import light_colours, write_charts
+from dpscale.present.charts.picture import write_charts
 from dpscale.present.page import render
 from dpscale.present.text.html import style_of_pages
 from pictures import texts
@@ -36,15 +32,6 @@ def test_files_of_earlier_charts_go_and_others_stay(tmp_path: Path) -> None:
         (tmp_path / f"{name}.svg").write_text(svg)
     write_charts([], tmp_path)
     assert [path.stem for path in tmp_path.iterdir()] == ["drawn-by-hand"]
-
-
-def test_what_a_notebook_shows_is_drawn_in_colours() -> None:
-    """As pixels: colours that nothing defines leave a picture blank."""
-    chart = dpscale.load("recorded").figure("speedup")
-    png = vl_convert.svg_to_png(chart._repr_html_())
-    pixels = Image.open(io.BytesIO(png)).convert("RGB").tobytes().hex(",", 3).split(",")
-    for name in ("ddp", "ink", "grid"):
-        assert pixels.count(light_colours()[name].lower().removeprefix("#")) > 100, name
 
 
 def test_the_same_tables_give_the_same_bytes(root: Path, recorded_page: str) -> None:

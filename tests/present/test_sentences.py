@@ -7,21 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jinja2 import nodes
 from syrupy.assertion import SnapshotAssertion
 
-from dpscale.analyse.answer import COMPUTE, END_TO_END, advice
 from dpscale.analyse.answer.answer import answer_of
 from dpscale.plan.study import Study
 from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import findings
 from dpscale.present.handin_report import report
-from dpscale.present.text.html import TEXTS
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary.causes import ANSWERS
-from dpscale.vocabulary.states import STATES, VERDICTS
 from recorded import recorded_study, recorded_tables
 
 
@@ -42,14 +37,3 @@ def sentences(study: Study, tables: Tables) -> Iterator[str]:
 @pytest.mark.parametrize("results", ["recorded", "recorded-h200-2", "recorded-h200-4", "recorded-gpt"])
 def test_what_a_recorded_study_says(root: Path, results: str, snapshot: SnapshotAssertion) -> None:
     assert list(sentences(recorded_study(root, results), recorded_tables(root, results))) == snapshot
-
-
-@pytest.mark.parametrize("template", TEXTS.list_templates("j2"))
-def test_a_template_asks_for_words_of_a_vocabulary_by_their_names(template: str) -> None:
-    """A word that is written out would stay behind where its vocabulary changes."""
-    problems = (advice.FEWER, advice.STRATEGY, advice.BATCH, advice.VARIANT, advice.ONE_GPU)
-    words = {*VERDICTS, *STATES, *ANSWERS, *problems, COMPUTE, END_TO_END}
-    assert TEXTS.loader
-    text, _, _ = TEXTS.loader.get_source(TEXTS, template)
-    asked = TEXTS.parse(text).find_all(nodes.Compare)
-    assert not words & {constant.value for comparison in asked for constant in comparison.find_all(nodes.Const)}

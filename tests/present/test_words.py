@@ -4,12 +4,11 @@ from dataclasses import replace
 from math import nan
 
 import pytest
-from page_tables import GPU
 
 from cases import cases
 from dpscale.formulas.figure import Figure, Kind
 from dpscale.present.text.numbers import at_least, ends_of, estimate, measured, plain, value_of
-from dpscale.tables.column import MFU, MILLISECONDS, MULTIPLES, SECONDS, THROUGHPUT
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, SECONDS
 
 
 @pytest.mark.parametrize(("value", "shown"), cases(__file__, "plain"))
@@ -45,11 +44,3 @@ def test_numbers_with_their_units() -> None:
     assert estimate(Figure.of(0.0015, 0.0014, 0.0016), MILLISECONDS, with_unit=True) == "1.50 ms [1.40, 1.60]"
     assert estimate(Figure(3.92395, kind="one run"), MULTIPLES) == "3.92"
     assert (measured(0.3949, MULTIPLES), measured(None, MULTIPLES)) == ("0.39×", "–")
-
-
-def test_a_study_of_a_file_has_samples() -> None:
-    of_file = replace(GPU, own_workload=True)
-    headings = [terms.heading_of(THROUGHPUT) for terms in (GPU, of_file)]
-    assert headings == ["Throughput, images/s", "Throughput, samples/s"]
-    assert of_file.worded(MFU.definition).startswith("FLOP of a sample times samples/s")
-    assert of_file.worded("Images") == "Samples"

@@ -12,7 +12,6 @@ from dpscale.records.failures import (
     LOG_LINES,
     SLURM_LOGS,
     Failure,
-    find_dataset_failure,
     find_failure,
 )
 
@@ -118,20 +117,6 @@ def test_a_job_that_failed_before_it_named_its_record_counts() -> None:
     assert (failure.state, failure.reason) == ("failed", "slurm_script: 4: /opt/python: not found")
     own_log(f"record: {RESULTS}/{CELL.path}\n")  # an earlier attempt went well, and its record was deleted
     assert failure_of().log == f"{path}:\nslurm_script: 4: /opt/python: not found"
-
-
-def test_where_the_dataset_was_not_made_that_is_the_reason() -> None:
-    assert find_dataset_failure(RESULTS) is None
-    log = write(RESULTS / "logs/dataset.log", "Error: data: no CIFAR-10 there\n")
-    failure = find_dataset_failure(RESULTS)
-    assert failure
-    assert (failure.state, failure.reason) == ("failed", "the dataset was not made: Error: data: no CIFAR-10 there")
-    assert failure.log == f"{log}:\nError: data: no CIFAR-10 there"
-    manifest = write(RESULTS / "dataset/manifest.json", "{}")
-    assert find_dataset_failure(RESULTS) is None
-    manifest.unlink()
-    write(log, "dataset: results/s/dataset, 512 training and 0 test images from synthetic\n")
-    assert find_dataset_failure(RESULTS) is None, "it was made and deleted"
 
 
 def test_the_newest_job_of_this_study_counts() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import cases
 from command_line import must
 from dpscale.plan.cells import AnyCell, CollectivesCell
 from dpscale.plan.plan import plan
@@ -14,12 +15,7 @@ from dpscale.records.collect import states_of
 from dpscale.records.progress import Progress
 from record_factory import any_record, write
 
-VALUES: dict[str, Any] = {
-    "study": "s", "network": {"width": 32},  # of which no job is on record
-    "strategies": ["single", "ddp"], "gpus": [1, 2], "batch_per_gpu": [32, 128], "runs": 1,
-    "baseline": "own_cells", "communication": {"runs": 0}, "dataset": {"source": "synthetic", "images": 50_000},
-    "training": {"seeds": 1, "arms": {"a": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 2}}},
-}  # fmt: skip
+VALUES: dict[str, Any] = cases(__file__, "study")
 STUDY = Study(VALUES)
 CELLS = plan(STUDY).all_cells
 # Of ddp on two GPUs at batch 32.
@@ -80,11 +76,6 @@ def test_the_time_left_is_the_mean_of_done_cells_by_kind_for_as_many_as_run_at_o
     assert "; at least 3 min left; " in run.standing(), "two at once"
     write(tmp_path, TRAINED, record_of(TRAINED, minutes=3))
     assert run.end(str(tmp_path / TRAINED.path)).endswith("seed-1: took 3 min; about 3 min left")
-
-
-def test_records_of_an_older_version_say_nothing_of_the_time_left(tmp_path: Path) -> None:
-    write(tmp_path, TIMED, {**record_of(TIMED), "measurement_version": 1})
-    assert Progress(STUDY, tmp_path, CELLS).standing().count("; time left unknown") == 1
 
 
 def test_a_failed_cell_has_its_reason_and_may_be_tried_again(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import cases
 from dpscale.analyse.tables import build_tables
 from dpscale.errors import RecordError
 from dpscale.plan.cells import Configuration, TimingCell
@@ -60,13 +61,7 @@ def test_what_the_schema_forbids_is_not_written(tmp_path: Path, change: JsonReco
     assert not list(tmp_path.rglob("*.json*"))
 
 
-@pytest.mark.parametrize(
-    ("change", "difference"),
-    [
-        ({"measurement_version": 0}, "measurement_version is 0"),
-        ({"cell": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 32, "run": 1}}, "gpus is 4, the study says 2"),
-    ],
-)
+@pytest.mark.parametrize(("change", "difference"), cases(__file__, "foreign"))
 def test_records_of_another_study_are_named_and_not_used(tmp_path: Path, change: JsonRecord, difference: str) -> None:
     write(tmp_path, CELL, record(**change))
     collected = collect(tmp_path, [CELL], STUDY.settings)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import cases
 from dpscale.errors import ClusterError
 from dpscale.measure.launch.nodes import SECRET
 from dpscale.plan.cells import Configuration
@@ -44,10 +45,7 @@ def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
     assert Cluster.of({}).cell_options(CUDA) == {"nodes": 1}
 
 
-@pytest.mark.parametrize(
-    ("strategy", "scopes", "expected"),
-    [("ddp", ("compute", "end_to_end"), 12), ("dp", ("compute", "end_to_end"), 6), ("dp", ("compute",), 4)],
-)
+@pytest.mark.parametrize(("strategy", "scopes", "expected"), cases(__file__, "cores"))
 def test_cores_for_threads_that_feed_gpus_and_for_loaders(
     strategy: str, scopes: tuple[str, ...], expected: int
 ) -> None:
@@ -55,16 +53,7 @@ def test_cores_for_threads_that_feed_gpus_and_for_loaders(
     assert cluster.cpus(settings, Configuration(strategy, 4, 32)) == expected
 
 
-@pytest.mark.parametrize(
-    ("strategy", "changes", "expected_mb"),
-    [
-        # 4 processes of 4000 MB, 8 loaders of 500 MB, 50,000 images of 12,288 bytes.
-        ("ddp", {}, 16_000 + 4000 + 615),
-        ("dp", {}, 4000 + 1000 + 615),
-        # Each process gathers batches of a workload's file.
-        ("ddp", {"workload": "mine.py", "batch_memory_gb": 3}, 16_000 + 4000 + 4 * 3000),
-    ],
-)
+@pytest.mark.parametrize(("strategy", "changes", "expected_mb"), cases(__file__, "memory"))
 def test_memory_counts_processes_loaders_and_the_epoch(
     strategy: str, changes: dict[str, Any], expected_mb: int
 ) -> None:

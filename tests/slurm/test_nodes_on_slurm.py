@@ -8,19 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from cases import cases
 from project import Project
-from slurm_project import IMAGES, SlurmProject, read
+from slurm_project import SlurmProject, read
 from throwaway_slurm import ThrowawaySlurm
 
 STUBS = ("collectives", "communication", "training")
-ARM = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 16, "epochs": 1}
-WHOLE = {
-    "gpus": [1, 2, 4, 8],
-    "batch_per_gpu": [16],
-    "communication": {"runs": 1},
-    "training": {"seeds": 1, "arms": {"wide": ARM}},
-    "published": ["config/published/study-a.yaml"],
-}
+WHOLE = cases(__file__, "whole")
 CELLS = {"time": 4, "collectives": 3, "communication": 3, "train": 1}
 OTHERS = dict.fromkeys(("dataset", "network", "study", "audit", "tables", "report", "all"), 1)
 
@@ -50,12 +44,3 @@ def test_every_cell_is_one_job_on_as_few_nodes_as_have_its_gpus(study: SlurmProj
         assert job["TresPerNode"] == f"gres:gpu:v100:{gpus // spans}"
         devices = record["provenance"]["environment"]["CUDA_VISIBLE_DEVICES"]
         assert len(devices.split(",")) == gpus // spans
-
-
-def test_nothing_is_left_to_do_with_slurm_and_without(study: SlurmProject) -> None:
-    without = Project(study.folder)
-    assert study.planned() == without.planned() == {}
-    # Without Slurm, what was measured on several nodes stays, and nothing is added to it.
-    study.change_study(**{**WHOLE, "runs": 2, "dataset": IMAGES})
-    assert study.planned()["time"] == 4
-    assert without.planned()["time"] == 2

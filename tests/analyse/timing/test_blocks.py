@@ -64,21 +64,15 @@ def in_jobs(drift: float = 0.0) -> dict[int, Around]:
 
 
 def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
-    tables = tables_of(measured(in_jobs(drift=0.01), with_single=False))
+    tables = tables_of(measured(in_jobs(drift=0.05), with_single=False))
     row = speedup(tables)
     assert (row.status, row.blocks) == ("ok", 3)
-    before_and_after = math.sqrt((1 - 0.005) * (1 + 0.005))
+    before_and_after = math.sqrt((1 - 0.025) * (1 + 0.025))
     assert row.speedup.value == pytest.approx(ALONE_S * before_and_after / DDP_S), "their geometric mean"
     assert [block.block for block in tables.blocks] == ["run 1", "run 2", "run 3"]
-    assert [block.drift for block in tables.blocks] == pytest.approx([0.01] * 3)
-
-
-def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
-    tables = tables_of(measured(in_jobs(drift=0.05)))
-    row = speedup(tables)
-    assert (row.status, row.blocks) == ("ok", 3)
+    assert [block.drift for block in tables.blocks] == pytest.approx([0.05] * 3, rel=0.1)
     drifted = one(tables.counts, claim="a baseline drifted")
-    assert (drifted.number, drifted.asked) == (3, 3)
+    assert (drifted.number, drifted.asked) == (3, 3), "and nothing is left out"
 
 
 def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark() -> None:
@@ -95,25 +89,9 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark
     assert [block.block for block in tables.blocks] == ["run 1", "run 3"]
     assert row.speedup.value == pytest.approx(row.baseline_epoch_s.value / row.epoch_s.value, rel=1e-12)
     assert times.epoch_s.value == pytest.approx(DDP_S * (1.01 * 1.02 * 1.03) ** (1 / 3)), "all of its runs"
-    one_gpu, together = (one(tables.answer, gpus=gpus) for gpus in (1, 2))
-    assert together.other_runs and together.epoch_s == times.epoch_s, "the answer has the times of the table"
-    assert one_gpu.epoch_s == one(tables.times, strategy="single", batch_per_gpu=64).epoch_s
     communication = one(tables.communication, **DDP)
     assert communication.other_runs and one(tables.bandwidth, **DDP).other_runs
     assert communication.compute_s == pytest.approx(row.baseline_epoch_s.value / 2)
-
-
-def test_a_run_without_a_baseline_takes_the_nearest_on_its_server() -> None:
-    """Runs an hour apart. Two that share one are not independent: they are one block."""
-    kept: Records = {}
-    for cell, record in measured().items():
-        run = record["cell"]["run"]
-        if cell.gpus == 2 or run < 3:
-            record |= dict.fromkeys(("started_at", "finished_at"), f"2026-01-01T0{run}:00:00+00:00")
-            kept[cell] = on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.gpus]])
-    assert [*speedup(tables_of(kept)).speedup.blocks.values()] == pytest.approx(
-        [ALONE_S / DDP_S, ALONE_S * 1.02 / (DDP_S * math.sqrt(1.02 * 1.03))]
-    )
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 import pynvml
 import pytest
 
+from cases import cases
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import nodes as module
 from dpscale.measure.launch.cells import require_given
@@ -200,15 +201,7 @@ def test_nodes_that_differ_are_named_but_for_what_always_differs() -> None:
     assert node_differences([node("2.14", NCCL_IB_DISABLE="1"), node("2.14")])[0].startswith("variables: ")
 
 
-@pytest.mark.parametrize(
-    ("available", "visible", "error"),
-    [
-        (0, None, "asked for 2 GPUs on this node, visible are 0"),
-        (4, "0", "visible are 1 with CUDA_VISIBLE_DEVICES=0"),
-        (4, "0,1,2", ""),
-        (None, None, ""),
-    ],
-)
+@pytest.mark.parametrize(("available", "visible", "error"), cases(__file__, "gpus"))
 def test_too_few_gpus_are_an_error_before_torch_is_loaded(
     monkeypatch: pytest.MonkeyPatch, available: int | None, visible: str | None, error: str
 ) -> None:

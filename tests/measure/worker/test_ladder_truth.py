@@ -32,7 +32,7 @@ from processes import QUIET_CORES, OtherWork
 from record_factory import communication_record, typed
 from warm_workers import outcome_of
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
 IMAGES = 128
 ATTEMPTS = 3
@@ -125,7 +125,6 @@ def check(step_s: Mapping[str, Sequence[float]]) -> None:
     assert max(before) < 0.8 * SLEEP_S, before
 
 
-@pytest.mark.alone
 def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(dataset: Path) -> None:
     """Up to three measurements: a ladder that is wrong is wrong in all of them. One that was measured while this
     machine worked for others decides nothing."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import warm
+from cases import cases
 from dpscale.errors import WorkloadError
 from dpscale.measure.workload import from_file
 from dpscale.measure.workload.from_file import fault_of, load_workload
@@ -46,21 +47,7 @@ def test_a_file_that_hides_a_library(tmp_path: Path) -> None:
         load_workload(written(tmp_path).rename(tmp_path / "torch.py"))
 
 
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        ("del loss", "has no function loss(network, batch): define it"),
-        ("def loss(batch): pass", "loss cannot be called as loss(network, batch): too many positional"),
-        ("collate = 3", "collate cannot be called as collate(items)"),
-        ("def network(): return nn.ReLU()", "no torch.nn.Module that has parameters to train"),
-        ("def dataset(): return iter([1])", "dataset() is not map-style"),
-        ("def dataset(): return []", "or empty"),
-        ("def dataset(): return ['a']", "makes batches without a tensor"),
-        ("def loss(network, batch): return network(batch)", "returned no tensor of one number"),
-        ("def loss(network, batch): return torch.tensor(1.0)", "does not depend on the network"),
-        ("def loss(network, batch): return network(batch).mean() * float('nan')", "is nan in the first step"),
-    ],
-)
+@pytest.mark.parametrize(("more", "line"), cases(__file__, "unusable"))
 def test_functions_that_cannot_be_used(tmp_path: Path, more: str, line: str) -> None:
     assert line in refusal(tmp_path, more)
 

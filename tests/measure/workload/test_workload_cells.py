@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import cases
 from command_line import dpscale
 from dpscale.plan.study import checksum
 from json_records import read_json
@@ -58,17 +59,6 @@ def test_cudnns_search_is_switched_before_the_first_step(tmp_path: Path) -> None
     assert "AssertionError" in refusal(tmp_path, text, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "line"),
-    [
-        ("def loss(network, batch): return batch['z']", "", r", line \d+, in loss: KeyError: 'z'"),
-        ("def dataset(): return [object()] * 24", "", ": torch's collate cannot make a batch of the dataset's items"),
-        ("def dataset(): return [(torch.zeros(4), 0)] * 7", "", ": its dataset has 7 samples, an epoch is to have 24"),
-        (
-            "def optimiser(parameters): return torch.optim.Adam(parameters)", "--fused-optimiser true",
-            ": has an optimiser of its own: ask for a fused one there",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "more", "line"), cases(__file__, "faults"))
 def test_a_fault_of_the_file_is_one_line(tmp_path: Path, text: str, more: str, line: str) -> None:
     assert re.match(line, refusal(tmp_path, text, more))
