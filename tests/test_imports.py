@@ -47,6 +47,12 @@ def test_a_plan_needs_none_of_them(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
+def test_an_audit_needs_none_of_them(root: Path, tmp_path: Path) -> None:
+    files = sorted((root / "config/published").glob("*.yaml"))
+    assert not HEAVY & packages_after("audit", *files, "--out", tmp_path)
+
+
+@pytest.mark.processes
 def test_a_launcher_needs_none_of_them(root: Path, tmp_path: Path) -> None:
     """Its worker, which needs torch, is a stub here."""
     stubbed = Project.create(root, tmp_path / "project")

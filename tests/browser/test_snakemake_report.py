@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from dpscale.tables.tables import TABLES
 from offline import listen
 from project import Project
 
@@ -62,11 +63,13 @@ def test_the_page_shows_in_its_frame(report: Page, finished: Project) -> None:
     assert frame.locator("table:visible").first.is_visible()
 
 
-def test_every_chart_is_listed_and_shows(report: Page, finished: Project) -> None:
+def test_every_table_and_every_chart_is_listed_and_shows(report: Page, finished: Project) -> None:
     files = sorted(path.stem for path in (finished.folder / "results/tiny/charts").glob("*.svg"))
     labels = [label.split(": ") for label in entries(report, "Charts")]
     assert [name for name, _ in labels] == files
     assert all(text for _, text in labels), "each says what it shows"
+    assert entries(report, "Tables") == sorted(TABLES)
+    entries(report, "Charts")
     assert describe(report, "efficiency-1")
     report.locator("span a").first.click()
     image = report.locator("img[src*='filename=efficiency-1.svg']")

@@ -56,6 +56,12 @@ def test_two_runs_of_one_server_borrow_from_runs_of_it() -> None:
     assert (borrowed.kind, borrowed.borrowed_from, borrowed.has_interval) == ("one machine", 3, True)
 
 
+def test_an_interval_stays_borrowed_through_a_formula() -> None:
+    """The efficiency has the speedup's."""
+    efficiency = interval_of_two(_on_servers([1.5, 1.8]), True, OTHERS).map(lambda speedup: speedup / 2)
+    assert (efficiency.borrowed_from, efficiency.kind, [*efficiency.blocks.values()]) == (3, "interval", [0.75, 0.9])
+
+
 @pytest.mark.parametrize(
     ("lower_s", "upper_s", "uneven"), [(0.0995, 0.1014, False), (0.0990, 0.1011, True), (0.1, 0.1, False)]
 )

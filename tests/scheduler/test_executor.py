@@ -1,16 +1,19 @@
 """Which cells share a job of Slurm, and how often Slurm is asked."""
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+import snakemake_executor_plugin_slurm as plugin
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import states_of
-from dpscale.scheduler.executor import PASSING, Size, keep_words, spread
+from dpscale.scheduler.executor import PASSING, PatientExecutor, Size, keep_words, spread
 
 ONE, TWO = "gpu:v100:1", "gpu:v100:2"
 
@@ -34,6 +37,32 @@ def test_the_order_is_random_and_the_same_each_time() -> None:
     assert jobs == spread(dict(reversed(cells.items())), 10)
     assert all(job != sorted(job) for job in jobs)
     assert [len(set(job) & set(sorted(cells)[:10])) for job in jobs] != [10, 0, 0]
+
+
+def test_looks_are_never_further_apart_than_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, slept_s = object.__new__(PatientExecutor), []
+
+    async def sleep(seconds: float) -> None:
+        slept_s.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    executor.workflow = SimpleNamespace(remote_execution_settings=SimpleNamespace(seconds_between_status_checks=10))
+    for seconds in (None, 180, 5):
+        executor.next_seconds_between_status_checks = seconds
+        with pytest.raises(StopIteration):
+            executor.sleep().send(None)  # another test of this process may have left a loop that runs
+    assert slept_s == [10, 10, 5]
+
+
+def test_only_the_user_excludes_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread submits the job of a node that failed again at once."""
+    monkeypatch.setattr(plugin, "query_job_status", None)
+    executor = object.__new__(plugin.Executor)
+    executor._failed_nodes = {"gn7"}
+    executor.workflow = SimpleNamespace(executor_settings=SimpleNamespace())
+    PatientExecutor.take_over(executor, cell_rules=())
+    executor._failed_nodes.add("gn1")  # as the plugin does before it says that the job failed
+    assert executor._failed_nodes == {"gn7"}
 
 
 REFUSAL = "Batch job submission failed: "

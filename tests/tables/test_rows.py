@@ -65,6 +65,11 @@ def test_no_text_is_a_formula_and_all_come_back(tmp_path: Path, text: str) -> No
     assert [(row.host, row.records) for row in read_rows(OriginsRow, file)] == [(text, 3)]
 
 
+def test_whole_numbers_stay_whole_beside_missing_ones() -> None:
+    lines = csv.DictReader(written(OriginsRow, [OriginsRow(host="a", records=3), OriginsRow(host="b")]).splitlines())
+    assert [line["records"] for line in lines] == ["3", ""]
+
+
 def _with_entry(column: str, entry: str) -> Callable[[str], str]:
     """Return what gives the third row of a table's text another entry."""
 

@@ -94,6 +94,19 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark
     assert communication.compute_s == pytest.approx(row.baseline_epoch_s.value / 2)
 
 
+def test_a_run_without_a_baseline_takes_the_nearest_on_its_server() -> None:
+    """Runs an hour apart. Two that share one are not independent: they are one block."""
+    kept: Records = {}
+    for cell, record in measured().items():
+        run = record["cell"]["run"]
+        if cell.gpus == 2 or run < 3:
+            record |= dict.fromkeys(("started_at", "finished_at"), f"2026-01-01T0{run}:00:00+00:00")
+            kept[cell] = on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.gpus]])
+    assert [*speedup(tables_of(kept)).speedup.blocks.values()] == pytest.approx(
+        [ALONE_S / DDP_S, ALONE_S * 1.02 / (DDP_S * math.sqrt(1.02 * 1.03))]
+    )
+
+
 @pytest.mark.parametrize(
     ("runs", "kind", "reason"),
     [(1, "one run", "no interval: one run"), (2, "two machines", "no interval: 2 machines"), (3, "interval", "")],
