@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import GPU, WORKER, key
+from page_tables import GPU, key
 from syrupy.assertion import SnapshotAssertion
 
 from cases import cases
@@ -21,9 +20,7 @@ from dpscale.present.text.words import Terms
 from dpscale.records.files import JsonRecord
 from dpscale.schemas.validation import violations
 from dpscale.tables.answer import AdviceRow, CausesRow
-from dpscale.tables.study import MissingRow
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary.causes import CAUSES
 from record_factory import collected_of, on_gpus, timing_record
 from rows import known
 
@@ -83,14 +80,6 @@ def test_twice_as_many_is_arithmetic_on_what_was_measured() -> None:
     assert two.twice_if_growing == pytest.approx(4 * (2 * efficiencies[0] - 1)), "one alone loses nothing"
 
 
-def test_what_the_command_measures_beside_these_runs_is_said() -> None:
-    """Missing cells of other kinds take time too; those of the runs themselves are in their time."""
-    data = answered_tables(gains={2: [1.9]}, gpus=[1, 2])
-    for kind, is_said in (("communication", True), ("timing", False)):
-        missing = replace(data, missing=[MissingRow(kind=kind, run=1, status="missing")])
-        assert ("missing cells of other kinds" in screen_of(missing).on_terminal) == is_said
-
-
 @pytest.mark.parametrize(("batches", "fixed", "batch"), cases(__file__, "batches"))
 def test_the_batch_of_the_answer_is_fixed_before_the_data(batches: Any, fixed: int | None, batch: int) -> None:
     study = Study({"study": "s", "batch_per_gpu": batches, "answer": {"batch_per_gpu": fixed}})
@@ -110,13 +99,6 @@ REASONS: Mapping[str, Mapping[str, Any]] = cases(__file__, "reasons")
 def test_why_not_more(case: str, snapshot: SnapshotAssertion) -> None:
     row = {"gpus": 4, "scope": "compute", **known("whole_s", 0.02), **REASONS[case]}
     assert reason(CausesRow.read(row), GPU) == snapshot
-
-
-def test_a_cause_says_what_to_change_in_the_words_for_the_device() -> None:
-    of_gradients = CausesRow(cause="heavy_gradients", is_reason=True, gpus=2, scope="compute")
-    screen = first_screen(Answer([], of_gradients, [], 0), WORKER)
-    assert [advice.text for advice in screen.to_do] == [CAUSES["heavy_gradients"].on("worker").change.rstrip(".")]
-    assert screen.section == CAUSES["heavy_gradients"].section
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from page_tables import (
     GPU,
     SEVERAL,
@@ -25,7 +22,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.charts import charts
 from dpscale.present.charts.charts import charts_of
 from dpscale.present.charts.ladder import ladders
-from dpscale.present.charts.lines import DrawnLine, Marker, Panel, apart, chart_of_lines, markers
+from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, markers
 from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP
 from dpscale.tables.tables import Tables
@@ -78,37 +75,6 @@ def test_a_panel_is_of_a_number_of_gpus_and_nodes_in_an_environment() -> None:
     rows = [speedup_row(3.8, 2.0, **place(environment=letter)) for letter in "AB"]
     data = tables(speedup=rows, environments=[environment_row("A"), environment_row("B")])
     assert headings(charts_of(study(), data, SEVERAL)["efficiency"])[0] == "Efficiency on 4 GPUs in environment B"
-
-
-WIDE, NARROW = Figure.of(2.0, 1.0, 4.0), Figure.of(2.0, 1.5, 2.5)
-RUNS = (1.7, 2.1, 2.2)
-
-
-@pytest.mark.parametrize(
-    ("figure", "runs", "has_bar", "dots"),
-    [
-        (NARROW, RUNS, True, ()),
-        (WIDE, RUNS, False, RUNS),
-        (WIDE, (), True, ()),  # nothing else is known
-        (Figure(2.0, 1.5, 2.5, "two machines"), (), False, (1.5, 2.5)),
-        (Figure(2.0, 1.5, 2.5, "two machines"), RUNS, False, RUNS),
-        (Figure(2.0, kind="one run"), (2.0,), False, ()),
-    ],
-)
-def test_a_bar_that_tells_nothing_gives_way_to_the_runs(
-    figure: Figure, runs: tuple[float, ...], has_bar: bool, dots: tuple[float, ...]
-) -> None:
-    marker = Marker(1, figure, runs)
-    assert (marker.has_bar, tuple(marker.dots)) == (has_bar, dots)
-
-
-@given(st.lists(st.floats(-50, 50), min_size=1, max_size=8).map(sorted))
-def test_names_of_lines_stand_apart_and_as_near_to_their_ends_as_that_allows(ends: list[float]) -> None:
-    places = apart(ends, 1.0, 50.0)
-    assert max(places) <= 50
-    assert all(later - earlier > 1 - 1e-9 for earlier, later in pairwise(places))
-    if ends[-1] <= 50 and all(later - earlier >= 1 for earlier, later in pairwise(ends)):
-        assert places == ends
 
 
 @pytest.mark.parametrize("figure", [Figure.of(20, 10, 1e9), Figure.of(20, -5, 30), Figure(20)])

@@ -110,13 +110,6 @@ def test_every_question_is_answered_in_the_assignments_order_and_layout() -> Non
     assert "The large batch is surely less accurate." in said_of(handed_in, "Question 4.1")
 
 
-def test_the_plot_of_time_against_batch_is_beside_the_report(tmp_path: Path) -> None:
-    write(made(), tmp_path)
-    assert (tmp_path / "epoch-time-1.pdf").read_bytes().startswith(b"%PDF")
-    assert "{epoch-time-1.pdf}" in (tmp_path / "report.tex").read_text()
-    assert "(epoch-time-1.svg)" in (tmp_path / "report.md").read_text()
-
-
 def test_every_word_in_the_tables_has_its_note() -> None:
     data = h200()
     once = [replace(row, speedup=replace(row.speedup, kind="one run")) for row in data.speedup]

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -107,21 +106,6 @@ def answers(page: Page) -> Iterator[Pair]:
             yield str(row), price, epoch_s * gpus.value / alone_s
 
 
-def ladders(page: Page) -> Iterator[Pair]:
-    """Yield differences of rungs, and their shares of the whole step."""
-    rows = page.tables.get("table-ladder", [])
-    for before, row in pairwise(rows):
-        before_s, step_s = cell(before, "Step"), cell(row, "Step")
-        if (difference := cell(row, "Difference")) and before_s and step_s:
-            yield str(row), difference, step_s - before_s
-    whole_step: Rounded | None = None
-    for row in reversed(rows):
-        whole_step = cell(row, "Step") if row["Rung"] == "training" else whole_step
-        adds, share = cell(row, "Difference") or cell(row, "Step"), cell(row, "Share")
-        assert whole_step and adds and share
-        yield str(row), share, 100 * adds / whole_step
-
-
 def variants(page: Page) -> Iterator[Pair]:
     """Yield how many times as fast as base variants are, and speedups over one device with the same variant."""
     names = ("Variant", "Strategy", "Scope", "GPUs", "Batch per GPU, images")
@@ -137,7 +121,6 @@ def variants(page: Page) -> Iterator[Pair]:
 
 KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
     "answer": answers,
-    "ladders": ladders,
     "variants": variants,
     **{kind: partial(in_a_row, kind=kind) for kind in IN_A_ROW},
 }

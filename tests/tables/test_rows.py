@@ -16,7 +16,6 @@ from dpscale.tables.row import csv_text, read_rows, written
 from dpscale.tables.study import OriginsRow
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import SpeedupRow
-from dpscale.tables.training import TrainingSummaryRow
 from dpscale.terminal import with_names
 from recorded import recorded_tables
 from rows import apart, together
@@ -41,17 +40,6 @@ def test_a_file_says_what_every_figure_rests_on() -> None:
     back = _read_back(ROW)
     for name in ("epoch_s", "baseline_epoch_s", "speedup", "efficiency", "speedup_from_steps"):
         assert getattr(back, name) == getattr(ROW, name), name
-
-
-@pytest.mark.parametrize("arm", ["128", "1e5", "007", "nan", "null", "true"])
-def test_a_name_like_a_number_stays_a_name(tmp_path: Path, arm: str) -> None:
-    """Once, an arm named 128 was read back as 128.0 and matched nothing."""
-    file = tmp_path / "training_summary.csv"
-    file.write_text(
-        written(TrainingSummaryRow, [TrainingSummaryRow(arm=arm, gpus=1, batch_per_gpu=1, global_batch=1)]),
-        encoding="utf-8",
-    )
-    assert read_rows(TrainingSummaryRow, file)[0].arm == arm
 
 
 @pytest.mark.parametrize("text", cases(__file__, "formulas"))

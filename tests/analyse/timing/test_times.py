@@ -43,21 +43,6 @@ def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) 
     assert one(tables.bandwidth, **DDP).parameters == 11_173_962
 
 
-def test_environments_are_never_mixed(tmp_path: Path) -> None:
-    """A second GPU model for one run: its own rows, its own baseline or none."""
-
-    def on_another(cell: TimingCell, record: JsonRecord) -> JsonRecord:
-        if (*place_of(cell), cell.run) == ("ddp", 2, 32, 2):
-            record["hardware"]["device_model"] = "Other GPU"
-        return record
-
-    tables = measured(tmp_path, change=on_another)
-    assert [row.environment for row in tables.environments] == ["A", "B"]
-    first, second = (one(tables.speedup, environment=letter, **DDP) for letter in "AB")
-    assert (first.status, first.blocks, second.status) == ("ok", 1, "no baseline")
-    assert "not measured on the same servers" in second.reason
-
-
 def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> None:
     measured(tmp_path)
     for run, runs, reason in ((1, 1, "run 1 missing"), (2, 0, "record not used: ")):
