@@ -142,18 +142,38 @@ class Project(Copy):
     def endless_no_more(self) -> None:
         self._write_stub("timing", {})
 
-    def start_endless_cell(self) -> subprocess.Popen[bytes]:
-        """Run all in a session of its own. It measures a cell, which warms up by now, for ever."""
-        log = self.folder / "results/tiny/logs/cells/ddp/gpus-2/batch-64/run-1.log"
-        for path in (self.record(), log):
-            path.unlink()
-        self.endless()
-        command = self.command("--quiet", "all")
-        run = subprocess.Popen(
-            command, cwd=self.folder, env=self.environment, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        wait_for(lambda: log.exists() and "warm-up epoch 2" in log.read_text())
-        return run
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Snakemake in the background, in a session of its own; what it prints is in `log`."""
+        with self.log.open("w") as log:
+            return subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.folder,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+
+    def start_a_cell(self, *arguments: str, epochs: int = 10**9) -> subprocess.Popen[str]:
+        """Snakemake that measures a cell, which warms up by now."""
+        self.record().unlink()
+        self.endless(epochs=epochs)
+        snakemake = self.start("--until", "time", *arguments)
+        wait_for(self.is_warming_up)
+        return snakemake
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "snakemake.log"
+
+    def is_warming_up(self) -> bool:
+        """Whether the cell of the record `record()` is."""
+        try:
+            log = self.folder / "results/tiny/logs/cells/ddp/gpus-2/batch-64/run-1.log"
+            return "warm-up epoch 2:" in log.read_text()
+        except FileNotFoundError:  # Snakemake removes the log of an earlier attempt at some moment
+            return False
 
     def _write_stub(self, kind: str, warmup_epochs: Mapping[str, int]) -> None:
         path = self.folder / f"workflow/dpscale/measure/worker/{kind}.py"

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import yaml
 
-from project import Project, wait_for
+from project import Project
 from throwaway_slurm import ThrowawaySlurm
 
 SRUN = """\
@@ -71,31 +71,6 @@ class SlurmProject(Project):
         environment = {**super().environment, **self.slurm.environment}
         return {**environment, "PATH": f"{self.folder / 'bin'}:{environment['PATH']}"}
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Snakemake in the background, in a session of its own; what it prints is in `output`."""
-        with self.log.open("w") as log:
-            return subprocess.Popen(
-                self.command(*arguments),
-                cwd=self.folder,
-                env=self.environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-            )
-
-    def start_a_cell(self, *arguments: str, epochs: int = 10**9) -> subprocess.Popen[str]:
-        """Snakemake that measures a cell, which warms up by now."""
-        self.record().unlink()
-        self.endless(epochs=epochs)
-        snakemake = self.start("--until", "time", *arguments)
-        wait_for(self.is_warming_up)
-        return snakemake
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "snakemake.log"
-
     @property
     def output(self) -> str:
         return self.log.read_text() + self.full_log()
@@ -112,18 +87,9 @@ class SlurmProject(Project):
     def alive(self) -> list[dict[str, str]]:
         return [job for job in self.jobs() if job["JobState"] in ("PENDING", "RUNNING", "COMPLETING")]
 
-    def cell_log(self, strategy: str = "ddp", gpus: int = 2, run: int = 1) -> Path:
-        return self.folder / f"results/tiny/logs/cells/{strategy}/gpus-{gpus}/batch-64/run-{run}.log"
-
     def hosts(self, job: dict[str, str]) -> list[str]:
         """The nodes of a job, in its order."""
         return self.slurm.run("scontrol", "show", "hostnames", job["NodeList"]).stdout.split()
-
-    def is_warming_up(self, **cell: Any) -> bool:
-        try:
-            return "warm-up epoch 2:" in self.cell_log(**cell).read_text()
-        except FileNotFoundError:  # Snakemake removes the log of an earlier attempt at some moment
-            return False
 
 
 def read(record: Path) -> dict[str, Any]:

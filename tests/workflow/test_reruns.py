@@ -124,7 +124,7 @@ def test_foreign_records_and_a_newer_version_are_noticed_without_snakemakes_own_
 
 
 def test_after_ctrl_c_no_record_and_no_worker_is_left_and_the_next_run_does_just_that_cell(project: Project) -> None:
-    run = project.start_endless_cell()
+    run = project.start_a_cell()
     assert len(running_in(project.folder)) >= 4  # Snakemake, the cell and its two workers
     os.killpg(run.pid, signal.SIGINT)
     run.wait(240)
@@ -184,7 +184,7 @@ def test_cells_of_the_strong_series_and_no_others_get_a_baseline_at_the_global_b
 
 def test_a_folder_has_one_run_and_the_lock_of_one_that_was_killed_is_taken(project: Project) -> None:
     """SIGKILL hits Snakemake alone, as an out-of-memory killer would. It leaves neither a record nor a worker."""
-    run = project.start_endless_cell()
+    run = project.start_a_cell()
     refused = project.snakemake("--logger", "dpscale")
     assert refused.returncode == 1
     assert refused.stdout.splitlines()[-1].startswith(f"Error: another run holds this folder (process {run.pid} on ")
@@ -203,7 +203,7 @@ def test_a_folder_has_one_run_and_the_lock_of_one_that_was_killed_is_taken(proje
 def test_a_record_that_was_there_when_its_run_was_killed_is_kept(project: Project) -> None:
     """Snakemake was to note its end, which takes longer than its last steps."""
     content = project.record().read_bytes()
-    run = project.start_endless_cell()
+    run = project.start_a_cell()
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     project.record().write_bytes(content)
