@@ -21,9 +21,11 @@ from recorded import recorded_study, recorded_tables
 
 
 def sentences(study: Study, tables: Tables) -> Iterator[str]:
-    """Yield every sentence behind the place where it stands."""
+    """Yield every sentence behind the place where it stands, and what is counted of records."""
     terms = Terms.of(study.values, tables)
     yield first_screen(answer_of(tables), terms).on_terminal
+    yield from (f"origin: {row.flat()}" for row in tables.origins)
+    yield from (f"absence: {row.flat()}" for row in tables.absences)
     yield f"by chance: {by_chance(tables.counts, terms)}"
     yield from (f"first caution: {caution}" for caution in first_cautions(tables, terms))
     yield from (f"caution: {caution}" for caution in other_cautions(tables, terms))
