@@ -1,4 +1,4 @@
-"""What runs on a login node, in every job and in every launcher loads neither torch nor pandas.
+"""What runs on a login node, in every job and in every launcher loads neither torch nor pandas; nor a study in Python.
 
 The contracts of import-linter in pyproject.toml prove the same of the rooms that do not measure.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import dpscale
 from command_line import must
 from project import Project
 
@@ -69,3 +70,45 @@ def test_reading_the_snakefile_needs_none_of_them(root: Path) -> None:
     modules = sorted(set(re.findall(r"^from (dpscale[\w.]*) import", rules, re.MULTILINE)))
     assert "dpscale.records.outdated" in modules
     assert not HEAVY & packages_after(first=f"import {', '.join(modules)}\n")
+
+
+NOTEBOOK = """
+import json, re, sys
+from functools import cache
+import dpscale
+dpscale.load = cache(dpscale.load)  # its charts are drawn once
+found = {}
+for cell in json.load(open("examples/explore.ipynb"))["cells"]:
+    if cell["cell_type"] == "code":
+        exec("".join(cell["source"]), found)
+assert found["best"]["images_per_s"] > 1e4
+shown = found["study"].figure("efficiency")._repr_html_()
+assert shown.startswith("<svg")
+assert "var(--" not in shown and "currentColor" not in shown
+assert "Efficiency on 2 GPUs" in shown
+exec(re.search(r"```python\\n(.*?)```", open("README.md").read(), re.DOTALL)[1])
+assert study.figure("speedup").pictures[0].name == "speedup-1"
+assert study.speedup.attrs["units"]["speedup"] == "1"
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.mark.processes
+def test_the_notebook_of_ten_cells_runs_without_torch(root: Path) -> None:
+    assert len(json.loads((root / "examples/explore.ipynb").read_text())["cells"]) == 10
+    subprocess.run([sys.executable, "-c", NOTEBOOK], cwd=root, check=True)
+
+
+@pytest.mark.parametrize("what", ["recorded", "config/recorded.yaml", "results/recorded"])
+def test_a_study_is_named_in_three_ways(root: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.chdir(root)
+    study = dpscale.load(what)
+    assert (study.study.name, study.results.name) == ("recorded", "recorded")
+    assert {"speedup", "times", "answer"} <= set(dir(study))
+
+
+def test_a_summary_makes_the_tables_that_are_missing_and_finds_a_study_by_its_name(root: Path) -> None:
+    told = must("summary", "recorded", folder=root)
+    assert told.startswith("With ddp at batch 128")
+    sentence = json.loads(must("summary", "recorded", "--json", folder=root))["sentence"]
+    assert " ".join(told.split()).startswith(sentence[:200])

@@ -1,4 +1,7 @@
-"""Errors of `make report` are told in one line."""
+"""`make`: errors are told in one line, the recorded study, and what is installed.
+
+`make report`: test_laptop_study.py.
+"""
 
 import os
 import subprocess
@@ -6,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from project import Clone
 
 
 def error_lines(root: Path, study: Path | str) -> list[str]:
@@ -42,3 +47,20 @@ def test_what_is_installed_without_torch_is_not_announced_as_gigabytes(
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)
     (announced,) = [line for line in done.stdout.splitlines() if line.startswith(("echo Inst", 'echo "Inst'))]
     assert ("6 GB" in announced) == takes_gigabytes
+
+
+def test_make_example_renders_the_recorded_study(example: Path) -> None:
+    assert "2 GPUs are " in (example / "example.txt").read_text()
+    assert "NVIDIA H200" in (example / "report/recorded.html").read_text()
+
+
+@pytest.mark.parametrize(("torch", "installed"), [("torch==2.8.0 torchvision==0.23.0 --no-deps", 1), ("none", 0)])
+def test_another_torch_is_one_variable_and_remembered(clone: Clone, tmp_path: Path, torch: str, installed: int) -> None:
+    def commands(*words: str) -> str:
+        return clone.run("make", "-n", "env", f"VENV={tmp_path}", *words)
+
+    (tmp_path / ".torch").write_text(f"{torch}\n")
+    for printed in (commands(f"TORCH={torch}"), commands()):
+        assert sum(line.endswith(f"pip install -qq {torch}") for line in printed.splitlines()) == installed
+        assert f"grep -vE '^torch(vision)?==' requirements.txt > {tmp_path}/requirements.txt" in printed
+    assert "grep" not in commands("TORCH=").split(".torch\n", 1)[1].replace("grep -o", "")

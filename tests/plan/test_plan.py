@@ -1,5 +1,8 @@
-"""From study to cells: a pure function, so most of it is tested as properties."""
+"""From study to cells: a pure function, so most of it is tested as properties; and the times that are
+expected of jobs."""
 
+from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +11,14 @@ from hypothesis import strategies as st
 
 from cases import cases
 from dpscale.errors import StudyError
+from dpscale.options import read_study
 from dpscale.plan.cells import Configuration
+from dpscale.plan.expected import expected_s
 from dpscale.plan.plan import batches_per_gpu, plan, runnable_plan
 from dpscale.plan.study import Study
+from dpscale.records.collect import DONE, states_of
+from dpscale.records.progress import seconds_of
+from dpscale.vocabulary.chips import chip_named
 
 Values = dict[str, Any]  # of a study file
 
@@ -140,3 +148,30 @@ def test_a_variant_is_measured_where_the_study_is_and_where_it_says(
     measured = {(cell.configuration.strategy, cell.gpus) for cell in cells}
     assert measured == set(map(tuple, expected))
     assert [cell.run for cell in cells] == [1] * 2 * len(expected) + [2] * 2 * len(expected)
+
+
+STUDY = Study({"study": "s", "gpus": [1, 2], "batch_per_gpu": [512], "baseline": "own_cells", "scopes": ["compute"]})
+
+
+@pytest.mark.parametrize("name", ["recorded-two-gpus", "recorded-h200-2", "recorded-h200-4"])
+def test_jobs_on_record_took_about_what_is_expected(name: str, root: Path) -> None:
+    """Kind by kind; settings of variants change more than the formula knows."""
+    study = read_study(root / f"config/{name}.yaml").on_any_machine()
+    seconds: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for state in states_of(plan(study).all_cells, study.settings, root / "results" / name):
+        if state.state == DONE and state.record is not None:
+            facts = getattr(state.record, "hardware", None)
+            chip = chip_named(facts.device_model.split(" and ")[0]) if facts else None
+            expected = expected_s(state.cell, state.cell.settings_under(study.settings), chip)
+            assert expected is not None
+            seconds[state.cell.kind].append((expected, seconds_of(state.record)))
+    assert seconds
+    for kind, pairs in seconds.items():
+        ratio = sum(expected for expected, _ in pairs) / sum(took for _, took in pairs)
+        assert 0.67 < ratio < 1.5, (kind, ratio)
+
+
+@pytest.mark.parametrize("change", cases(__file__, "unlike"))
+def test_nothing_is_expected_of_what_no_job_on_record_is_like(change: dict[str, object]) -> None:
+    study = Study({**STUDY.values, "training": {"arms": {}}, **change})
+    assert {expected_s(cell, study.settings) for cell in plan(study).timing} == {None}

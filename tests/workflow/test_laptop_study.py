@@ -45,7 +45,9 @@ def laptop(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     for file, line, quicker in LESS_CODE:
         clone.edit(file, f"{line}\n", f"{quicker}\n")
     (clone.folder / "report").mkdir(exist_ok=True)
-    (clone.folder / "report/recorded-two-gpus.html").touch()  # newer than all that it is made of: test_make.py makes it
+    (
+        clone.folder / "report/recorded-two-gpus.html"
+    ).touch()  # newer than all that it is made of: test_makefile.py makes it
     return clone
 
 
