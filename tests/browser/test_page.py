@@ -1,14 +1,12 @@
 """Every page in a real browser, from its file: offline, scripts on and off, light and dark, wide and narrow."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from page_tables import audited, h200
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
-from dpscale.present.page import render
 from dpscale.tables.study import RejectedRow
 from offline import (
     BROKEN_WORDS,
@@ -21,7 +19,7 @@ from offline import (
     loaded_offline,
     opened,
 )
-from recorded import recorded_study, recorded_tables
+from recorded import recorded_study, recorded_tables, without_charts
 
 # Of the elements only the tables' own containers may be wider than the window.
 FITTING = "body, header, nav, section, article, figure, svg, h1, li, dd"
@@ -37,7 +35,7 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
     )
     file = tmp_path_factory.mktemp("report") / "h200.html"
-    file.write_text(render(recorded_study(root, "recorded").values, data))
+    file.write_text(without_charts(recorded_study(root, "recorded").values, data))
     return file
 
 
@@ -51,19 +49,12 @@ def test_a_page_asks_for_nothing_fits_and_its_references_resolve(
         assert page.evaluate(WRONG_IDS) == []
 
 
-@pytest.fixture(scope="module", params=["page_file", "recorded_file"])
-def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page that is opened once, and then shown at every width."""
-    page = opened(browser, request.getfixturevalue(request.param))
-    yield page
-    page.close()
-
-
 @pytest.mark.parametrize("width", [1280, 390])
-def test_text_of_charts_is_inside_and_apart(resized: Page, width: int) -> None:
-    resized.set_viewport_size({"width": width, "height": 900})
-    assert resized.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
-    assert resized.evaluate(LABELS_THAT_OVERLAP) == []
+def test_text_of_charts_is_inside_and_apart(browser: Browser, recorded_file: Path, width: int) -> None:
+    page = opened(browser, recorded_file, width)
+    assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
+    assert page.evaluate(LABELS_THAT_OVERLAP) == []
+    page.close()
 
 
 def test_the_first_screen_has_the_answer_a_chart_and_what_to_do_first(browser: Browser, recorded_file: Path) -> None:

@@ -44,10 +44,10 @@ def laptop(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     study.write_text(yaml.safe_dump(smaller(yaml.safe_load(study.read_text()))))
     for file, line, quicker in LESS_CODE:
         clone.edit(file, f"{line}\n", f"{quicker}\n")
+    clone.draw_nothing()
     (clone.folder / "report").mkdir(exist_ok=True)
-    (
-        clone.folder / "report/recorded-two-gpus.html"
-    ).touch()  # newer than all that it is made of: test_makefile.py makes it
+    # Newer than all that it is made of: test_makefile.py makes it.
+    (clone.folder / "report/recorded-two-gpus.html").touch()
     return clone
 
 
