@@ -3,6 +3,7 @@
 import csv
 import re
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,16 @@ from dpscale.present.handin_questions import Section
 from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, markdown, report, write
 from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.table import ShownTable
-from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
 
-def made(data: Tables | None = None, terms: Terms = GPU, **changes: Any) -> Report:
-    return report(study(**changes), data or h200(), terms)
+def made(data: Tables, **changes: Any) -> Report:
+    return report(study(**changes), data, GPU)
+
+
+@cache
+def recorded() -> Report:
+    return made(h200())
 
 
 def rows_of_html(html: str) -> list[list[str]]:
@@ -54,13 +59,13 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
     sentences = " ".join(handed_in.lacking)
     lacking = ("dp: the study does not ask for it.", "4 GPUs", "32, 128 and 512", "10 full")
     assert [words for words in lacking if words not in sentences] == []
-    assert made().lacking == []
-    assert {place[1:] for grid in made().grids for place in grid.places} == set(product(GPUS, BATCHES))
+    assert recorded().lacking == []
+    assert {place[1:] for grid in recorded().grids for place in grid.places} == set(product(GPUS, BATCHES))
     assert made(tables(times=rows[:1])).sheets == []
 
 
 def test_every_form_has_the_same_cells() -> None:
-    handed_in = made()
+    handed_in = recorded()
     texts = files(handed_in)
     cells = [
         list(row) for sheet in handed_in.sheets for row in [[column.heading for column in sheet.columns], *sheet.cells]
@@ -90,7 +95,7 @@ def said_of(handed_in: Report, question: str) -> str:
 
 
 def test_every_question_is_answered_in_the_assignments_order_and_layout() -> None:
-    handed_in = made()
+    handed_in = recorded()
     asked = ("1", "2", "3.1", "3.2", "4.1", "4.2", "5", "6", "7")
     assert [section.heading.partition(":")[0] for section in handed_in.sections] == [f"Question {n}" for n in asked]
     assert all(said_of(handed_in, f"Question {question}") for question in asked)
@@ -124,17 +129,17 @@ def test_texts_are_escaped() -> None:
     )
     html = f"<table><tr><td>{MarkdownIt().renderInline(markdown(evil))}</td></tr></table>"
     assert rows_of_html(html) == [[" ".join(evil.split())]]
-    assert r"\item Study: a\_b" in files(made(study="a_b"))["report.tex"]
+    assert r"\item Study: a\_b" in files(made(tables(), study="a_b"))["report.tex"]
 
 
 def test_what_was_edited_is_kept(tmp_path: Path) -> None:
     """Until then it is made anew; and of what is made beside it, edits are kept too."""
     others = ["report.md", "tables.csv"]
-    write(made(), tmp_path)
+    write(recorded(), tmp_path)
     for tex in ("report.tex", "report.new.tex", "report.new.new.tex"):
-        assert [place.name for place in write(made(), tmp_path)] == [tex, *others]
+        assert [place.name for place in write(recorded(), tmp_path)] == [tex, *others]
         (tmp_path / tex).write_text((tmp_path / tex).read_text().replace("Your name", "Ada"))
-        write(made(), tmp_path)
+        write(recorded(), tmp_path)
         assert "Ada" in (tmp_path / tex).read_text()
 
 
