@@ -118,7 +118,7 @@ PYTEST := $(BIN)/python -m pytest
 IN := --dist loadfile --no-loadscope-reorder --numprocesses
 
 check: $(READY)-dev  ## Run the tests that start no process, no browser and no Snakemake (1 min)
-	$(PYTEST) $(IN) 2 --hypothesis-profile quick -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
+	$(PYTEST) $(IN) 2 -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.

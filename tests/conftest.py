@@ -27,11 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Machines are shared: how long one example takes says nothing. The examples are the same in every run, so that a commit
 # which passes once passes everywhere; `pytest --hypothesis-profile new-examples` looks for others.
-settings.register_profile("same examples", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("same examples", deadline=None, derandomize=True, max_examples=20)
 settings.load_profile("same examples")
 settings.register_profile("new-examples", deadline=None)
-# For `make check`.
-settings.register_profile("quick", settings.get_profile("same examples"), max_examples=20)
 
 # Fixtures that start processes, and the mark of every test that uses one.
 MARK_OF_FIXTURE = {

@@ -70,10 +70,10 @@ def _alone(batch: int, settings: TimingSettings, around: Around) -> JsonRecord:
     return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
 
 
-def on_gpus(record: JsonRecord, *uuids: str, host: str = "node1") -> JsonRecord:
-    """The record as if it was measured on these GPUs, as many as it had."""
+def on_server(record: JsonRecord, server: object, host: str = "node1") -> JsonRecord:
+    """The record as if it was measured on the first GPUs of a server, as many as it had."""
     hardware = record["hardware"]
-    gpus = [{**gpu, "uuid": uuid} for gpu, uuid in zip(hardware["gpus"], uuids, strict=True)]
+    gpus = [{**gpu, "uuid": f"GPU-{server}-{number}"} for number, gpu in enumerate(hardware["gpus"])]
     return {**record, "hardware": {**hardware, "gpus": gpus, "host": host}}
 
 

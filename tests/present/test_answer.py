@@ -21,7 +21,7 @@ from dpscale.records.files import JsonRecord
 from dpscale.schemas.validation import violations
 from dpscale.tables.answer import AdviceRow, CausesRow
 from dpscale.tables.tables import Tables
-from record_factory import collected_of, on_gpus, timing_record
+from record_factory import collected_of, on_server, timing_record
 from rows import known
 
 VALUES: Mapping[str, Any] = cases(__file__, "study")
@@ -48,8 +48,7 @@ def answered_tables(gains: Gains, loaded: Gains | None = None, one_server: bool 
         if loaded is not None:
             in_memory["scopes"]["end_to_end"] = with_loading["scopes"]["end_to_end"]
         server = 0 if one_server else cell.run
-        uuids = [f"GPU-{server}-{device}" for device in range(cell.gpus)]
-        records[cell] = on_gpus(in_memory, *uuids, host=f"node{server}")
+        records[cell] = on_server(in_memory, server, host=f"node{server}")
     return build_tables(study, collected_of(records))
 
 

@@ -17,7 +17,7 @@ from dpscale.plan.study import Study
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
 from made_study import THREE_RUNS
-from record_factory import Around, collected_of, network_facts, on_gpus, timing_record
+from record_factory import Around, collected_of, network_facts, on_server, timing_record
 from rows import one
 
 VALUES = {
@@ -39,7 +39,7 @@ def measured(baselines: Mapping[int, Around] | None = None, study: Study = STUDY
         epoch_s = (ALONE_S if is_single else DDP_S) * (1 + 0.01 * run)
         own_baseline = {64: baselines[run]} if baselines and not is_single else None
         record = timing_record(cell, study.settings, [epoch_s] * 2, own_baseline)
-        records[cell] = on_gpus(record, *[f"GPU-{run}{letter}" for letter in "ab"[: cell.gpus]])
+        records[cell] = on_server(record, run)
     return records
 
 
@@ -81,7 +81,7 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_the_figures_have_a_mark
     assert not speedup(tables_of(records)).other_runs
     for cell, record in records.items():
         if (record["cell"]["gpus"], record["cell"]["run"]) == (1, 2):
-            records[cell] = on_gpus(record, "GPU-elsewhere")
+            records[cell] = on_server(record, "elsewhere")
     tables = tables_of(records)
     row, times = speedup(tables), one(tables.times, **DDP)
     assert (row.status, row.blocks, row.other_runs) == ("ok", 2, True)
@@ -101,7 +101,7 @@ def test_a_run_without_a_baseline_takes_the_nearest_on_its_server() -> None:
         run = record["cell"]["run"]
         if cell.gpus == 2 or run < 3:
             record |= dict.fromkeys(("started_at", "finished_at"), f"2026-01-01T0{run}:00:00+00:00")
-            kept[cell] = on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.gpus]])
+            kept[cell] = on_server(record, 1)
     assert [*speedup(tables_of(kept)).speedup.blocks.values()] == pytest.approx(
         [ALONE_S / DDP_S, ALONE_S * 1.02 / (DDP_S * math.sqrt(1.02 * 1.03))]
     )

@@ -9,7 +9,7 @@ from cases import cases
 from dpscale.analyse.records import environments_of
 from dpscale.plan.cells import AnyCell, CollectivesCell, Configuration, TimingCell
 from dpscale.plan.study import Study
-from record_factory import collectives_record, on_gpus, timing_record, typed_records
+from record_factory import collectives_record, on_server, timing_record, typed_records
 
 STUDY = Study({"study": "s", "gpus": [1, 2, 4], "batch_per_gpu": [64], "scopes": ["compute"], "runs": 9})
 LINKS = cases(__file__, "links")
@@ -22,7 +22,7 @@ Change = Callable[[Record], None]
 def timing(gpus: int, run: int, *links: dict[str, Any], change: Change | None = None) -> tuple[AnyCell, Record]:
     """A run on the GPUs of a server of its own, that has as many as needed and these links between them."""
     cell = TimingCell(Configuration("single" if gpus == 1 else "ddp", gpus, 64), run)
-    record = on_gpus(timing_record(cell, STUDY.settings, [1.0]), *(f"GPU-{run}-{index}" for index in range(gpus)))
+    record = on_server(timing_record(cell, STUDY.settings, [1.0]), run)
     record["hardware"]["links"] = [{"gpus": [0, 1], **link} for link in links]
     if change:
         change(record)
@@ -68,7 +68,7 @@ def test_one_gpu_joins_the_environment_of_its_machine_whatever_nccl_is_told() ->
     ring = timing(2, 2, NVLINK, change=APART["NCCL's variables"])
     assert letters(timing(2, 1, NVLINK), ring, timing(1, 1, change=APART["NCCL's variables"])) == "ABA"
     cell, record = timing(1, 1)
-    assert letters(timing(2, 1, NVLINK), ring, (cell, on_gpus(record, "GPU-2-1"))) == "ABB"
+    assert letters(timing(2, 1, NVLINK), ring, (cell, on_server(record, 2))) == "ABB"
 
 
 @pytest.mark.parametrize(("places", "expected"), cases(__file__, "linked"))
@@ -78,7 +78,7 @@ def test_links_tell_records_apart_where_they_were_read(places: list[list[Any]], 
 
 def test_collectives_move_no_images_and_join_what_is_like_them_otherwise() -> None:
     cell = CollectivesCell(2, 1)
-    record = on_gpus(collectives_record(cell, STUDY.settings), "GPU-2-0", "GPU-2-1")
+    record = on_server(collectives_record(cell, STUDY.settings), 2)
     other_images = timing(2, 2, change=APART["images"])
     assert letters((cell, record), timing(2, 1), other_images) == "BAB", "its own GPUs', not the first's"
     record["software"]["nccl"] = "2.30.0"

@@ -10,7 +10,7 @@ from dpscale.analyse.tables import build_tables
 from dpscale.present.findings.cautions import slow_servers
 from dpscale.tables.timing import ServersRow
 from made_study import Change, collected, study
-from record_factory import on_gpus
+from record_factory import on_server
 from recorded import RECORDED, recorded_tables
 from rows import one
 
@@ -25,8 +25,7 @@ def rows(slow_runs: Collection[int], factor: float, batches: Collection[int] = (
 
 def on_nodes(slow_runs: Collection[int], factor: float) -> Change:
     def change(cell, record):  # type: ignore[no-untyped-def]
-        uuids = [f"GPU-{cell.run}-{number}" for number in range(4)]
-        record = on_gpus(record, *uuids[: cell.gpus], host=NODES[cell.run - 1])
+        record = on_server(record, cell.run, host=NODES[cell.run - 1])
         record["provenance"]["job_id"] = "7"
         if cell.run in slow_runs:
             for scope in record.get("scopes", {}).values():

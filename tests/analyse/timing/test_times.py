@@ -16,7 +16,7 @@ from dpscale.records.files import JsonRecord
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 from made_study import DDP, THREE_RUNS, TIMED, measured, place_of, tables_of
-from record_factory import on_gpus, timing_record, watched
+from record_factory import on_server, timing_record, watched
 from rows import apart, one, picked
 
 
@@ -82,7 +82,7 @@ def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> No
 
     def on_servers(cell: TimingCell, record: JsonRecord) -> JsonRecord:
         record["scopes"]["compute"]["energy_j"] = [energies[cell.run]] * 2
-        return on_gpus(record, *(f"GPU-{cell.run == 3}-{gpu}" for gpu in range(cell.gpus)))
+        return on_server(record, cell.run == 3)
 
     (row,) = picked(measured(tmp_path, THREE_RUNS, change=on_servers).times, **DDP)
     assert (row.runs, row.servers) == (3, 2)

@@ -16,7 +16,7 @@ from dpscale.present.text.words import Terms
 from dpscale.records.collect import Collected
 from dpscale.records.files import JsonRecord
 from dpscale.tables.timing import VariantsRow
-from record_factory import collected_of, network_facts, on_gpus, timing_record
+from record_factory import collected_of, network_facts, on_server, timing_record
 
 STUDY = Study(cases(__file__, "study"))
 # Epoch seconds by variant, of one GPU and of two.
@@ -41,7 +41,7 @@ def written(study: Study = STUDY, even: str = "", epochs_s: Epochs = EPOCHS_S) -
         seconds = epochs_s[name][cell.gpus - 1] * (1.0 if name == even else OF_SERVER[cell.run])
         record = timing_record(cell, settings, [seconds])  # type: ignore[arg-type]
         record["preparation_s"] = PREPARATION_S if name == "graph" else None
-        records[cell] = on_gpus(record, *(f"GPU-{cell.run}-{number}" for number in range(cell.gpus)))
+        records[cell] = on_server(record, cell.run)
     return records
 
 
