@@ -16,7 +16,8 @@ from dpscale.present.text.words import Terms
 from dpscale.records.collect import Collected
 from dpscale.records.files import JsonRecord
 from dpscale.tables.timing import VariantsRow
-from record_factory import collected_of, network_facts, on_server, timing_record
+from made_study import records_of
+from record_factory import collected_of, network_facts, on_server
 
 STUDY = Study(cases(__file__, "study"))
 # Epoch seconds by variant, of one GPU and of two.
@@ -33,16 +34,17 @@ def measured(study: Study = STUDY, even: str = "", epochs_s: Epochs = EPOCHS_S) 
 
 def written(study: Study = STUDY, even: str = "", epochs_s: Epochs = EPOCHS_S) -> dict[AnyCell, JsonRecord]:
     """Return every cell's record: a run is a server. Servers differ by a tenth, but in a variant that is `even`."""
-    records: dict[AnyCell, JsonRecord] = {}
-    for cell in (*plan(study).timing, *plan(study).variants):
-        assert isinstance(cell, StepCell)
-        name = cell.variant if isinstance(cell, VariantCell) else "base"
-        settings = cell.settings if isinstance(cell, VariantCell) else study.settings
-        seconds = epochs_s[name][cell.gpus - 1] * (1.0 if name == even else OF_SERVER[cell.run])
-        record = timing_record(cell, settings, [seconds])  # type: ignore[arg-type]
-        record["preparation_s"] = PREPARATION_S if name == "graph" else None
-        records[cell] = on_server(record, cell.run)
-    return records
+
+    def name_of(cell: StepCell) -> str:
+        return cell.variant if isinstance(cell, VariantCell) else "base"
+
+    def epoch_s(cell: StepCell) -> list[float]:
+        return [epochs_s[name_of(cell)][cell.gpus - 1] * (1.0 if name_of(cell) == even else OF_SERVER[cell.run])]
+
+    def prepared(cell: StepCell, record: JsonRecord) -> JsonRecord:
+        return {**on_server(record, cell.run), "preparation_s": PREPARATION_S if name_of(cell) == "graph" else None}
+
+    return records_of(study, prepared, epoch_s)
 
 
 Place = tuple[str, int, int]  # variant, GPUs, batch per GPU
