@@ -26,9 +26,9 @@ OF_SPEED = tuple(sorted(set(variant_settings()) & set(TrainingSettings.names()))
 # Habits that every training should have. An arm without one shows what that does: no remedy.
 CUSTOMARY = ("set_epoch",)
 # Settings that say what an arm is, before any remedy.
-PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF_SPEED)
+PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", *OF_SPEED)
 # Arms that have these settings alike, and a seed, share weights, order and crops.
-SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
+SHARED_BY_SEED = ("gpus", "batch_per_gpu")
 # The accuracy that a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 

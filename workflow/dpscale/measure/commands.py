@@ -310,7 +310,6 @@ def communication(
 def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any) -> None:
     """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time.
 
-    After every epoch a checkpoint is written beside the record: after an interruption the same command continues there.
     Divergence and out of memory are results.
     """
     from dpscale.measure.launch.cells import train as train_cell

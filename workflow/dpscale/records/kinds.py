@@ -492,8 +492,6 @@ class Epoch(_Part):
     images_per_s: Number  # Images that an epoch trains on, over its time.
     gpu_s: Number  # The epoch's time, times the GPUs (workers).
     energy_j: Number | None  # All GPUs in use together.
-    validation_loss: Number | None = None  # Mean cross-entropy of the training images that are held out.
-    validation_accuracy: Number | None = None  # Share of them that are right. None where none is held out.
 
 
 class TrainingPlace(CellPlace, kw_only=True):
@@ -504,7 +502,8 @@ class TrainingPlace(CellPlace, kw_only=True):
 
 
 # 1: One seed for all; the first epochs hold the start-up. `warm_up_s` and `seeds` were of it.
-# 2: Order and crops draw from seeds of their own; the clock starts after warm-up steps. Later, held-out images.
+# 2: Order and crops draw from seeds of their own; the clock starts after warm-up steps. For a time,
+#    epochs had loss and accuracy of images that were held out.
 class TrainingRecord(StepsRecord, kw_only=True):
     """One arm trained with one seed, epoch by epoch. It started with the process that ended the training."""
 

@@ -38,8 +38,6 @@ class TrainingRow(ArmPoint):
     training_accuracy: float = TRAINING_ACCURACY
     test_loss: float = TEST_LOSS
     test_accuracy: float = TEST_ACCURACY
-    validation_loss: float = column("Validation loss", "Of images that are held out.")
-    validation_accuracy: float = column("Validation accuracy", "Share of them right.", PERCENT)
     epoch_s: float = EPOCH_OF_ARM
     images_per_s: float = THROUGHPUT
     gpu_s: float = GPU_SECONDS

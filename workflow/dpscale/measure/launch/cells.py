@@ -50,7 +50,6 @@ FACTOR = 4
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 
 ARRAYS_OF_SCOPE = {"compute": EPOCH_ARRAYS, "end_to_end": TRAIN_ARRAYS}
-CHECKPOINT_SUFFIX = ".checkpoint"
 # Variables that can change a number.
 RECORDED_VARIABLES: list[str] = own_yaml(vocabulary.__file__, "variables.yaml")
 
@@ -123,17 +122,8 @@ def measure_collectives(
 
 
 def train(cell: TrainingCell, dataset: Path | None, run: Run) -> JsonRecord:
-    """Train the arm of `cell` on the images in the folder `dataset`.
-
-    After every epoch a checkpoint is written beside the record's path. The same command continues from it, and it is
-    deleted when the record is written.
-    """
-    checkpoint = run.out.resolve().with_suffix(CHECKPOINT_SUFFIX)
-    arrays = (*TRAIN_ARRAYS, *TEST_ARRAYS)
-    record = measure_steps(cell, cell.settings, dataset, run, arrays, arm=cell.arm, checkpoint=str(checkpoint))
-    if record:
-        checkpoint.unlink(missing_ok=True)
-    return record
+    """Train the arm of `cell` on the images in the folder `dataset`."""
+    return measure_steps(cell, cell.settings, dataset, run, (*TRAIN_ARRAYS, *TEST_ARRAYS))
 
 
 def messages(network: NetworkFacts, device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:

@@ -1,5 +1,4 @@
-"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays; and which of its
-training images are held out."""
+"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays."""
 
 import hashlib
 import io
@@ -19,8 +18,6 @@ from dpscale.schemas.settings import from_home
 
 SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
 SEED = 0
-# The same images are held out whatever the seed of a training: recipes and seeds are compared on equal terms.
-SPLIT_SEED = 5000
 
 Images = NDArray[np.uint8]  # (images, 32, 32, 3), as torchvision's CIFAR10 holds them
 Labels = NDArray[np.int64]  # (images,)
@@ -151,19 +148,3 @@ def _decode(path: str, load: Callable[[str], Any]) -> Images:
     if image.size != (IMAGE_SIZE, IMAGE_SIZE):
         raise DatasetError(f"{path}: is {image.width}x{image.height}, not {IMAGE_SIZE}x{IMAGE_SIZE}")
     return np.asarray(image)
-
-
-def split_images(labels: Labels, held_out: int) -> tuple[Indices, Indices]:
-    """Return the indices to train on and those of the `held_out` images, each in ascending order.
-
-    Recipes are compared on the images that are held out, so that no test image takes part in a choice. They are drawn
-    by chance, from every class equally many (one more of some where it does not divide).
-    """
-    shuffled = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
-    place_in_class = np.empty(len(labels), dtype=np.int64)
-    for label in np.unique(labels):
-        members = labels[shuffled] == label
-        place_in_class[members] = np.arange(members.sum())
-    chosen = np.zeros(len(labels), dtype=bool)
-    chosen[shuffled[np.argsort(place_in_class, kind="stable")[:held_out]]] = True
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
