@@ -13,8 +13,7 @@ from page_tables import (
 )
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin_assignment import sheets
-from dpscale.present.handin_sentences import AssignmentRows
+from dpscale.present.handin_assignment import AssignmentRows, sheets
 from dpscale.present.text.table import ShownTable
 
 

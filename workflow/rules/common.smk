@@ -22,7 +22,7 @@ from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Stud
 from dpscale.records.outdated import Outdated, find_outdated
 from dpscale.records.progress import Progress
 from dpscale.scheduler import cluster
-from dpscale.scheduler.lock import lock_until_the_process_ends
+from dpscale.scheduler.snakemake import lock_until_the_process_ends
 from dpscale.scheduler.logger import follow
 from dpscale.scheduler.snakemake import (
     decide_by_results,

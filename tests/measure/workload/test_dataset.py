@@ -13,8 +13,7 @@ from PIL import Image
 from torch.utils.data import DistributedSampler
 
 from dpscale.errors import DatasetError
-from dpscale.measure.workload.arrays import ARRAYS, read_manifest
-from dpscale.measure.workload.dataset import make_dataset
+from dpscale.measure.workload.dataset import ARRAYS, make_dataset, read_manifest
 from dpscale.measure.workload.images import MEAN, STD, DecodedImages, preloaded_batches, shard
 from dpscale.measure.workload.loading import LoadedEpochs
 

@@ -19,11 +19,11 @@ from dpscale.analyse.records import (
     placed,
     record_row,
 )
-from dpscale.analyse.servers import servers_rows
 from dpscale.analyse.times import (
     compared_points,
     run_rows,
     scopes_rows,
+    servers_rows,
     strategy_pairs_rows,
     times_row,
 )

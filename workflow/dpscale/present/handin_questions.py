@@ -15,8 +15,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.present.charts.charts import epoch_time
 from dpscale.present.charts.picture import Picture
 from dpscale.present.findings.findings import findings_of_training
-from dpscale.present.handin_assignment import AssignmentTable
-from dpscale.present.handin_sentences import AssignmentRows, largest_rung
+from dpscale.present.handin_assignment import AssignmentRows, AssignmentTable, largest_rung
 from dpscale.present.text.numbers import estimate, recomputable, whole
 from dpscale.present.text.sentences import Paragraphs, paragraphs, template_of
 from dpscale.present.text.table import ShownColumn, ShownTable

@@ -12,9 +12,8 @@ import vl_convert
 from markupsafe import Markup
 
 from dpscale.present.findings.set_up import dates, network
-from dpscale.present.handin_assignment import AssignmentTable, Quantity, grids, state_words
+from dpscale.present.handin_assignment import AssignmentRows, AssignmentTable, Quantity, grids, state_words
 from dpscale.present.handin_questions import Section, sections
-from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS
 from dpscale.present.text.sentences import paragraphs, sentences

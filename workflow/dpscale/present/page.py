@@ -11,8 +11,7 @@ from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import findings
 from dpscale.present.findings.set_up import devices, environment_facts, network, study_facts
-from dpscale.present.handin_assignment import sheets
-from dpscale.present.handin_sentences import AssignmentRows
+from dpscale.present.handin_assignment import AssignmentRows, sheets
 from dpscale.present.shown_tables import views
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured

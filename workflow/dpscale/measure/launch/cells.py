@@ -22,7 +22,7 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
 from dpscale.measure.launch.workers import Workers, machine_alone
 from dpscale.measure.watch.nvml import gpus_there
-from dpscale.measure.workload.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
+from dpscale.measure.workload.dataset import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
 from dpscale.plan.cells import (
     AnyCell,
     CollectivesCell,
@@ -34,10 +34,17 @@ from dpscale.plan.cells import (
 from dpscale.plan.study import contradiction, of_its_file
 from dpscale.records import VERSIONS
 from dpscale.records.facts import NetworkRecord
-from dpscale.records.files import RECORD_BEGIN, JsonRecord, now, read_record, require_replaceable, write_record
+from dpscale.records.files import (
+    RECORD_BEGIN,
+    JsonRecord,
+    claim_space,
+    now,
+    read_record,
+    require_replaceable,
+    write_record,
+)
 from dpscale.records.kinds import Images
 from dpscale.records.redaction import public_command, without_private
-from dpscale.records.space import claim_space
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import NetworkFacts

@@ -18,8 +18,8 @@ from dpscale.measure.ranks import gather_objects
 from dpscale.measure.watch.sensors import sum_of_known, used_j
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
-from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.workload.batches import Step, order_of_epoch, samples_per_rank
+from dpscale.measure.workload.dataset import TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
 from dpscale.measure.workload.recipe import (
     ParameterGroup,

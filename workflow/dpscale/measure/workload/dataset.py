@@ -1,8 +1,9 @@
-"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays."""
+"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays, and the manifest that
+says what they hold. Loads torch only to make an epoch."""
 
 import hashlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,19 @@ import numpy as np
 from msgspec import to_builtins
 from numpy.typing import NDArray
 
-from dpscale.errors import DatasetError
-from dpscale.measure.workload.arrays import ARRAYS, CLASSES, IMAGE_SIZE, MANIFEST, fingerprint
-from dpscale.records.facts import DatasetManifest
-from dpscale.records.files import write_bytes, write_record
+from dpscale.errors import DatasetError, RecordError
+from dpscale.records.facts import ArrayFile, DatasetManifest
+from dpscale.records.files import read_record, write_bytes, write_record
 from dpscale.schemas.settings import from_home
+
+# Images of IMAGE_SIZE x IMAGE_SIZE pixels, each in one of CLASSES classes.
+IMAGE_SIZE, CLASSES = 32, 10
+
+MANIFEST = "manifest.json"
+EPOCH_ARRAYS = ("epoch_images.npy", "epoch_labels.npy")
+TRAIN_ARRAYS = ("train_images.npy", "train_labels.npy")
+TEST_ARRAYS = ("test_images.npy", "test_labels.npy")
+ARRAYS = (*TRAIN_ARRAYS, *TEST_ARRAYS, *EPOCH_ARRAYS)
 
 SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
 SEED = 0
@@ -24,6 +33,31 @@ Labels = NDArray[np.int64]  # (images,)
 Indices = NDArray[np.int64]
 # Images and labels to train on, those to test with, and the names of the classes.
 Decoded = tuple[tuple[Images, Labels], tuple[Images, Labels], list[str]]
+
+
+def read_manifest(folder: Path) -> DatasetManifest:
+    """Return the manifest of the dataset in `folder`. Raises DatasetError where there is none."""
+    try:
+        return read_record(DatasetManifest, folder / MANIFEST)
+    except RecordError as error:
+        raise DatasetError(f"no usable dataset in {folder}: {error}. Make one with: dpscale dataset") from error
+
+
+def verify_dataset(folder: Path, manifest: DatasetManifest, arrays: Iterable[str]) -> None:
+    """Compare `arrays` with the manifest's checksums. Raises DatasetError where one is missing or differs."""
+    for name in arrays:
+        path = folder / name
+        if not path.is_file() or fingerprint(path) != manifest.files.get(name):
+            raise DatasetError(
+                f"{path}: missing, truncated or changed since it was written. Delete {folder} to have the dataset made "
+                "again"
+            )
+
+
+def fingerprint(path: Path) -> ArrayFile:
+    """Return the size and the checksum of a file, as the manifest has them."""
+    with path.open("rb") as file:
+        return ArrayFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> DatasetManifest:

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from dpscale.measure.workload.arrays import CLASSES, EPOCH_ARRAYS, IMAGE_SIZE, TRAIN_ARRAYS
 from dpscale.measure.workload.batches import Share, Workload, order_of_epoch, samples_per_rank
+from dpscale.measure.workload.dataset import CLASSES, EPOCH_ARRAYS, IMAGE_SIZE, TRAIN_ARRAYS
 from dpscale.measure.workload.networks import CifarResNet18
 from dpscale.schemas.settings import NetworkSettings
 
