@@ -131,7 +131,8 @@ class TrainingWorker(StepWorker):
         for epoch in range(self.settings.epochs):
             self.phase = f"epoch {epoch + 1}"
             self._train_epoch(timer, trained, images, epoch)
-            self._report_epoch()
+            if self.rank == 0:
+                self._report_epoch()
             if self.diverged:
                 break
 
