@@ -1,6 +1,5 @@
 """From records to tables of times: every configuration has a row, and no figure stands where none can."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
-from made_study import DDP, THREE_RUNS, TIMED, measured, place_of, tables_of
-from record_factory import on_gpus, timing_record
+from made_study import DDP, TIMED, measured, place_of, tables_of
+from record_factory import timing_record
 from rows import apart, one, picked
 
 
@@ -104,16 +103,3 @@ def test_strategies_are_compared_in_the_same_place_alone() -> None:
     elsewhere = [timed("dp", Figure(9.0), "end_to_end"), timed("single", Figure(8.0))]
     (row,) = complete(Tables(times=[*pair, *elsewhere])).strategy_pairs
     assert (row.strategy, row.other_strategy, row.ratio) == ("ddp", "dp", 1.5)
-
-
-def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> None:
-    """Two runs on one server count once beside a run on another."""
-    energies = {1: 100.0, 2: 400.0, 3: 800.0}
-
-    def on_servers(cell: TimingCell, record: JsonRecord) -> JsonRecord:
-        record["scopes"]["compute"]["energy_j"] = [energies[cell.run]] * 2
-        return on_gpus(record, *(f"GPU-{cell.run == 3}-{gpu}" for gpu in range(cell.gpus)))
-
-    (row,) = picked(measured(tmp_path, THREE_RUNS, change=on_servers).times, **DDP)
-    assert (row.runs, row.servers) == (3, 2)
-    assert row.energy_j.value == pytest.approx(math.sqrt(200 * 800))

@@ -80,7 +80,6 @@ def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp: Record) -> None:
     for epoch in ddp["epochs"]:
         assert epoch["images_per_s"] == pytest.approx(IMAGES / epoch["epoch_s"])
         assert epoch["gpu_s"] == pytest.approx(2 * epoch["epoch_s"])
-        assert epoch["energy_j"] is None
         # Of the 66 images that workers trained on, none counts twice.
         assert is_whole(epoch["training_accuracy"] * IMAGES)
         assert is_whole(epoch["test_accuracy"] * (IMAGES // 5))

@@ -48,8 +48,6 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         gpu_s=multiplied(point.epoch, row.gpus),
         step_s=point.step,
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
-        # A run without a counter has no energy.
-        energy_j=point.over_runs(lambda record: median(record.scopes[point.scope].energy_j or [0])),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0].steps_per_epoch,
         full_steps_per_epoch=point.full_steps,
@@ -173,7 +171,9 @@ def _times_as_long(points: Iterable[Point]) -> Mapping[tuple[str, int], list[flo
         if not point.is_headline or point.configuration.nodes > 1:
             continue
         blocks = grouped(point.by_block.items(), lambda block: block[0].server)
-        times = {server: geometric_mean(timed.epoch_s for _, timed in there) for server, there in blocks.items()}
+        times = {
+            server: geometric_mean(timed.epoch_s for _, timed in on_server) for server, on_server in blocks.items()
+        }
         for server, epoch_s in times.items():
             if elsewhere_s := [seconds for place, seconds in times.items() if place != server]:
                 ratios[point.environment, server].append(epoch_s / median(elsewhere_s))

@@ -69,11 +69,6 @@ class ArmResults:
         """Return a figure after the last epoch, by seed; None where it is not finite."""
         return {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
 
-    def totals(self, name: str) -> list[float]:
-        """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
-        values = [[getattr(epoch, name) for epoch in record.epochs] for record in self.finished]
-        return [] if any(None in epochs for epochs in values) else [float(sum(epochs)) for epochs in values]
-
     def is_like(self, reference: "ArmResults", names: Sequence[str]) -> bool:
         """Whether both arms have these settings alike."""
         return all(getattr(self.settings, name) == getattr(reference.settings, name) for name in names)
@@ -230,8 +225,7 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
         seeds=seeds,
         diverged=diverged,
         epoch_s=_mean([median(epoch.epoch_s for epoch in epochs) for epochs in trained]),
-        gpu_s=_mean(result.totals("gpu_s")),
-        energy_j=_mean(result.totals("energy_j")),
+        gpu_s=_mean([sum(epoch.gpu_s for epoch in record.epochs) for record in result.finished]),
     )
 
 

@@ -366,8 +366,8 @@ def fit(
 
 @click.command()
 @study_argument
-@click.option("--here", is_flag=True, help="On this machine, in no job of its own.")
-def doctor(study_file: Path, here: bool) -> None:
+@click.option("--here", "is_here", is_flag=True, help="On this machine, in no job of its own.")
+def doctor(study_file: Path, is_here: bool) -> None:
     """Check what every cell of a STUDY needs before many of them wait: torch, a GPU, space for records, the images.
 
     On a cluster with Slurm one small job checks it, as config/cluster.yaml has cells run; elsewhere this machine does.
@@ -376,8 +376,8 @@ def doctor(study_file: Path, here: bool) -> None:
     from dpscale.scheduler.slurm import run_small_job
 
     study, cluster = Study.read(study_file), read_cluster()
-    if here or not shutil.which("srun"):
-        tell(f"checked on {socket.gethostname()}:" if here else "no Slurm here; checked on this machine:")
+    if is_here or not shutil.which("srun"):
+        tell(f"checked on {socket.gethostname()}:" if is_here else "no Slurm here; checked on this machine:")
         sys.exit(not check_here(study))
     if cluster is None:
         raise ClusterError(f"{CLUSTER_FILE}: there is no such file: it says how Slurm runs cells")

@@ -87,12 +87,12 @@ def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
 
     study = read_study(study_file)
     tables = read_tables(tables_folder) if tables_folder else LoadedStudy(study, study.results).tables
-    made = report_of(study.values, tables, Terms.of(study.values, tables))
-    if not made.sheets:
+    handed_in = report_of(study.values, tables, Terms.of(study.values, tables))
+    if not handed_in.sheets:
         measure = f"make assignment CONFIG={study_file}"
         raise DpscaleError(f"{study_file}: nothing was measured on several devices to hand in. Measure it: {measure}")
-    tex, markdown, numbers = write(made, out)
-    for sentence in made.lacking:
+    tex, markdown, numbers = write(handed_in, out)
+    for sentence in handed_in.lacking:
         tell(sentence)
     for place in (tex, markdown, numbers):
         if ".new" in place.stem:

@@ -222,7 +222,7 @@ class Watched(_Part):
     other_processes: Count | None  # Most processes on one GPU that are not this cell's workers.
 
 
-# Version 1 has neither loader_processes nor watched. Quartiles came later than version 2.
+# Version 1 has neither loader_processes nor watched. Quartiles came later than version 2. Older ones have `energy_j`.
 class StepQuartiles(NamedTuple):
     """Lower quartile, median and upper quartile of the full steps of an epoch."""
 
@@ -240,7 +240,6 @@ class Scope(_Part):
     steps_per_epoch: Positive
     full_steps_per_epoch: Positive
     peak_memory_bytes: list[Count] | None  # Peak of torch's allocator on every GPU.
-    energy_j: list[Number] | None  # All GPUs in use together, for every timed epoch.
     # Lower and upper quartile of the full steps in every timed epoch, of the same rank.
     step_s_quartiles: list[tuple[Number, Number]] | None = None
     loader_processes: Count | None = None  # DataLoader processes of all training processes together.
@@ -250,7 +249,7 @@ class Scope(_Part):
     step_s_quantiles: StepQuantiles | None = None  # Of older records.
 
     def __post_init__(self) -> None:
-        for name in ("rank_epoch_s", "step_s_median", "step_s_quartiles", "energy_j"):
+        for name in ("rank_epoch_s", "step_s_median", "step_s_quartiles"):
             values = getattr(self, name)
             if values is not None and len(values) != len(self.epoch_s):
                 raise ValueError(f"{name} is not of as many epochs as epoch_s")
@@ -491,7 +490,6 @@ class Epoch(_Part):
     epoch_s: Seconds  # The slowest rank's time, augmentation in it and testing not.
     images_per_s: Number  # Images that an epoch trains on, over its time.
     gpu_s: Number  # The epoch's time, times the GPUs (workers).
-    energy_j: Number | None  # All GPUs in use together.
 
 
 class TrainingPlace(CellPlace, kw_only=True):

@@ -60,11 +60,6 @@ class Sensors:
             for handle in self._handles
         ]
 
-    def energy_j(self) -> float | None:
-        """Return the energy used by all GPUs since the driver was loaded, None where one of them has no reading."""
-        energy_mj = sum_of_known([ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) for handle in self._handles])
-        return None if energy_mj is None else energy_mj / 1e3
-
     def slowed_s(self) -> list[dict[str, float]]:
         """Return the seconds for which every GPU's clocks were kept down since the driver was loaded, by policy."""
         return [
@@ -120,15 +115,8 @@ def _slowing_reasons(handle: Any) -> list[str] | None:
     return [name for name, constant in _SLOWING_REASONS.items() if bits & getattr(pynvml, constant)]
 
 
-def sum_of_known(values: Sequence[float | None]) -> float | None:
-    """Return the sum; None where one of the values is not known, or where there are none."""
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) if numbers and len(numbers) == len(values) else None
-
-
 class Watcher:
-    """Watches GPUs during an epoch. Used as a context around the epoch; `observation` and `energy_j`, the
-    energy that the GPUs used, are there on leaving it.
+    """Watches GPUs during an epoch. Used as a context around the epoch; `observation` is there on leaving it.
 
     A fall of the clocks inside the epoch is seen in two ways: by samples of the reasons that the driver gives for it,
     and by its own counters of the time for which it kept them down.
@@ -138,20 +126,18 @@ class Watcher:
         self._sensors = sensors
         self._samples = folder / "samples"
         self.observation: Observation
-        self.energy_j: float | None = None
         if uuids:
             words = [self._samples, os.getpid(), ",".join(uuids), ",".join(map(str, worker_pids))]
             command = [sys.executable, "-m", "dpscale.measure.watch.sensors", *map(str, words)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def __enter__(self) -> "Watcher":
-        self._energy_before_j, self._slowed_s = self._sensors.energy_j(), self._sensors.slowed_s()
+        self._slowed_s = self._sensors.slowed_s()
         self._since = time.monotonic()
         return self
 
     def __exit__(self, *error: object) -> None:
         until, slowed_s = time.monotonic(), self._sensors.slowed_s()
-        self.energy_j = used_j(self._energy_before_j, self._sensors.energy_j())
         samples = self._samples_between(self._since, until)
         other_processes = [gpu["other_processes"] for sample in samples for gpu in sample]
         self.observation = Observation(
@@ -173,11 +159,6 @@ class Watcher:
         lines = self._samples.read_text().split("\n")[:-1]
         samples = (json.loads(line) for line in lines)
         return [sample["gpus"] for sample in samples if since <= sample["monotonic_s"] <= until]
-
-
-def used_j(before_j: float | None, after_j: float | None) -> float | None:
-    """Return the energy between two readings, None where one of them is not known."""
-    return None if before_j is None or after_j is None else after_j - before_j
 
 
 def _reasons(samples: Sequence[Sequence[str] | None]) -> list[str] | None:

@@ -15,7 +15,6 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dpscale.measure.ranks import gather_objects
-from dpscale.measure.watch.sensors import sum_of_known, used_j
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Step, order_of_epoch, samples_per_rank
@@ -187,9 +186,7 @@ class TrainingWorker(StepWorker):
         arm = self.settings
         figures = Figures()
         step = self._step(trained, figures, epoch)
-        energy_before_j = self._energy_j()
         timed = timer.time(step, self._batches(images["training"], epoch, range(self.steps)), self.steps)
-        energy_j = used_j(energy_before_j, self._energy_j())
         ranks = gather_objects(figures.read(), self.workers)
         loss, accuracy = (sum(sums) / arm.epoch_images for sums in zip(*ranks, strict=True))
         finite = math.isfinite(loss)
@@ -209,7 +206,6 @@ class TrainingWorker(StepWorker):
                 "epoch_s": timed.epoch_s,
                 "images_per_s": len(images["training"]) / timed.epoch_s,
                 "gpu_s": timed.epoch_s * arm.gpus,
-                "energy_j": energy_j,
             }
         )
 
@@ -226,10 +222,6 @@ class TrainingWorker(StepWorker):
         """Return the images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
         seed = random_seed(self.seed, "order") + (epoch if self.settings.set_epoch else 0)
         return order_of_epoch(self.settings.epoch_images, self.rank, self.workers, seed)
-
-    def _energy_j(self) -> float | None:
-        """Return the energy that all GPUs used so far; on rank 0."""
-        return sum_of_known(self.of_every_node(self.sensors.energy_j() if self.local_rank == 0 else None))
 
     def _update(self, network: nn.Module, optimiser: Optimizer) -> Update:
         """Return forward, backward and update in one, all by the arm's recipe. It waits for nothing."""
