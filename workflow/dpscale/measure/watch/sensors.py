@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pynvml
 from dpscale.measure.parent import end_with_parent
 from dpscale.measure.watch.nvml import ask, gpu_handle
 from dpscale.records.files import JsonRecord
+from dpscale.records.kinds import Watched, WatchedGpu
 
 SAMPLE_EVERY_S = 0.1
 
@@ -82,32 +82,6 @@ class Sensors:
         ]
 
 
-@dataclass(frozen=True)
-class GpuEvents:
-    """Reasons for low clocks seen in samples of a GPU, None where a sample lacks them; and seconds for which its clocks
-    were kept down, by policy, None without counters."""
-
-    clock_event_reasons: list[str] | None
-    slowed_s: dict[str, float] | None
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Events on the GPUs during an epoch."""
-
-    gpus: list[GpuEvents]
-    other_processes: int | None
-    """The most processes on one GPU that are not this cell's workers."""
-
-    @classmethod
-    def of_nodes(cls, nodes: Sequence["Observation"]) -> "Observation":
-        """Join those of several nodes."""
-        return cls(
-            [gpu for node in nodes for gpu in node.gpus],
-            max((node.other_processes for node in nodes if node.other_processes is not None), default=None),
-        )
-
-
 def _slowing_reasons(handle: Any) -> list[str] | None:
     bits = ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     if bits is None:
@@ -125,7 +99,7 @@ class Watcher:
     def __init__(self, folder: Path, sensors: Sensors, uuids: Sequence[str], worker_pids: Sequence[int]):
         self._sensors = sensors
         self._samples = folder / "samples"
-        self.observation: Observation
+        self.observation: Watched
         if uuids:
             words = [self._samples, os.getpid(), ",".join(uuids), ",".join(map(str, worker_pids))]
             command = [sys.executable, "-m", "dpscale.measure.watch.sensors", *map(str, words)]
@@ -140,9 +114,9 @@ class Watcher:
         until, slowed_s = time.monotonic(), self._sensors.slowed_s()
         samples = self._samples_between(self._since, until)
         other_processes = [gpu["other_processes"] for sample in samples for gpu in sample]
-        self.observation = Observation(
+        self.observation = Watched(
             [
-                GpuEvents(
+                WatchedGpu(
                     _reasons([sample[gpu]["throttle_reasons"] for sample in samples]),
                     {name: after[name] - before[name] for name in after if name in before} or None,
                 )
@@ -159,6 +133,12 @@ class Watcher:
         lines = self._samples.read_text().split("\n")[:-1]
         samples = (json.loads(line) for line in lines)
         return [sample["gpus"] for sample in samples if since <= sample["monotonic_s"] <= until]
+
+
+def on_all_nodes(nodes: Sequence[Watched]) -> Watched:
+    """Return the events on the GPUs of all nodes."""
+    others = (node.other_processes for node in nodes if node.other_processes is not None)
+    return Watched([gpu for node in nodes for gpu in node.gpus], max(others, default=None))
 
 
 def _reasons(samples: Sequence[Sequence[str] | None]) -> list[str] | None:

@@ -5,22 +5,24 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import torch
+from msgspec import to_builtins
 from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.measure.ranks import gather, gather_objects
-from dpscale.measure.watch.sensors import Observation, Watcher
+from dpscale.measure.watch.sensors import Watcher, on_all_nodes
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Batch, Share, Step, samples_per_rank, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, Room
 from dpscale.records.files import JsonRecord
+from dpscale.records.kinds import Watched
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy
 
@@ -228,7 +230,7 @@ class TimingWorker(StepWorker):
                     f"{'timed again' if tries_left else 'taken as it is'}"
                 )
             epochs.append(epoch)
-            watched += [asdict(observation)] if observation else []
+            watched += [to_builtins(observation)] if observation else []
             self.report(f"{self.phase} of {count}: {epoch.epoch_s:.3f} s")
         loads = scope == "end_to_end" and self.settings.images_on == "host"
         full = samples_per_rank(self.settings.epoch_images, team.workers) // team.batch
@@ -248,14 +250,14 @@ class TimingWorker(StepWorker):
 
     def _watched_epoch(
         self, team: Team, timer: EpochTimer, step: Step, batches: Any
-    ) -> tuple[TimedEpoch, Observation | None]:
+    ) -> tuple[TimedEpoch, Watched | None]:
         """Time an epoch; on the first rank of a node, which watches it, also return the events on the GPUs of all
         nodes."""
         with self.watcher or nullcontext():
             epoch = timer.time(step, batches, len(batches))
         seen = self.watcher.observation if self.watcher else None
         nodes: list[Any] = self.of_every_node(seen) if team.workers > 1 else [seen]
-        return epoch, None if self.local_rank else Observation.of_nodes(nodes)
+        return epoch, None if self.local_rank else on_all_nodes(nodes)
 
     def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:
