@@ -137,8 +137,8 @@ class Watcher:
 
 def on_all_nodes(nodes: Sequence[Watched]) -> Watched:
     """Return the events on the GPUs of all nodes."""
-    others = (node.other_processes for node in nodes if node.other_processes is not None)
-    return Watched([gpu for node in nodes for gpu in node.gpus], max(others, default=None))
+    numbers = (node.other_processes for node in nodes if node.other_processes is not None)
+    return Watched([gpu for node in nodes for gpu in node.gpus], max(numbers, default=None))
 
 
 def _reasons(samples: Sequence[Sequence[str] | None]) -> list[str] | None:
