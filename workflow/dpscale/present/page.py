@@ -1,7 +1,6 @@
 """The page: everything a study says, in one HTML file that needs nothing else."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from operator import attrgetter
 
 from dpscale.analyse.answer.answer import answer_of
@@ -15,15 +14,12 @@ from dpscale.present.handin_assignment import AssignmentRows, sheets
 from dpscale.present.shown_tables import views
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, listed, plural
+from dpscale.present.text.words import Terms
 from dpscale.schemas.settings import JsonValues
 from dpscale.tables.column import PERCENT
 from dpscale.tables.row import in_groups
-from dpscale.tables.study import MissingRow
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import STATES
-
-_CELLS_NAMED = 2
 
 
 def render(
@@ -58,36 +54,10 @@ def render(
         first_cautions=first_cautions(tables, terms),
         cautions=other_cautions(tables, terms),
         findings=findings(tables, terms),
-        missing_cells=missing_cells(tables.missing),
+        missing_cells=in_groups(tables.missing, attrgetter("status", "reason", "log")),
         views=views(tables, terms),
         audit_page=audit_page,
         recorded_page=recorded_page,
         sheets=sheets(AssignmentRows.of(tables), terms),
         **(charts or charts_of(study, tables, terms)),
     )
-
-
-@dataclass(frozen=True)
-class MissingCells:
-    """Cells that were planned and have no record: how many are of one state, reason and end of the log, if any, and
-    the records of the first of them."""
-
-    number: str
-    state: str
-    reason: str
-    log: str
-    paths: str
-
-
-def missing_cells(missing: Iterable[MissingRow]) -> list[MissingCells]:
-    """Return the planned cells without a record, those that failed first."""
-    return [
-        MissingCells(
-            number=plural(len(rows), "cell"),
-            state=rows[0].status,
-            reason=rows[0].reason,
-            log=rows[0].log,
-            paths=listed([row.path for row in rows], _CELLS_NAMED),
-        )
-        for rows in in_groups(missing, attrgetter("status", "reason", "log"))
-    ]
