@@ -18,6 +18,8 @@ from dpscale.schemas.settings import from_home
 
 # Images of IMAGE_SIZE x IMAGE_SIZE pixels, each in one of CLASSES classes.
 IMAGE_SIZE, CLASSES = 32, 10
+# Black pixels around an image, for the crops of its augmentation.
+PADDING = 4
 
 MANIFEST = "manifest.json"
 EPOCH_ARRAYS = ("epoch_images.npy", "epoch_labels.npy")
@@ -31,6 +33,7 @@ SEED = 0
 Images = NDArray[np.uint8]  # (images, 32, 32, 3), as torchvision's CIFAR10 holds them
 Labels = NDArray[np.int64]  # (images,)
 Indices = NDArray[np.int64]
+Transform = Callable[[Any], Any]
 # Images and labels to train on, those to test with, and the names of the classes.
 Decoded = tuple[tuple[Images, Labels], tuple[Images, Labels], list[str]]
 
@@ -97,8 +100,6 @@ def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
     import torch
     from PIL import Image
 
-    from dpscale.measure.workload.images import augmentation
-
     augment = augmentation()
     torch.manual_seed(SEED)
     order = torch.randperm(len(images)).numpy()
@@ -106,6 +107,17 @@ def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
     for position, index in enumerate(order):
         epoch[position] = np.asarray(augment(Image.fromarray(images[index]))).transpose(2, 0, 1)
     return epoch, labels[order]
+
+
+# torchvision is loaded where images are transformed one by one: workers that never do start sooner.
+def augmentation() -> Transform:
+    """Return torchvision's random crop and flip, drawn anew for every image."""
+    from torchvision import transforms
+
+    crop_and_flip: Transform = transforms.Compose(
+        [transforms.RandomCrop(IMAGE_SIZE, padding=PADDING), transforms.RandomHorizontalFlip(p=0.5)]
+    )
+    return crop_and_flip
 
 
 def _read_cifar10(root: Path, download: bool, images: int) -> Decoded:
