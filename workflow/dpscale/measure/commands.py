@@ -39,14 +39,12 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 
-BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum"] if name != OF_FILE]
 
-
-def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Command], Command]:
-    """Add an option for every setting of `kind`, or for those with these names: its type, default and help."""
+def setting_options(kind: type[NetworkSettings]) -> Callable[[Command], Command]:
+    """Add an option for every setting of `kind`: its type, default and help."""
 
     def add(command: Command) -> Command:
-        for name in reversed(names or kind.names()):
+        for name in reversed(kind.names()):
             node = kind.schema_of(name)
             several = node["type"] == "array"
             command = click.option(
@@ -162,12 +160,6 @@ def job_options(command: Command) -> Command:
         command(job=Run(timeout_s, end_with_parent, out, place), **options)
 
     return _job_options(with_job)
-
-
-def settings_of_workload(workload: str) -> dict[str, str]:
-    """Return the settings of a workload: a network that comes with dpscale, with made-up images, or a user's file."""
-    built_in = workload in BUILT_IN_NETWORKS
-    return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}
 
 
 # Sources that `dpscale dataset` can decode.
@@ -327,16 +319,14 @@ def _print_written(record: "JsonRecord", out: Path) -> None:
 
 
 @click.command()
-@click.option("--workload", required=True, help=f"Your Python file, or {' or '.join(BUILT_IN_NETWORKS)}.")
 @click.option("--strategy", type=click.Choice(list(STRATEGIES)), default=BASELINE)
 @click.option("--gpus", type=click.IntRange(min=1), default=1)
 @click.option(
     "--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Of a smaller GPU, in place of all that is free."
 )
 @end_options
-@setting_options(StepSettings, *(name for name in StepSettings.names() if name != "workload"))
+@setting_options(StepSettings)
 def fit(
-    workload: str,
     strategy: str,
     gpus: int,
     memory_gb: float | None,
@@ -351,7 +341,7 @@ def fit(
     """
     from dpscale.measure.launch.fit import as_fast, find_largest_batch, largest_of, smallest_too_large
 
-    values = StepSettings.from_json(settings | settings_of_workload(workload))
+    values = StepSettings.from_json(settings)
     tries = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
     tell(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}")
     for attempt in tries:
