@@ -164,12 +164,3 @@ def summary(study: Study, planned: Plan, states: Sequence[CellState], gpu: str |
     yield f"{end}."
     if is_expected:
         yield f"Where no job of a kind is done, the time is expected of a data sheet ({times.model}), not measured."
-
-
-def cell_lines(planned: Plan, states: Sequence[CellState]) -> Iterator[str]:
-    """Yield a line per cell, with its state; then what is not run."""
-    for state in states:
-        yield "  ".join(filter(None, [state.cell.path, state.state, state.reason]))
-    for point, (state_word, reason) in planned.not_run.items():
-        name = f"{point.strategy}, {point.gpus} GPU{'' if point.gpus == 1 else 's'}, batch {point.batch_per_gpu}"
-        yield "  ".join([name, WORDS[state_word][0], reason])
