@@ -52,7 +52,6 @@ _WRITTEN_BY_OTHERS = {
     "training_summary": ["arm", "remedies", "reason"],
     "training": ["arm"],
     "training_curves": ["arm"],
-    "origins": ["host", "git_commit", "jobs"],
     "absences": ["reason"],
     "audit_findings": ["title", "sentence"],
     "audit_warnings": ["check", "detail"],

@@ -5,7 +5,6 @@ from typing import Any
 
 from dpscale.analyse.tables import complete
 from dpscale.plan.cells import TimingCell
-from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
 from made_study import DDP, measured, place_of
@@ -45,21 +44,6 @@ def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path:
     row = picked(measured(tmp_path, change=change).records, **DDP)[0]
     assert (row.slowed_s, row.other_processes) == (1.5, 2)
     assert row.hot_devices == "GPU-00000001"
-
-
-def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:
-    return RecordsRow(kind=kind, host=host, gpus=2, gpu_s=10.0, environment="A", **more)
-
-
-def test_records_are_counted_by_what_measured_them() -> None:
-    records = [
-        record("timing", started_at="2", finished_at="3", job_id="7", other_processes=1),
-        record("timing", started_at="1", finished_at="2", job_id="8", other_processes=0),
-        record("timing", host="b"),
-    ]
-    repeated, single = complete(Tables(records=records)).origins
-    assert (repeated.records, repeated.first, repeated.last, repeated.jobs) == (2, "1", "3", "7; 8")
-    assert (repeated.disturbed, single.records) == (1, 1)
 
 
 def test_absences_are_counted_once_per_configuration_the_most_frequent_first() -> None:
