@@ -32,9 +32,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     audit_page = study.audit_page(out)
     terms = Terms.of(study.values, tables)
     charts = charts_of(study.values, tables, terms)
-    recorded = "recorded.html" if out.with_name("recorded.html").exists() else ""  # which `make report` made before
-    audits = audit_page.name if audit_page else ""
-    write_text(out, render(study.values, tables, audits, charts, recorded))
+    write_text(out, render(study.values, tables, audit_page.name if audit_page else "", charts))
     if audit_page:
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:

@@ -27,14 +27,12 @@ def render(
     tables: Tables,
     audit_page: str = "",
     charts: Mapping[str, Chart] | None = None,
-    recorded_page: str = "",
 ) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
-    file name of the page of other people's figures, if there is one; `charts` are drawn unless given;
-    `recorded_page` is the file name of a study on GPUs that a study on a CPU leads to. Pure, but for reading its own
-    template.
+    file name of the page of other people's figures, if there is one; `charts` are drawn unless given.
+    Pure, but for reading its own template.
     """
     terms = Terms.of(study, tables)
     answer = answer_of(tables)
@@ -57,7 +55,6 @@ def render(
         missing_cells=in_groups(tables.missing, attrgetter("status", "reason", "log")),
         views=views(tables, terms),
         audit_page=audit_page,
-        recorded_page=recorded_page,
         sheets=sheets(AssignmentRows.of(tables), terms),
         **(charts or charts_of(study, tables, terms)),
     )
