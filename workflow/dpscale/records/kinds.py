@@ -6,7 +6,7 @@ UTC in ISO 8601. A field with a default is not in every record: the history abov
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
 from msgspec import Meta, Struct
 
@@ -223,14 +223,6 @@ class Watched(_Part):
 
 
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2. Older ones have `energy_j`.
-class StepQuartiles(NamedTuple):
-    """Lower quartile, median and upper quartile of the full steps of an epoch."""
-
-    lower_s: Number
-    median_s: Number
-    upper_s: Number
-
-
 class Scope(_Part):
     """Timed epochs in a scope of the clock."""
 
@@ -264,14 +256,14 @@ class Scope(_Part):
         return [max(ranks_s) for ranks_s in self.rank_epoch_s]
 
     @property
-    def step_quartiles(self) -> Sequence[StepQuartiles]:
-        """Quartiles of full steps: of every timed epoch, or, in older records, of all epochs together. Empty where a
-        record does not have them."""
+    def step_quartiles(self) -> Sequence[tuple[float, float, float]]:
+        """Lower quartile, upper quartile and median of full steps: of every timed epoch, or, in older records, of all
+        epochs together. Empty where a record does not have them."""
         if self.step_s_quartiles is not None:
             epochs = zip(self.step_s_quartiles, self.step_s_median, strict=True)
-            return [StepQuartiles(lower_s, median_s, upper_s) for (lower_s, upper_s), median_s in epochs]
+            return [(lower_s, upper_s, median_s) for (lower_s, upper_s), median_s in epochs]
         older = self.step_s_quantiles
-        return [StepQuartiles(older.p25, older.median, older.p75)] if older else []
+        return [(older.p25, older.p75, older.median)] if older else []
 
 
 class Halves(_Part):
