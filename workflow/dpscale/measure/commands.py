@@ -216,11 +216,12 @@ def time(
     Out of memory is a result and is recorded. Any other error leaves no record, and the exit code is not zero.
     If more GPUs are visible than asked for, the first ones are used.
     """
-    from dpscale.measure.launch.cells import time_cell
+    from dpscale.measure.launch.cells import measure_steps
 
     point, values = Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), TimingSettings.from_json(settings)
     cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
-    _print_written(time_cell(cell, values, dataset, baseline_at_global_batch, job), job.out)
+    record = measure_steps(cell, values, dataset, job, baseline_at_global_batch=baseline_at_global_batch)
+    _print_written(record, job.out)
 
 
 @click.command()
@@ -304,10 +305,10 @@ def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any
 
     Divergence and out of memory are results.
     """
-    from dpscale.measure.launch.cells import train as train_cell
+    from dpscale.measure.launch.cells import measure_steps
 
     cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings), job.place.nodes)
-    _print_written(train_cell(cell, dataset, job), job.out)
+    _print_written(measure_steps(cell, cell.settings, dataset, job), job.out)
 
 
 def _print_written(record: "JsonRecord", out: Path) -> None:
