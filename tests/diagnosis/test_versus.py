@@ -16,7 +16,7 @@ import pytest
 
 from command_line import dpscale, must
 from dpscale.diagnosis import versus
-from dpscale.records.versus import VersusBlock
+from dpscale.records.script import VersusBlock
 from json_records import read_json
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("private")]
