@@ -343,7 +343,7 @@ def one_gpu() -> str:
     lines = []
     for batch in sorted(base):
         eager_per_s, fastest_per_s = base[batch].images_per_s, fastest[batch].images_per_s
-        times, share = fastest_per_s.value / eager_per_s.value, 100 * fastest[batch].mfu.value
+        times, share = fastest_per_s.value / eager_per_s.value, 100 * fastest[batch].mfu_measured.value
         lines.append(
             (f"{batch:,}", rounded(eager_per_s, 0), f"{fastest_per_s.value:,.0f}", f"{times:.1f} ×", f"{share:.0f} %")
         )

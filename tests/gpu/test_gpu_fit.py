@@ -20,7 +20,7 @@ from warm_workers import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.gpu
 
-# Of smaller GPUs than those of the tests.
+# A timing cell's matrix product and copy take 3.
 MEMORY_GB = {"cifar_resnet18": 3.2, "examples/gpt.py": 6.0, "examples/resnet50.py": 6.0}
 
 

@@ -76,5 +76,6 @@ def test_a_cell_of_every_variant(tmp_path: Path, dataset: Path, strategy: str, v
     record = measured("time", dataset, tmp_path / "record.json", strategy, gpus, 96, more)
     assert (record["status"], record["cell"]["variant"]) == ("ok", "this")
     assert (record["preparation_s"] is None) == (variant == "bfloat16")
+    assert record["chip"]["matrix_flop_per_s"] > 1e12
     loads = record["scopes"]["end_to_end"]["loader_processes"]
     assert loads == (0 if variant == "on device" else 2 * gpus)

@@ -1,6 +1,7 @@
 """variants.csv and one_gpu.csv: the same GPUs, used otherwise, from records whose times are known."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from dpscale.present.text.words import Terms
 from dpscale.records.collect import Collected
 from dpscale.records.files import JsonRecord
 from dpscale.tables.timing import VariantsRow
-from record_factory import collected_of, on_gpus, timing_record
+from record_factory import collected_of, network_facts, on_gpus, timing_record
 
 STUDY = Study(cases(__file__, "study"))
 # Epoch seconds by variant, of one GPU and of two.
@@ -91,6 +92,24 @@ def test_what_is_as_long_on_every_server_has_not_the_spread_of_what_is_not() -> 
     assert graph.faster_units == 3
     for end, opposite in ((graph.faster.low, base.epoch_s.low), (graph.faster.high, base.epoch_s.high)):
         assert end == pytest.approx(opposite / graph.epoch_s.value, rel=1e-3)
+
+
+def test_mfu_is_by_the_rates_of_every_runs_own_gpu() -> None:
+    """Servers are as different in their rates as in their times: MFU has no spread from them."""
+    facts = network_facts(STUDY.settings)
+    records: dict[AnyCell, Any] = {}
+    for cell, record in written().items():
+        assert isinstance(cell, StepCell)
+        rate = 1 / OF_SERVER[cell.run]
+        chip = {"precision": "tf32", "matrix_flop_per_s": 4e14 * rate}
+        records[cell] = {**record, "chip": chip}
+    table = variants(collected_of(records, facts))
+    for name, batch in (("half", 128), ("base", 128), ("graph", 32)):
+        row = table[name, 1, batch]
+        compute_s = facts["flop_per_image"]["forward_backward"] / row.matrix_flop_per_s.value
+        assert is_near(row.mfu_measured, row.images_per_s.value * compute_s, 1e-4)
+        assert row.mfu_measured.high - row.mfu_measured.low < 1e-2 * row.mfu_measured.value
+    assert is_near(table["graph", 1, 32].mfu_measured, 2 * 0.5 * table["graph", 2, 32].mfu_measured.value, 1e-3)
 
 
 def test_one_gpu_stands_beside_more_with_every_variant() -> None:

@@ -8,11 +8,13 @@ server, an eager one is not, so a ratio inside servers would give the first the 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import truediv
 from statistics import stdev
 
 from dpscale.analyse.points import Point, PointKey, Points, points_of
 from dpscale.analyse.times import times_row
-from dpscale.formulas.figure import UNKNOWN, Figure, less, ratio, units_of
+from dpscale.formulas import scaling
+from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, less, ratio, units_of
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
@@ -104,7 +106,7 @@ def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> I
                 changes="; ".join(f"{name}={getattr(variant.study.settings, name)}" for name in changed),
             )
             if point.epoch.is_known:
-                row = replace(_measured(row, point), is_fastest=fastest[key] is variant)
+                row = replace(_measured(row, variant, point, network), is_fastest=fastest[key] is variant)
                 base_point = base.points.get(key)
                 if variant is not base and base_point and base_point.epoch.is_known:
                     faster, units = times_as_fast(point, base_point)
@@ -113,17 +115,33 @@ def variant_rows(variants: Sequence[Variant], network: NetworkFacts | None) -> I
             yield row
 
 
-def _measured(row: VariantsRow, point: Point) -> VariantsRow:
+def _measured(row: VariantsRow, variant: Variant, point: Point, network: NetworkFacts | None) -> VariantsRow:
     """Return the row with what a point's own records say, and its speedup over one GPU of the same variant."""
     epochs_s = point.epoch.blocks.values()
     has_speedup = point.configuration.gpus > 1 and bool(point.weak.blocks)
-    return replace(
+    row = replace(
         row,
         preparation_s=point.over_runs(lambda record: record.preparation_s),
         speedup=point.weak.speedup if has_speedup else UNKNOWN,
         other_runs=point.weak.is_of_other_runs if has_speedup else None,
         run_deviation=stdev(map(math.log, epochs_s)) if len(epochs_s) > 1 else math.nan,
     )
+    return _beside_the_chip(row, variant.study, point, network)
+
+
+def _beside_the_chip(row: VariantsRow, study: Study, point: Point, network: NetworkFacts | None) -> VariantsRow:
+    """Return the row with the rate of the GPU's matrix product, and MFU against it, as far as the records hold them."""
+    product = point.over_runs(lambda record: record.chip.matrix_flop_per_s if record.chip else None)
+    row = replace(row, matrix_flop_per_s=product)
+    if network is None or network.flop_per_image is None or not product.is_known:
+        return row
+    flop = network.flop_per_image.forward_backward
+    images_per_s = point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s))
+    at_most_per_s = derive_in_blocks(lambda flop_per_s: row.gpus * (flop_per_s / flop), product)
+    # In each run, where the same runs have both; otherwise of independent figures.
+    if images_per_s.blocks.keys() == at_most_per_s.blocks.keys():
+        return replace(row, mfu_measured=derive_in_blocks(truediv, images_per_s, at_most_per_s))
+    return replace(row, mfu_measured=ratio(images_per_s, at_most_per_s))
 
 
 def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:

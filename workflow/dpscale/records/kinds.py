@@ -285,6 +285,13 @@ class Alone(_Part):
     scopes: dict[ScopeName, Halves]
 
 
+class MeasuredChip(_Part):
+    """The best that the first GPU reaches, after all clocks."""
+
+    precision: Literal["bfloat16", "tf32", "float32"]  # Of the matrix product.
+    matrix_flop_per_s: Number  # A product of two matrices of 8192 x 8192.
+
+
 class TimingPlace(RunPlace, kw_only=True):
     """A timing cell."""
 
@@ -311,7 +318,7 @@ class TimingRecord(StepsRecord, kw_only=True):
     # At the cell's batch per GPU and, for strong scaling, at its global batch. None where the cell has one GPU, or
     # where its baseline comes from cells of single.
     alone: list[Alone] | None = None
-    chip: Any = None  # Of older records.
+    chip: MeasuredChip | None = None  # None on a CPU.
     epochs_total_s: Any = None  # Of older records.
     ddp_bucket_bytes: Any = None  # Of older records.
     profile: Any = None  # Of older records.

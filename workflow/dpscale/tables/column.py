@@ -40,6 +40,7 @@ GB = Unit("bytes", "GB", 1e-9)
 GB_PER_S = Unit("GB/s", "GB/s")
 IMAGES = Unit("images", "images")
 IMAGES_PER_S = Unit("images/s", "images/s")
+TFLOP_PER_S = Unit("FLOP/s", "TFLOP/s", 1e-12)
 UTC = Unit("UTC", "UTC")
 
 # By the type of the field: a `Figure` has its interval beside it; a `number` has none.

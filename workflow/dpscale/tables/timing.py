@@ -27,6 +27,7 @@ from dpscale.tables.column import (
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
+    TFLOP_PER_S,
     THROUGHPUT,
     UTC,
     VARIANT,
@@ -195,7 +196,12 @@ class VariantsRow(Place, _Changed):
     step_s: Figure = STEP
     longer_step_s: Figure = column("Step longer by", "Step time less that of `base` on as many GPUs.", MILLISECONDS)
     images_per_s: Figure = THROUGHPUT.shown
-    mfu: Figure = MFU.but(definition="Of the peak of the variant's precision.").shown
+    mfu: Figure = MFU.but(label="MFU, of the data sheet", definition="Of the peak of the variant's precision.").shown
+    mfu_measured: Figure = column(
+        "MFU, of the measured product",
+        "The same, over N times what a large matrix product reaches on that GPU.",
+        PERCENT,
+    ).shown
     faster: Figure = column("Faster than base", "Epoch time of `base` on as many GPUs over its own.", MULTIPLES).shown
     faster_units: int | None = UNITS
     is_fastest: bool | None = column("Fastest", "Whether its mean epoch is the shortest of all variants.")
@@ -208,6 +214,9 @@ class VariantsRow(Place, _Changed):
     speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").shown
     preparation_s: Figure = column("Preparation", "To compile and capture, before any clock.", SECONDS).shown
     peak_memory_bytes: float = PEAK_MEMORY
+    matrix_flop_per_s: Figure = column(
+        "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
+    )
 
 
 class OneGpuRow(Place, _OfVariant):

@@ -1,8 +1,11 @@
-"""The machine that a cell runs on: devices, links and software. What cannot be found out is None."""
+"""The machine that a cell runs on: devices, links, software, and the best that its GPU reaches. What cannot be found
+out is None."""
 
 import os
 import platform
 import socket
+import time
+from collections.abc import Callable
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +17,14 @@ import torch
 from dpscale.errors import MeasurementError
 from dpscale.measure.watch.nvml import ask, gpu_handle, is_there
 from dpscale.records.files import JsonRecord
+from dpscale.vocabulary.chips import UNITS
+
+# Matrices so large that all of the chip works, and launches cost nothing.
+MATRIX = 8192
+# Long enough for clocks and power to settle where a training has them.
+CHIP_S = 0.3
+CALLS_PER_BLOCK = 5
+TYPES = {"bfloat16": torch.bfloat16, "tf32": torch.float32, "float32": torch.float32}
 
 
 def require_gpus(gpus: int) -> None:
@@ -118,3 +129,39 @@ def _nvlinks(first: Any, second: Any) -> list[JsonRecord] | None:
 def gpu_uuid(index: int) -> str:
     """The UUID of torch's device `index`, as NVML has it."""
     return f"GPU-{torch.cuda.get_device_properties(index).uuid}"
+
+
+def chip_rates(device: torch.device, precision: str) -> dict[str, str | float]:
+    """Return the floating point operations per second of a matrix product in the type that `precision` (the setting)
+    computes in. The second half of the time counts."""
+    kind = UNITS[precision][0]  # the type that convolutions may compute in
+    left, right, out = (torch.randn(MATRIX, MATRIX, device=device, dtype=TYPES[kind]) for _ in range(3))
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    try:
+        product_s = _seconds(lambda: torch.matmul(left, right, out=out), device)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    return {"precision": kind, "matrix_flop_per_s": 2 * MATRIX**3 / product_s}
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Return the time of a call, on average over the second half of CHIP_S."""
+    start, first, last = time.perf_counter(), torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    while time.perf_counter() - start < CHIP_S / 2:
+        _block(work, device)
+    calls = 0
+    first.record()
+    while time.perf_counter() - start < CHIP_S:
+        _block(work, device)
+        calls += CALLS_PER_BLOCK
+    last.record()
+    last.synchronize()
+    elapsed_ms: float = first.elapsed_time(last)
+    return elapsed_ms / 1e3 / calls
+
+
+def _block(work: Callable[[], object], device: torch.device) -> None:
+    for _ in range(CALLS_PER_BLOCK):
+        work()
+    torch.cuda.synchronize(device)

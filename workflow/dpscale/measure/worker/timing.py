@@ -16,6 +16,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.measure.ranks import gather, gather_objects
+from dpscale.measure.watch.hardware import chip_rates
 from dpscale.measure.watch.sensors import Watcher, on_all_nodes
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
@@ -92,6 +93,7 @@ class TimingWorker(StepWorker):
         self.alone: list[BaselineHalves] | None = None
         self.watcher: Watcher | None = None  # on the first rank of a node
         self.preparation_s: float | None = None
+        self.chip: dict[str, str | float] | None = None
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -112,12 +114,16 @@ class TimingWorker(StepWorker):
         del ready, step
         self._give_memory_back()
         self._time_alone("after")
+        if self.on_gpu and self.rank == 0:
+            self.phase = "timing what the GPU reaches at best"
+            self.chip = chip_rates(self.device, self.settings.precision)
 
     def results(self) -> JsonRecord:
         return {
             "preparation_s": self.preparation_s,
             "scopes": self.scopes,
             "alone": None if self.alone is None else [baseline.to_json() for baseline in self.alone],
+            "chip": self.chip,
         }
 
     def _time_alone(self, when: str) -> None:
