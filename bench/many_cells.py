@@ -15,7 +15,7 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "tests/helpers")]
 
-from dpscale.measure.workload.arrays import ARRAYS  # noqa: E402
+from dpscale.measure.workload.dataset import ARRAYS  # noqa: E402
 from dpscale.plan.plan import plan  # noqa: E402
 from dpscale.plan.study import Study  # noqa: E402
 from record_factory import timing_record, write  # noqa: E402

@@ -3,12 +3,11 @@
 import importlib
 import json
 import math
-import operator
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from statistics import fmean, median, variance
+from statistics import median
 from typing import Any
 
 from dpscale.formulas.figure import UNEVEN, Figure, multiplied
@@ -215,24 +214,6 @@ def barrier() -> str:
     return f"{1e3 * median(barriers_s):.1f} ms in the median and up to {1e3 * max(barriers_s):.1f} ms"
 
 
-def energy_of_short_epochs() -> str:
-    """Return how far power and time of the epochs of a run differ: relative standard deviations, pooled over runs."""
-    repeated = [
-        scope
-        for scope in scopes(RECORDED.glob("cells/**/run-*.json"))
-        if len(scope["epoch_s"]) > 2 and 0.4 <= median(scope["epoch_s"]) < 0.7 and all(scope.get("energy_j") or [0])
-    ]
-    watts = [list(map(operator.truediv, scope["energy_j"], scope["epoch_s"])) for scope in repeated]
-    power, time = (
-        100 * math.sqrt(fmean(variance(epochs) / fmean(epochs) ** 2 for epochs in runs))
-        for runs in (watts, [scope["epoch_s"] for scope in repeated])
-    )
-    return (
-        f"{power:.1f} % (standard deviation, pooled over {len(repeated)} runs and scopes) where their times differ "
-        f"by {time:.2f} %"
-    )
-
-
 def gap_of_uneven_steps() -> str:
     """Return between which shares of the median no run's quartiles of steps are apart: around the limit `UNEVEN`."""
     spreads = [
@@ -300,7 +281,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "loading-on-the-device": loading_on_the_device,
     "loading-in-single-epochs": loading_in_single_epochs,
     "barrier": barrier,
-    "energy": energy_of_short_epochs,
     "gap": gap_of_uneven_steps,
     "cores": cores_of_one_h200,
     "loaded-epochs": loaded_epochs,

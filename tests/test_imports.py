@@ -43,7 +43,7 @@ def packages_after(*command: object, first: str = "", project: Project | None = 
 
 @pytest.mark.processes
 def test_a_plan_needs_none_of_them(root: Path, tmp_path: Path) -> None:
-    loaded = packages_after("plan", root / "config/recorded.yaml", "--results", tmp_path, "--cells")
+    loaded = packages_after("plan", root / "config/recorded.yaml", "--results", tmp_path, "--json")
     assert not (HEAVY | {"numpy"}) & loaded
 
 

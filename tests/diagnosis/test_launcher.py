@@ -91,6 +91,14 @@ def test_a_script_that_cannot_be_diagnosed_is_told_in_a_sentence_with_its_exit_c
     assert not (tmp_path / "r.json").exists()
 
 
+def test_a_script_whose_steps_take_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It steps, and its hooks have written nothing down when it is ended."""
+    monkeypatch.setattr(launcher, "OVERDUE_S", 0.0)
+    tell = "open(os.environ['DPSCALE_ATTACH'] + '/progress-here-0.json', 'w').write('{\"phase\": \"warm-up\"}')"
+    done = diagnosed(tmp_path, stub(tmp_path, [], tell, sleep_s=60), "--minutes", "0.01")
+    assert "its steps take too long for 0.0085 min of measuring: give more --minutes" in done.stderr
+
+
 def test_a_command_that_does_not_exist_is_told(tmp_path: Path) -> None:
     assert "nothing: cannot be started: No such file or directory" in diagnosed(tmp_path, ["/nothing"]).stderr
 

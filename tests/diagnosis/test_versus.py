@@ -16,7 +16,7 @@ import pytest
 
 from command_line import dpscale, must
 from dpscale.diagnosis import versus
-from dpscale.records.versus import VersusBlock
+from dpscale.records.script import VersusBlock
 from json_records import read_json
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("private")]
@@ -80,7 +80,8 @@ def test_a_script_that_fails_beside_the_other_one_takes_turns_by_whole_runs(
 @pytest.mark.parametrize(("a_s", "b_s", "kept"), [(0.002, 0.001, "keep B"), (0.001, 0.002, "keep A")])
 def test_the_one_with_the_faster_step_is_kept(a_s: float, b_s: float, kept: str) -> None:
     said = must("versus", "--minutes", 0.01, "--", *stub(a_s), "---", *stub(b_s))
-    assert f"{b_s / a_s:.3f} [{b_s / a_s:.3f}, {b_s / a_s:.3f}]" in said
+    ratio, start = b_s / a_s, 2.18 * versus.START_SPREAD
+    assert f"{ratio:.3f} [{ratio * (1 - start):.3f}, {ratio * (1 + start):.3f}]" in said
     assert kept in said
 
 

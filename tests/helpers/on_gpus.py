@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dpscale.measure.workload.arrays import read_manifest
+from dpscale.measure.workload.dataset import read_manifest
 from dpscale.records.files import JsonRecord
 from json_records import read_json
 

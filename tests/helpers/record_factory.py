@@ -103,7 +103,6 @@ def _scopes(configuration: Configuration, settings: TimingSettings, epoch_s: lis
         "steps_per_epoch": full_steps + (smaller > 0),
         "full_steps_per_epoch": full_steps,
         "peak_memory_bytes": [10**9] * configuration.gpus if on_gpus else None,
-        "energy_j": [100.0] * len(epoch_s) if on_gpus else None,
         "loader_processes": 0,
     }
     return {
@@ -225,7 +224,6 @@ def training_record(cell: TrainingCell, test_accuracy: Sequence[float | None], e
             "training_loss": less(2, accuracy), "training_accuracy": accuracy,
             "test_loss": less(2.1, accuracy), "test_accuracy": accuracy,
             "epoch_s": epoch_s, "images_per_s": arm.epoch_images / epoch_s, "gpu_s": epoch_s * arm.gpus,
-            "energy_j": 500.0 * epoch_s * arm.gpus if arm.device == "cuda" else None,
         }  # fmt: skip
 
     return {

@@ -149,7 +149,7 @@ CELLS: Mapping[str, Callable[[Job], AnyCell]] = {
     "timing": lambda job: TimingCell(Configuration(*job["configuration"]), job["seed"]),
     "communication": lambda job: CommunicationCell(Configuration(*job["configuration"]), job["seed"]),
     "collectives": lambda job: CollectivesCell(job["gpus"], 1),
-    "training": lambda job: TrainingCell(job["arm"], job["seed"], TrainingSettings.from_json(job["settings"])),
+    "training": lambda job: TrainingCell("arm", job["seed"], TrainingSettings.from_json(job["settings"])),
 }
 WORKER = StubWorker
 

@@ -13,8 +13,8 @@ from page_tables import GPU, h200, tables
 
 from dpscale.analyse.answer.claims import counts_rows
 from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.present.handin_assignment import AssignmentRows, of_bandwidth, of_communication, of_speedup
 from dpscale.present.handin_questions import sections
-from dpscale.present.handin_sentences import AssignmentRows, of_bandwidth, of_communication, of_speedup
 from dpscale.tables.tables import Tables
 from rows import changed, picked
 

@@ -20,8 +20,7 @@ from page_tables import (
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts import charts
-from dpscale.present.charts.charts import charts_of
-from dpscale.present.charts.ladder import ladders
+from dpscale.present.charts.charts import charts_of, ladders
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, markers
 from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP

@@ -21,10 +21,9 @@ from page_tables import (
 )
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.handin_assignment import sheets
+from dpscale.present.handin_assignment import AssignmentRows, sheets
 from dpscale.present.handin_questions import Section
 from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, markdown, report, write
-from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.table import ShownTable
 from dpscale.tables.tables import Tables
 

@@ -21,10 +21,9 @@ from recorded import recorded_study, recorded_tables
 
 
 def sentences(study: Study, tables: Tables) -> Iterator[str]:
-    """Yield every sentence behind the place where it stands, and what is counted of records."""
+    """Yield every sentence behind the place where it stands, and what is counted as absent."""
     terms = Terms.of(study.values, tables)
     yield first_screen(answer_of(tables), terms).on_terminal
-    yield from (f"origin: {row.flat()}" for row in tables.origins)
     yield from (f"absence: {row.flat()}" for row in tables.absences)
     yield f"by chance: {by_chance(tables.counts, terms)}"
     yield from (f"first caution: {caution}" for caution in first_cautions(tables, terms))

@@ -99,13 +99,10 @@ def test_plan_says_what_is_done_what_is_to_come_and_what_is_not_run(tmp_path: Pa
         "training: 1 missing; GPU-hours: 0 spent, unknown to come",
     ]
     assert printed.endswith("\n2 of 3 cells are to be measured.\n")
-    lines = must("plan", "study.json", "--cells", folder=tmp_path).removeprefix(printed).strip().splitlines()
-    assert [line.split("  ")[1] for line in lines] == ["done", "missing", "missing", *["larger than the dataset"] * 2]
     cells = json.loads(must("plan", "study.json", "--json", folder=tmp_path))
     assert [cell["state"] for cell in cells] == ["done", "missing", "missing"]
-    assert lines[1].endswith("no record yet")
-    reason = "global batch 131072 > 50000 images: no full step"
-    assert lines[3] == f"ddp, 2 GPUs, batch 65536  larger than the dataset  {reason}"
+    assert cells[1]["reason"] == "no record yet"
+    assert "larger than the dataset: 1 configuration: global batch 131072 > 50000 images: no full step\n" in printed
 
 
 def test_plan_expects_times_on_a_gpu_that_nobody_here_has(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dpscale.errors import TableError
 from dpscale.formulas.figure import estimate_of_blocks
 from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.row import csv_text, read_rows, written
-from dpscale.tables.study import OriginsRow
+from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import SpeedupRow
 from dpscale.terminal import with_names
@@ -44,17 +44,21 @@ def test_a_file_says_what_every_figure_rests_on() -> None:
 
 @pytest.mark.parametrize("text", cases(__file__, "formulas"))
 def test_no_text_is_a_formula_and_all_come_back(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "origins.csv"
-    file.write_text(written(OriginsRow, [OriginsRow(host=text, records=3)]), encoding="utf-8")
+    file = tmp_path / "environments.csv"
+    file.write_text(
+        written(EnvironmentsRow, [EnvironmentsRow(environment="A", hosts=text, records=3)]), encoding="utf-8"
+    )
     for table in (file.read_text(), csv_text([[text, -1.5, "-1.5"]])):
         entries = list(csv.reader(table.splitlines()))[-1]
         assert not any(re.match(r"[=+@\t]|-(?!1.5)", entry) for entry in entries)
-    assert "\x1b" not in written(OriginsRow, [OriginsRow(host="\x1b[2J")])
-    assert [(row.host, row.records) for row in read_rows(OriginsRow, file)] == [(text, 3)]
+    assert "\x1b" not in written(EnvironmentsRow, [EnvironmentsRow(hosts="\x1b[2J")])
+    assert [(row.hosts, row.records) for row in read_rows(EnvironmentsRow, file)] == [(text, 3)]
 
 
 def test_whole_numbers_stay_whole_beside_missing_ones() -> None:
-    lines = csv.DictReader(written(OriginsRow, [OriginsRow(host="a", records=3), OriginsRow(host="b")]).splitlines())
+    lines = csv.DictReader(
+        written(EnvironmentsRow, [EnvironmentsRow(hosts="a", records=3), EnvironmentsRow(hosts="b")]).splitlines()
+    )
     assert [line["records"] for line in lines] == ["3", ""]
 
 

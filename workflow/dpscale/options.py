@@ -14,7 +14,6 @@ from dpscale.terminal import tell
 
 if TYPE_CHECKING:
     from dpscale.records.collect import Collected
-    from dpscale.tables.tables import Tables
 
 CLUSTER_FILE = Path("config/cluster.yaml")
 
@@ -69,10 +68,3 @@ def read_records(study: Study, results: Path) -> "Collected":
     for reason in filter(None, [*collected.rejected.values(), collected.network_problem]):
         tell(f"not used: {reason}", err=True)
     return collected
-
-
-def read_tables(folder: Path) -> "Tables":
-    """Read the tables that `dpscale tables` wrote."""
-    from dpscale.tables.tables import Tables
-
-    return Tables.read(folder)

@@ -22,7 +22,7 @@ from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Stud
 from dpscale.records.outdated import Outdated, find_outdated
 from dpscale.records.progress import Progress
 from dpscale.scheduler import cluster
-from dpscale.scheduler.lock import lock_until_the_process_ends
+from dpscale.scheduler.snakemake import lock_until_the_process_ends
 from dpscale.scheduler.logger import follow
 from dpscale.scheduler.snakemake import (
     decide_by_results,
@@ -32,7 +32,6 @@ from dpscale.scheduler.snakemake import (
     measure_one_at_a_time,
     never_incomplete,
     partial_command,
-    preload,
     has_several_nodes,
     prepare_slurm,
     schedule_when_jobs_end,
@@ -147,7 +146,6 @@ onstart:
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         tell(f"set aside: {aside}", err=True)
     schedule_when_jobs_end(workflow)
-    preload(workflow, sum(job.rule.name in CELL_RULES for job in jobs), STUDY["device"])
     begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
     gpu = CLUSTER.gpu_jobs.gpu_type if has_several_nodes(workflow) else model_here()
     follow(workflow, Progress(STUDY, RESULTS, begun, gpu))

@@ -1,6 +1,6 @@
 # What cells and tables need before they begin: the complete study, the images, and the facts of the network.
 
-from dpscale.measure.workload.arrays import ARRAYS
+from dpscale.measure.workload.dataset import ARRAYS
 
 
 # The complete study with every default, for the commands that need it.

@@ -1,5 +1,5 @@
 # Training with large batches: one job per arm and seed. Records follow the same rules as those of timing cells (see
-# timing.smk), each under its own arm's settings. An interrupted job continues from the checkpoint beside its record.
+# timing.smk), each under its own arm's settings.
 
 
 rule train:

@@ -1,7 +1,6 @@
 """From records to tables of times: every configuration has a row, and no figure stands where none can; and what is
 told of records."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from dpscale.plan.study import Study
 from dpscale.records.files import JsonRecord
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
-from made_study import DDP, THREE_RUNS, TIMED, measured, place_of, tables_of
-from record_factory import on_server, timing_record, watched
+from made_study import DDP, TIMED, measured, place_of, tables_of
+from record_factory import timing_record, watched
 from rows import apart, one, picked
 
 
@@ -74,19 +73,6 @@ def test_scopes_stand_side_by_side_with_what_loading_adds_in_each_run() -> None:
     assert row.loading_ratio.value == pytest.approx((3 / 2 * 4 / 3 * 5 / 4) ** (1 / 3))
     (row,) = complete(Tables(times=[replace(row, epoch_s=Figure(2.0)) for row in times])).scopes
     assert not row.loader_s.is_known, "no run timed both"
-
-
-def test_energy_is_the_mean_over_servers_and_not_over_runs(tmp_path: Path) -> None:
-    """Two runs on one server count once beside a run on another."""
-    energies = {1: 100.0, 2: 400.0, 3: 800.0}
-
-    def on_servers(cell: TimingCell, record: JsonRecord) -> JsonRecord:
-        record["scopes"]["compute"]["energy_j"] = [energies[cell.run]] * 2
-        return on_server(record, cell.run == 3)
-
-    (row,) = picked(measured(tmp_path, THREE_RUNS, change=on_servers).times, **DDP)
-    assert (row.runs, row.servers) == (3, 2)
-    assert row.energy_j.value == pytest.approx(math.sqrt(200 * 800))
 
 
 LOG = "12:00:00 warm-up epoch 1\nError: stopped after 5 s\n"

@@ -53,7 +53,6 @@ def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Tables) -
     assert half == pytest.approx(4.3027 * 0.02 / math.sqrt(3), rel=1e-4)
     assert (row.status, row.seeds, row.diverged, row.remedies) == ("ok", 3, 0, "")
     assert row.gpu_s == pytest.approx(4 * 5 * 2.0)
-    assert row.energy_j == pytest.approx(500 * 4 * 5 * 2.0)
 
 
 def test_a_loss_of_tests_that_was_not_finite_has_no_mean() -> None:

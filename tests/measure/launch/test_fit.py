@@ -53,7 +53,7 @@ def command(monkeypatch: pytest.MonkeyPatch, gpus: int) -> CompletedProcess[str]
     monkeypatch.setattr(fit, "gpus_there", lambda _: gpus)
     monkeypatch.setattr(fit, "require_given", lambda *_: None)
     monkeypatch.setattr(fit, "Workers", MadeUpWorkers)
-    return dpscale("fit", "--workload", "cifar_resnet18")
+    return dpscale("fit")
 
 
 class MadeUpWorkers(AbstractContextManager["MadeUpWorkers"]):

@@ -1,5 +1,4 @@
-"""Observations of GPUs during an epoch, the error where GPUs are missing, and communication on traces
-whose answer is known."""
+"""Events of GPUs during an epoch, the error where GPUs are missing, and communication on traces with a known answer."""
 
 import pytest
 import torch
@@ -9,15 +8,16 @@ from hypothesis import strategies as st
 from cases import cases
 from dpscale.errors import MeasurementError
 from dpscale.measure.watch import hardware
-from dpscale.measure.watch.sensors import GpuEvents, Observation, _reasons
+from dpscale.measure.watch.sensors import _reasons, on_all_nodes
 from dpscale.measure.watch.trace import Kernel, communication_s, read_kernels
+from dpscale.records.kinds import Watched, WatchedGpu
 
 
 def test_nodes_are_joined_with_all_gpus_and_the_most_processes() -> None:
-    gpus = [GpuEvents(["power cap"], {"power": 0.5}), GpuEvents(None, None)]
-    first = Observation(gpus[:1], None)
-    second = Observation(gpus[1:], 1)
-    assert Observation.of_nodes([first, second]) == Observation(gpus, 1)
+    gpus = [WatchedGpu(["power cap"], {"power": 0.5}), WatchedGpu(None, None)]
+    first = Watched(gpus[:1], None)
+    second = Watched(gpus[1:], 1)
+    assert on_all_nodes([first, second]) == Watched(gpus, 1)
 
 
 def test_reasons_are_known_where_every_sample_has_them() -> None:

@@ -112,12 +112,12 @@ def test_the_median_and_the_quartiles_of_steps_are_those_of_the_slowest_rank(mon
 def test_the_command_in_a_record_measures_the_same_cell(
     records: Records, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    time_cell = Mock(return_value=records[name])
-    monkeypatch.setattr(cells, "time_cell", time_cell)
+    measure_steps = Mock(return_value=records[name])
+    monkeypatch.setattr(cells, "measure_steps", measure_steps)
     program, *command = shlex.split(records[name]["provenance"]["command"])
     assert program == "dpscale"
     must(*command)
-    cell, settings, *_ = time_cell.call_args.args
+    cell, settings, *_ = measure_steps.call_args.args
     assert cell.coordinates == records[name]["cell"]
     assert settings.to_json() == records[name]["settings"]
 

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DistributedSampler
 
 from dpscale.errors import DatasetError
-from dpscale.measure.workload.arrays import ARRAYS, read_manifest
-from dpscale.measure.workload.dataset import make_dataset, split_images
+from dpscale.measure.workload.dataset import ARRAYS, make_dataset, read_manifest
 from dpscale.measure.workload.images import MEAN, STD, DecodedImages, preloaded_batches, shard
 from dpscale.measure.workload.loading import LoadedEpochs
 
@@ -136,16 +133,3 @@ def test_cifar10_through_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert np.load(tmp_path / "train_labels.npy").tolist() == [number % 10 for number in range(100)]
     with pytest.raises(DatasetError, match=r"its checksum is wrong, and dataset\.download is false"):
         make_dataset("cifar10", Path("nowhere"), False, 100, tmp_path)
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=200), st.data())
-def test_every_image_is_trained_on_or_held_out_and_classes_stay_balanced(
-    classes: list[int], data: st.DataObject
-) -> None:
-    labels = np.array(classes)
-    count = data.draw(st.integers(0, len(labels)))
-    trained_on, held_out = split_images(labels, count)
-    assert len(held_out) == count
-    assert sorted([*trained_on, *held_out]) == list(range(len(labels)))
-    taken, available = (np.bincount(classes, minlength=5) for classes in (labels[held_out], labels))
-    assert all(taken[label] >= min(available[label], max(taken) - 1) for label in range(5))

@@ -52,7 +52,6 @@ class Probes:
     devices: int
     batch: int
     on_gpu: bool = True
-    keeps_global_batch: bool = False
     loading: ProbeCost | None = None
     """What loading adds, where that is known better than from two times."""
     workers: int | None = None
@@ -218,15 +217,11 @@ def _loading(probes: Probes) -> Iterator[FoundCause]:
         yield found("slow_loader", probes, cost, evidence, [Remedy("in_time", None, cost.seconds)])
 
 
-def _small_batch(probes: Probes) -> Iterator[FoundCause]:
-    """The samples' time in this batch less that in a larger one: in the one that a device had alone, where the global
-    batch was held."""
-    larger, name = (
-        ("alone_reference", "batch_not_scaled") if probes.keeps_global_batch else ("alone_large", "small_batch")
-    )
-    if cost := probes.cost("first", larger):
-        evidence = [*times(probes, larger), count("batch_per_gpu", probes.batch)]
-        yield found(name, probes, cost, evidence)
+def _batch_not_scaled(probes: Probes) -> Iterator[FoundCause]:
+    """The samples' time in this batch less that in the one that a device had alone, where the global batch was held."""
+    if cost := probes.cost("first", "alone_reference"):
+        evidence = [*times(probes, "alone_reference"), count("batch_per_gpu", probes.batch)]
+        yield found("batch_not_scaled", probes, cost, evidence)
 
 
 def _slow_device(probes: Probes) -> Iterator[FoundCause]:
@@ -264,5 +259,5 @@ def _of_ranks(figures: Sequence[Figure]) -> list[Evidence]:
 
 
 _FINDERS: Sequence[Callable[[Probes], Iterator[FoundCause]]] = (
-    _loading, _small_batch, _slow_device, _uneven_ranks, _loader_of_one_rank,
+    _loading, _batch_not_scaled, _slow_device, _uneven_ranks, _loader_of_one_rank,
 )  # fmt: skip

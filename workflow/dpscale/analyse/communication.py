@@ -314,9 +314,6 @@ def ladder_rows(
     def mean(values: Mapping[OnServer, float]) -> Figure:
         return multiplied(estimate_of_blocks(values, "linear"), baseline.value)
 
-    def beyond(rung: str, lower: str) -> Figure:
-        return mean({run: ratio - ratios[lower][run] for run, ratio in ratios[rung].items()})
-
     steps = {rung: baseline if rung == ALONE else mean(ratios[rung]) for rung in rungs}
     for order, (before, rung) in enumerate(pairwise(("", *rungs))):
         row = LadderRow(
@@ -328,13 +325,12 @@ def ladder_rows(
             share=steps[rung].value / steps[WHOLE].value,
         )
         if before:
-            difference = beyond(rung, before)
+            difference = mean({run: ratio - ratios[before][run] for run, ratio in ratios[rung].items()})
             row = replace(
                 row,
                 difference_s=difference,
                 adds=strategy(configuration.strategy).added(before, rung),
                 share=difference.value / steps[WHOLE].value,
-                beyond_alone_s=beyond(rung, ALONE),
             )
         yield _with_slowest(row, complete) if rung == APART[0] else row
 

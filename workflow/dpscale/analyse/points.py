@@ -200,7 +200,7 @@ class Point:
         quartiles = [of_epoch for result in self.results for of_epoch in result.step_quartiles]
         if not quartiles:
             return None
-        return any(is_uneven(of_epoch.lower_s, of_epoch.upper_s, of_epoch.median_s) for of_epoch in quartiles)
+        return any(is_uneven(*of_epoch) for of_epoch in quartiles)
 
     @property
     def place(self) -> PlaceFields:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import nan
-from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import structs
@@ -21,8 +20,7 @@ from dpscale.records.collect import Collected
 from dpscale.records.kinds import Gpu, GpuLink, Record, Scope, TimingRecord, Watched
 from dpscale.records.progress import gpu_seconds
 from dpscale.tables.column import SOFTWARE
-from dpscale.tables.row import grouped
-from dpscale.tables.study import AbsencesRow, EnvironmentsRow, MissingRow, OriginsRow, RecordsRow
+from dpscale.tables.study import AbsencesRow, EnvironmentsRow, MissingRow, RecordsRow
 from dpscale.tables.timing import TimesRow
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
@@ -203,8 +201,6 @@ def servers_of(records: Iterable[Record]) -> dict[str, int]:
 
 # Why a cell is missing that was never tried.
 NO_RECORD = "no record yet"
-# What records of one origin have in common.
-ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
 # States of cells without a record; the first says most.
 STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
 
@@ -288,19 +284,6 @@ def _hot_devices(gpus: Sequence[Gpu], epochs: Iterable[Watched]) -> Iterator[str
         for gpu, seen in zip(gpus, epoch.gpus, strict=False):  # one device alone is the first
             if gpu.uuid and any("thermal" in reason for reason in seen.clock_event_reasons or ()):
                 yield gpu.uuid[:UUID_CHARACTERS]
-
-
-def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
-    """How many records there are of a kind, by what measured them."""
-    for origin, group in grouped(records, attrgetter(*ORIGIN)).items():
-        yield OriginsRow(
-            **dict(zip(ORIGIN, origin, strict=True)),
-            records=len(group),
-            first=min(row.started_at for row in group),
-            last=max(row.finished_at for row in group),
-            jobs=joined(row.job_id for row in group),
-            disturbed=sum(bool(row.other_processes) for row in group),
-        )
 
 
 def absences_rows(times: Iterable[TimesRow]) -> list[AbsencesRow]:

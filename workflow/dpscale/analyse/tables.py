@@ -15,15 +15,14 @@ from dpscale.analyse.records import (
     environment_rows,
     environments_of,
     missing_rows,
-    origins_rows,
     placed,
     record_row,
 )
-from dpscale.analyse.servers import servers_rows
 from dpscale.analyse.times import (
     compared_points,
     run_rows,
     scopes_rows,
+    servers_rows,
     strategy_pairs_rows,
     times_row,
 )
@@ -97,7 +96,6 @@ def complete(tables: Tables, asked: Asked = _ASKED) -> Tables:
         scopes=list(scopes_rows(tables.times)),
         strategy_pairs=list(strategy_pairs_rows(tables.times)),
         training_curves=list(curve_rows(tables.training, tables.training_summary)),
-        origins=list(origins_rows(tables.records)),
         absences=absences_rows(tables.times),
     )
     tables = replace(tables, answer=list(answer_rows(tables, asked)))

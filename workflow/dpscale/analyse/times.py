@@ -1,21 +1,30 @@
-"""Rows of the times of a study: of every configuration and run, with and without loading, and of two strategies."""
+"""Rows of the times of a study: of every configuration and run, with and without loading, of two strategies, and of
+every server beside the others.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+Servers are alike to every interval of a study. One that takes twice as long is a fault of that server, and moves them
+all.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import nan
 from operator import sub, truediv
-from statistics import median
+from statistics import geometric_mean, median
 
 from dpscale.analyse.points import Comparison, Point, Points, Timed
+from dpscale.analyse.records import UUID_CHARACTERS, joined, places
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, Scale, derive_in_blocks, multiplied
+from dpscale.formulas.statistics import median_of_blocks
 from dpscale.plan.plan import batches_per_gpu
 from dpscale.plan.study import Study
+from dpscale.records.kinds import Record
 from dpscale.strategies.known import BASELINE, STRATEGIES, strategy
 from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import RunsRow, ScopesRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import RunsRow, ScopesRow, ServersRow, StrategyPairsRow, TimesRow
 from dpscale.vocabulary.chips import chip_named
 
 
@@ -39,8 +48,6 @@ def times_row(study: Study, point: Point, network: NetworkFacts | None) -> Times
         gpu_s=multiplied(point.epoch, row.gpus),
         step_s=point.step,
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
-        # A run without a counter has no energy.
-        energy_j=point.over_runs(lambda record: median(record.scopes[point.scope].energy_j or [0])),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0].steps_per_epoch,
         full_steps_per_epoch=point.full_steps,
@@ -137,3 +144,37 @@ def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]
                 other_epoch_s=earlier.epoch_s,
                 ratio=earlier.epoch_s.value / later.epoch_s.value,
             )
+
+
+def servers_rows(points: Iterable[Point], records: Iterable[Record]) -> Iterator[ServersRow]:
+    """Yield a row for every server that shares a configuration with another one of its environment."""
+    records_by_server = grouped(records, lambda record: (record.environment, record.block.server))
+    for (environment, server), ratios in sorted(_times_as_long(points).items()):
+        of_server = records_by_server[environment, server]
+        uuids = (place[:UUID_CHARACTERS] for record in of_server if record.hardware.gpus for place in places(record))
+        yield ServersRow(
+            environment=environment,
+            server=server,
+            host=joined(record.hardware.host for record in of_server),
+            gpu_uuids=joined(uuids),
+            is_of_scheduler=any(record.provenance.job_id for record in of_server),
+            configurations=len(ratios),
+            times_as_long=median_of_blocks(ratios),
+        )
+
+
+def _times_as_long(points: Iterable[Point]) -> Mapping[tuple[str, int], list[float]]:
+    """Return the epoch of every server over the median of the others', of every configuration on one node that several
+    timed and that findings may speak of."""
+    ratios = defaultdict(list)
+    for point in points:
+        if not point.is_headline or point.configuration.nodes > 1:
+            continue
+        blocks = grouped(point.by_block.items(), lambda block: block[0].server)
+        times = {
+            server: geometric_mean(timed.epoch_s for _, timed in on_server) for server, on_server in blocks.items()
+        }
+        for server, epoch_s in times.items():
+            if elsewhere_s := [seconds for place, seconds in times.items() if place != server]:
+                ratios[point.environment, server].append(epoch_s / median(elsewhere_s))
+    return ratios

@@ -26,9 +26,9 @@ OF_SPEED = tuple(sorted(set(variant_settings()) & set(TrainingSettings.names()))
 # Habits that every training should have. An arm without one shows what that does: no remedy.
 CUSTOMARY = ("set_epoch",)
 # Settings that say what an arm is, before any remedy.
-PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF_SPEED)
+PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", *OF_SPEED)
 # Arms that have these settings alike, and a seed, share weights, order and crops.
-SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
+SHARED_BY_SEED = ("gpus", "batch_per_gpu")
 # The accuracy that a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 
@@ -68,11 +68,6 @@ class ArmResults:
     def last(self, figure: str) -> dict[int, float]:
         """Return a figure after the last epoch, by seed; None where it is not finite."""
         return {record.cell.seed: getattr(record.epochs[-1], figure) for record in self.finished}
-
-    def totals(self, name: str) -> list[float]:
-        """Return a figure of all epochs together, of every seed that came to its end; empty where an epoch lacks it."""
-        values = [[getattr(epoch, name) for epoch in record.epochs] for record in self.finished]
-        return [] if any(None in epochs for epochs in values) else [float(sum(epochs)) for epochs in values]
 
     def is_like(self, reference: "ArmResults", names: Sequence[str]) -> bool:
         """Whether both arms have these settings alike."""
@@ -230,8 +225,7 @@ def _measured(row: TrainingSummaryRow, result: ArmResults, missing: Sequence[str
         seeds=seeds,
         diverged=diverged,
         epoch_s=_mean([median(epoch.epoch_s for epoch in epochs) for epochs in trained]),
-        gpu_s=_mean(result.totals("gpu_s")),
-        energy_j=_mean(result.totals("energy_j")),
+        gpu_s=_mean([sum(epoch.gpu_s for epoch in record.epochs) for record in result.finished]),
     )
 
 

@@ -117,7 +117,6 @@ def account_of(record: ScriptRecord) -> Account:
         in_memory=in_memory,
         devices=devices_of(ranks),
         batch=first.batch or 1,
-        keeps_global_batch=keeps_batch,
         on_gpu=first.device == "cuda",
         workers=first.loading.workers,
         alone_by_device=by_device,

@@ -17,8 +17,7 @@ def say(sentence: str) -> None:
 
 def _require_places(out: Path | None, kind: str, page: Path | None = None) -> None:
     """Raise RecordError where a record or a page could not be written after minutes of measuring."""
-    from dpscale.records.files import RECORD_BEGIN, require_replaceable
-    from dpscale.records.space import claim_space
+    from dpscale.records.files import RECORD_BEGIN, claim_space, require_replaceable
 
     for path, begin in ((out, RECORD_BEGIN.format(kind)), (page, "<!DOCTYPE html>")):
         if path:

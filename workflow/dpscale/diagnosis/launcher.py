@@ -33,6 +33,8 @@ from dpscale.vocabulary.causes import PROBES
 # The part of the time that each run beside the one with interventions has.
 PART = 0.15
 _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "paced": "now without"}
+# A run that has not ended so long after twice its time is ended from outside.
+OVERDUE_S = 60.0
 # It is not run on one device again where starts would take more than so many times the time that was asked for.
 LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
@@ -139,6 +141,8 @@ class _ScriptRuns:
             run = msgspec.convert(values, ScriptRun)
         except msgspec.ValidationError as error:
             raise MeasurementError(f"the hooks wrote no record: {error}") from error
+        if not run.processes and run.code is None:
+            raise MeasurementError(f"its steps take too long for {minutes:.2g} min of measuring: give more --minutes")
         if not run.processes:
             raise MeasurementError("the script trained, and nothing wrote down its steps: was it killed?")
         if what != "paced" and all(process.status == "few steps" for process in run.processes):
@@ -164,7 +168,7 @@ class _ScriptRuns:
                 phases = script.told("progress", "phase")
                 to_first_step_s = to_first_step_s or (waited_s if phases else 0.0)
                 ended = min(ended, waited_s) if "ended" in phases else ended
-                is_overdue = phases and waited_s > to_first_step_s + 2 * limit_s + 60
+                is_overdue = phases and waited_s > to_first_step_s + 2 * limit_s + OVERDUE_S
                 if code is not None or is_overdue or waited_s - ended > GRACE_S:
                     break
                 if not phases and waited_s > self.first_step_s:

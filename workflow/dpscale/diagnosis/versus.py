@@ -28,7 +28,7 @@ from dpscale.present.text.html import TEXTS
 from dpscale.records import VERSIONS
 from dpscale.records.files import now
 from dpscale.records.redaction import public_command
-from dpscale.records.versus import VersusBlock, VersusRecord
+from dpscale.records.script import VersusBlock, VersusRecord
 
 Name = Literal["A", "B"]
 Commands = Mapping[Name, Sequence[str]]

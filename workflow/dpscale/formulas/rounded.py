@@ -100,7 +100,7 @@ class Number:
         return cls(shown or str(digits), *(convert(reading) if convert else reading for reading in readings))
 
     def either(self) -> "Number":
-        """The same, its digits rounded or cut."""
+        """Return the number for digits that were either rounded or cut."""
         low, high = min(self.interval.low, self.if_cut.low), max(self.interval.high, self.if_cut.high)
         return replace(self, interval=Rounded(self.interval.value, low, high))
 

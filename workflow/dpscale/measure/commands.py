@@ -39,14 +39,12 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 
-BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum"] if name != OF_FILE]
 
-
-def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Command], Command]:
-    """Add an option for every setting of `kind`, or for those with these names: its type, default and help."""
+def setting_options(kind: type[NetworkSettings]) -> Callable[[Command], Command]:
+    """Add an option for every setting of `kind`: its type, default and help."""
 
     def add(command: Command) -> Command:
-        for name in reversed(names or kind.names()):
+        for name in reversed(kind.names()):
             node = kind.schema_of(name)
             several = node["type"] == "array"
             command = click.option(
@@ -164,12 +162,6 @@ def job_options(command: Command) -> Command:
     return _job_options(with_job)
 
 
-def settings_of_workload(workload: str) -> dict[str, str]:
-    """Return the settings of a workload: a network that comes with dpscale, with made-up images, or a user's file."""
-    built_in = workload in BUILT_IN_NETWORKS
-    return {"network": workload, "dataset_source": "synthetic"} if built_in else {"workload": workload}
-
-
 # Sources that `dpscale dataset` can decode.
 SOURCES = [source for source in schema_node("dataset", "source")["enum"] if source != OF_FILE]
 
@@ -224,11 +216,12 @@ def time(
     Out of memory is a result and is recorded. Any other error leaves no record, and the exit code is not zero.
     If more GPUs are visible than asked for, the first ones are used.
     """
-    from dpscale.measure.launch.cells import time_cell
+    from dpscale.measure.launch.cells import measure_steps
 
     point, values = Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), TimingSettings.from_json(settings)
     cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
-    _print_written(time_cell(cell, values, dataset, baseline_at_global_batch, job), job.out)
+    record = measure_steps(cell, values, dataset, job, baseline_at_global_batch=baseline_at_global_batch)
+    _print_written(record, job.out)
 
 
 @click.command()
@@ -310,13 +303,12 @@ def communication(
 def train(arm: str, seed: int, dataset: Path | None, job: "Job", **settings: Any) -> None:
     """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time.
 
-    After every epoch a checkpoint is written beside the record: after an interruption the same command continues there.
     Divergence and out of memory are results.
     """
-    from dpscale.measure.launch.cells import train as train_cell
+    from dpscale.measure.launch.cells import measure_steps
 
     cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings), job.place.nodes)
-    _print_written(train_cell(cell, dataset, job), job.out)
+    _print_written(measure_steps(cell, cell.settings, dataset, job), job.out)
 
 
 def _print_written(record: "JsonRecord", out: Path) -> None:
@@ -328,16 +320,14 @@ def _print_written(record: "JsonRecord", out: Path) -> None:
 
 
 @click.command()
-@click.option("--workload", required=True, help=f"Your Python file, or {' or '.join(BUILT_IN_NETWORKS)}.")
 @click.option("--strategy", type=click.Choice(list(STRATEGIES)), default=BASELINE)
 @click.option("--gpus", type=click.IntRange(min=1), default=1)
 @click.option(
     "--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Of a smaller GPU, in place of all that is free."
 )
 @end_options
-@setting_options(StepSettings, *(name for name in StepSettings.names() if name != "workload"))
+@setting_options(StepSettings)
 def fit(
-    workload: str,
     strategy: str,
     gpus: int,
     memory_gb: float | None,
@@ -352,7 +342,7 @@ def fit(
     """
     from dpscale.measure.launch.fit import as_fast, find_largest_batch, largest_of, smallest_too_large
 
-    values = StepSettings.from_json(settings | settings_of_workload(workload))
+    values = StepSettings.from_json(settings)
     tries = find_largest_batch(strategy, gpus, values, memory_gb, timeout_s, end_with_parent)
     tell(f"{'batch per GPU':>13}  {'memory, GB':>10}  {sample_of(values.workload) + 's/s':>10}")
     for attempt in tries:
@@ -367,8 +357,8 @@ def fit(
 
 @click.command()
 @study_argument
-@click.option("--here", is_flag=True, help="On this machine, in no job of its own.")
-def doctor(study_file: Path, here: bool) -> None:
+@click.option("--here", "is_here", is_flag=True, help="On this machine, in no job of its own.")
+def doctor(study_file: Path, is_here: bool) -> None:
     """Check what every cell of a STUDY needs before many of them wait: torch, a GPU, space for records, the images.
 
     On a cluster with Slurm one small job checks it, as config/cluster.yaml has cells run; elsewhere this machine does.
@@ -377,8 +367,8 @@ def doctor(study_file: Path, here: bool) -> None:
     from dpscale.scheduler.slurm import run_small_job
 
     study, cluster = Study.read(study_file), read_cluster()
-    if here or not shutil.which("srun"):
-        tell(f"checked on {socket.gethostname()}:" if here else "no Slurm here; checked on this machine:")
+    if is_here or not shutil.which("srun"):
+        tell(f"checked on {socket.gethostname()}:" if is_here else "no Slurm here; checked on this machine:")
         sys.exit(not check_here(study))
     if cluster is None:
         raise ClusterError(f"{CLUSTER_FILE}: there is no such file: it says how Slurm runs cells")

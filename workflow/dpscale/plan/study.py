@@ -301,8 +301,6 @@ def _of_arm(arm: TrainingSettings) -> Iterator[Contradiction]:
         yield "strategy", f"{arm.strategy} has no arms: checkpoints and test accuracy need whole weights. Use ddp"
     if arm.sync_batch_norm and not row.has_process_per_gpu:
         yield "sync_batch_norm", f"{arm.strategy} has no process group to share statistics in: it needs ddp"
-    if arm.validation_images and arm.global_batch > arm.training_images:
-        yield "validation_images", f"leaves {arm.training_images} images, no full step of {arm.global_batch}"
     if arm.schedule == "one_cycle" and not 0 < arm.warmup_epochs < arm.epochs:
         yield "schedule", "one_cycle rises and falls: warmup_epochs must lie between 0 and epochs"
     if arm.optimiser in ("lars", "lamb") and arm.fused_optimiser:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from dpscale.errors import DpscaleError
-from dpscale.options import FILE, FOLDER, read_study, read_tables, study_argument
+from dpscale.options import FILE, FOLDER, read_study, study_argument
 from dpscale.plan.study import Study
 from dpscale.terminal import say, tell
 
@@ -26,14 +26,13 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     from dpscale.present.page import render
     from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
+    from dpscale.tables.tables import Tables
 
-    study, tables = Study.read(study_file), read_tables(tables_folder)
+    study, tables = Study.read(study_file), Tables.read(tables_folder)
     audit_page = study.audit_page(out)
     terms = Terms.of(study.values, tables)
     charts = charts_of(study.values, tables, terms)
-    recorded = "recorded.html" if out.with_name("recorded.html").exists() else ""  # which `make report` made before
-    audits = audit_page.name if audit_page else ""
-    write_text(out, render(study.values, tables, audits, charts, recorded))
+    write_text(out, render(study.values, tables, audit_page.name if audit_page else "", charts))
     if audit_page:
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:
@@ -84,15 +83,16 @@ def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
     from dpscale.present.handin_report import report as report_of
     from dpscale.present.handin_report import write
     from dpscale.present.text.words import Terms
+    from dpscale.tables.tables import Tables
 
     study = read_study(study_file)
-    tables = read_tables(tables_folder) if tables_folder else LoadedStudy(study, study.results).tables
-    made = report_of(study.values, tables, Terms.of(study.values, tables))
-    if not made.sheets:
+    tables = Tables.read(tables_folder) if tables_folder else LoadedStudy(study, study.results).tables
+    handed_in = report_of(study.values, tables, Terms.of(study.values, tables))
+    if not handed_in.sheets:
         measure = f"make assignment CONFIG={study_file}"
         raise DpscaleError(f"{study_file}: nothing was measured on several devices to hand in. Measure it: {measure}")
-    tex, markdown, numbers = write(made, out)
-    for sentence in made.lacking:
+    tex, markdown, numbers = write(handed_in, out)
+    for sentence in handed_in.lacking:
         tell(sentence)
     for place in (tex, markdown, numbers):
         if ".new" in place.stem:

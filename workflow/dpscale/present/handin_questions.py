@@ -15,8 +15,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.present.charts.charts import epoch_time
 from dpscale.present.charts.picture import Picture
 from dpscale.present.findings.findings import findings_of_training
-from dpscale.present.handin_assignment import AssignmentTable
-from dpscale.present.handin_sentences import AssignmentRows, largest_rung
+from dpscale.present.handin_assignment import AssignmentRows, AssignmentTable, largest_rung
 from dpscale.present.text.numbers import estimate, recomputable, whole
 from dpscale.present.text.sentences import Paragraphs, paragraphs, template_of
 from dpscale.present.text.table import ShownColumn, ShownTable
@@ -53,9 +52,9 @@ def sections(
     answered = [_sweep(times, terms)]
     for name, question in asked.items():
         grid = tables.get(name)
-        said = grid.paragraphs if grid else {}
+        sentences = grid.paragraphs if grid else {}
         table = grid.by_devices(terms) if grid else None
-        answered.append(Section(question, said or paragraphs("handin", question, terms), table))
+        answered.append(Section(question, sentences or paragraphs("handin", question, terms), table))
     answered += [
         _training(ok(arms), terms),
         Section("remedies", paragraphs("handin", "remedies", terms, findings=findings_of_training(arms, terms))),
@@ -73,17 +72,17 @@ def sections(
 def _sweep(times: Sequence[TimesRow], terms: Terms) -> Section:
     """Return Question 1: a row per batch of one device, its plot, and why times change with the batch."""
     first = min((row.scope for row in times), default="compute")
-    alone = sorted(
+    of_one_device = sorted(
         (row for row in times if (row.strategy, row.scope) == (BASELINE, first)), key=lambda row: row.batch_per_gpu
     )
-    timed = ok(alone)
+    timed = ok(of_one_device)
     speaking = headline(timed) or timed
     ends = [speaking[0], speaking[-1]] if speaking else []
-    too_large = min((row.batch_per_gpu for row in alone if row.status == "oom"), default=None)
+    too_large = min((row.batch_per_gpu for row in of_one_device if row.status == "oom"), default=None)
     way = _way(speaking[0], speaking[-1]) if len(speaking) > 1 else ""
-    said = paragraphs("handin", "sweep", terms, ends=ends, way=way, too_large=too_large)
+    sentences = paragraphs("handin", "sweep", terms, ends=ends, way=way, too_large=too_large)
     if not timed:
-        return Section("sweep", said)
+        return Section("sweep", sentences)
     columns = [ShownColumn[object](name) for name in ("Batch", "Steps", "Time, s", f"{terms.samples.capitalize()}/s")]
     cells = [
         [f"{row.batch_per_gpu:,}", whole(row.steps_per_epoch), recomputable(row.epoch_s, SECONDS).brief,
@@ -93,7 +92,7 @@ def _sweep(times: Sequence[TimesRow], terms: Terms) -> Section:
     caption = f"Epoch time T(1,b) of one {terms.device}, s, {scope(first)}. {template_of('handin', terms).two_ends}"
     pictures = epoch_time(timed, terms).pictures if len(timed) > 1 else ()
     table = ShownTable("sweep", caption, columns, cells, title="Time against batch")
-    return Section("sweep", said, table, pictures[0] if pictures else None)
+    return Section("sweep", sentences, table, pictures[0] if pictures else None)
 
 
 def _way(smallest: TimesRow, largest_batch: TimesRow) -> str:
@@ -109,7 +108,7 @@ def _training(arms: Sequence[TrainingSummaryRow], terms: Terms) -> Section:
     """Return Question 4.1: loss and accuracy of every arm, and those of the largest batch without a remedy beside the
     baseline."""
     pair = next(large_beside_baseline(arms), None)
-    said = paragraphs("handin", "training", terms, pair=pair, surely=bool(pair and LARGE_IS_WORSE.surely(pair)))
+    sentences = paragraphs("handin", "training", terms, pair=pair, surely=bool(pair and LARGE_IS_WORSE.surely(pair)))
     headings = ["Arm", terms.heading, f"Batch per {terms.device}", "Epochs", "Training loss", "Training accuracy, %"]
     cells = [
         [row.arm, f"{row.gpus:,}", f"{row.batch_per_gpu:,}", whole(row.epochs), estimate(row.training_loss),
@@ -121,5 +120,5 @@ def _training(arms: Sequence[TrainingSummaryRow], terms: Terms) -> Section:
         f"After the last epoch: mean cross-entropy, and accuracy, over the {terms.samples} as they were trained with"
     )
     return Section(
-        "training", said, ShownTable("training", caption, columns, cells, title="Training") if arms else None
+        "training", sentences, ShownTable("training", caption, columns, cells, title="Training") if arms else None
     )

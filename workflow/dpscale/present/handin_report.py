@@ -12,9 +12,8 @@ import vl_convert
 from markupsafe import Markup
 
 from dpscale.present.findings.set_up import dates, network
-from dpscale.present.handin_assignment import AssignmentTable, Quantity, grids, state_words
+from dpscale.present.handin_assignment import AssignmentRows, AssignmentTable, Quantity, grids, state_words
 from dpscale.present.handin_questions import Section, sections
-from dpscale.present.handin_sentences import AssignmentRows
 from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS
 from dpscale.present.text.sentences import paragraphs, sentences
@@ -27,7 +26,6 @@ from dpscale.tables.row import csv_text
 from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import TimesRow
-from dpscale.tables.training import TrainingSummaryRow
 from dpscale.terminal import with_names
 from dpscale.vocabulary.states import AT_LEAST, MARK
 
@@ -75,18 +73,15 @@ def report(study: JsonValues, tables: Tables, terms: Terms) -> Report:
     rows = _assigned(in_place)
     strategies = sorted({row.strategy for row in ok(rows.times) if row.gpus > 1})
     printed_grids = grids(rows, terms)
+    arms = [row for row in tables.training_summary if row.environment in ("", place.environment)]
     return Report(
         facts=_facts(study, rows, place, dates(tables.records), terms),
         lacking=_lacking(rows.times, printed_grids, terms),
         grids=printed_grids,
-        sections=sections(rows, printed_grids, in_place.times, _in_place(tables.training_summary, place), terms),
+        sections=sections(rows, printed_grids, in_place.times, arms, terms),
         to_say=sentences("handin", "to_say", terms, strategies=strategies),
         terms=terms,
     )
-
-
-def _in_place(arms: Sequence[TrainingSummaryRow], place: EnvironmentsRow) -> list[TrainingSummaryRow]:
-    return [row for row in arms if row.environment in ("", place.environment)]
 
 
 def _assigned(rows: AssignmentRows) -> AssignmentRows:

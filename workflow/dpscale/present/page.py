@@ -1,7 +1,6 @@
 """The page: everything a study says, in one HTML file that needs nothing else."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from operator import attrgetter
 
 from dpscale.analyse.answer.answer import answer_of
@@ -11,20 +10,16 @@ from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import by_chance, first_cautions, other_cautions
 from dpscale.present.findings.findings import findings
 from dpscale.present.findings.set_up import devices, environment_facts, network, study_facts
-from dpscale.present.handin_assignment import sheets
-from dpscale.present.handin_sentences import AssignmentRows
+from dpscale.present.handin_assignment import AssignmentRows, sheets
 from dpscale.present.shown_tables import views
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, listed, plural
+from dpscale.present.text.words import Terms
 from dpscale.schemas.settings import JsonValues
 from dpscale.tables.column import PERCENT
 from dpscale.tables.row import in_groups
-from dpscale.tables.study import MissingRow
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import STATES
-
-_CELLS_NAMED = 2
 
 
 def render(
@@ -32,14 +27,12 @@ def render(
     tables: Tables,
     audit_page: str = "",
     charts: Mapping[str, Chart] | None = None,
-    recorded_page: str = "",
 ) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
-    file name of the page of other people's figures, if there is one; `charts` are drawn unless given;
-    `recorded_page` is the file name of a study on GPUs that a study on a CPU leads to. Pure, but for reading its own
-    template.
+    file name of the page of other people's figures, if there is one; `charts` are drawn unless given.
+    Pure, but for reading its own template.
     """
     terms = Terms.of(study, tables)
     answer = answer_of(tables)
@@ -59,36 +52,9 @@ def render(
         first_cautions=first_cautions(tables, terms),
         cautions=other_cautions(tables, terms),
         findings=findings(tables, terms),
-        missing_cells=missing_cells(tables.missing),
+        missing_cells=in_groups(tables.missing, attrgetter("status", "reason", "log")),
         views=views(tables, terms),
         audit_page=audit_page,
-        recorded_page=recorded_page,
         sheets=sheets(AssignmentRows.of(tables), terms),
         **(charts or charts_of(study, tables, terms)),
     )
-
-
-@dataclass(frozen=True)
-class MissingCells:
-    """Cells that were planned and have no record: how many are of one state, reason and end of the log, if any, and
-    the records of the first of them."""
-
-    number: str
-    state: str
-    reason: str
-    log: str
-    paths: str
-
-
-def missing_cells(missing: Iterable[MissingRow]) -> list[MissingCells]:
-    """Return the planned cells without a record, those that failed first."""
-    return [
-        MissingCells(
-            number=plural(len(rows), "cell"),
-            state=rows[0].status,
-            reason=rows[0].reason,
-            log=rows[0].log,
-            paths=listed([row.path for row in rows], _CELLS_NAMED),
-        )
-        for rows in in_groups(missing, attrgetter("status", "reason", "log"))
-    ]

@@ -9,11 +9,11 @@ from typing import Any
 from dpscale.analyse.answer.claims import SLOW_SERVER
 from dpscale.present.text.numbers import ABSENT, at_least, estimate
 from dpscale.present.text.table import ShownTable, TableOfRows
-from dpscale.present.text.words import Terms, listed, state, text
+from dpscale.present.text.words import Terms, state, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
-from dpscale.tables.study import AbsencesRow, OriginsRow, RejectedRow
+from dpscale.tables.study import AbsencesRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, ServersRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
@@ -132,16 +132,6 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
         marked="speedup",
-    ),
-    TableOfRows(
-        OriginsRow,
-        "records",
-        "Records used, by what measured them",
-        ("kind", "environment"),
-        {
-            "git_commit": lambda row: f"{text(row.git_commit)[:12]}{' (dirty)' if row.git_dirty else ''}",
-            "jobs": lambda row: text(listed(row.jobs.split("; "), 3)),
-        },
     ),
     TableOfRows(
         ServersRow,

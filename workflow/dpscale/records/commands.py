@@ -13,15 +13,14 @@ from dpscale.terminal import tell
 @study_argument
 @click.option("--results", type=FOLDER, show_default="results/<study>", help="Folder that holds the study's records.")
 @click.option("--gpu", metavar="MODEL", help='GPU to expect times of, such as "RTX 8000". Default: the one here.')
-@click.option("--cells", "list_cells", is_flag=True, help="List every cell with its state too.")
 @click.option("--json", "is_json", is_flag=True, help="Print every cell with its state and its reason, for programs.")
-def plan_study(study_file: Path, results: Path | None, gpu: str | None, list_cells: bool, is_json: bool) -> None:
+def plan_study(study_file: Path, results: Path | None, gpu: str | None, is_json: bool) -> None:
     """Print what of a STUDY is measured, what is not, and what measuring it will cost. It starts nothing.
 
     \b
         dpscale plan config/config.yaml
         dpscale plan config/assignment.yaml --gpu "RTX 8000"
-        dpscale plan config/config.yaml --cells | grep failed
+        dpscale plan config/config.yaml --json | jq '.[] | select(.state == "failed")'
 
     A cell is `done`, or it has a record of an `older version` of the measurement, or none: it is `missing`, it has
     `failed`, it is `unfinished` (killed, or still running), or its record is `rejected` because it is damaged or of
@@ -34,7 +33,7 @@ def plan_study(study_file: Path, results: Path | None, gpu: str | None, list_cel
     from dpscale.measure.watch.nvml import model_here
     from dpscale.plan.plan import plan
     from dpscale.records.collect import states_of
-    from dpscale.records.progress import cell_lines, summary
+    from dpscale.records.progress import summary
     from dpscale.vocabulary.chips import chip_named, chips
 
     study = read_study(study_file)
@@ -49,7 +48,3 @@ def plan_study(study_file: Path, results: Path | None, gpu: str | None, list_cel
         return
     for line in summary(study, planned, states, gpu or model_here()):
         tell(line)
-    if list_cells:
-        tell("")
-        for line in cell_lines(planned, states):
-            tell(line)

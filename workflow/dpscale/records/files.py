@@ -1,14 +1,15 @@
-"""Reading and writing files, records above all: a file is complete or it does not exist, and what dpscale did not write
-is not overwritten."""
+"""Reading and writing files, records above all: a file is complete or it does not exist, what dpscale did not write is
+not overwritten, and space for a record is claimed before anything is measured for it."""
 
 import json
 import os
 import re
 import secrets
 import stat
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -16,8 +17,7 @@ from dpscale.errors import RecordError
 from dpscale.records import VERSIONS
 from dpscale.records.facts import AuditRecord, DatasetManifest, NetworkRecord
 from dpscale.records.kinds import RECORDS, Record
-from dpscale.records.script import ScriptRecord
-from dpscale.records.versus import VersusRecord
+from dpscale.records.script import ScriptRecord, VersusRecord
 from dpscale.regular_files import read_bytes
 from dpscale.schemas.settings import GONE
 
@@ -39,6 +39,7 @@ _BEGIN = re.compile(r"(?s)<!DOCTYPE html>.{,300}?style-src 'sha256-|<svg role=\"
 _BEGIN_BYTES = 1000
 _NAME_CHARACTERS = 40  # of a file's name in that of its temporary one, which must not be too long
 RECORD_BEGIN = '{{\n "kind": "{}"'
+RECORD_BYTES = 2**20  # more than any record has
 
 
 def write_text(path: Path, content: str) -> None:
@@ -170,3 +171,17 @@ def set_aside(path: Path) -> Path:
     while (aside := path.with_name(f"{path.name}.set-aside-{number}")).exists():
         number += 1
     return path.rename(aside)
+
+
+def claim_space(folder: Path) -> IO[bytes]:
+    """Return a file without a name that holds the space of a record in `folder`, until it is closed. Raises RecordError
+    where the folder cannot be written to, or where disk or quota have no such space."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - the caller closes it
+        os.posix_fallocate(file.fileno(), 0, RECORD_BYTES)
+    except OSError as error:
+        raise RecordError(
+            f"{folder}: no record can be written: {error.strerror}. Free space or fix permissions"
+        ) from error
+    return file

@@ -6,7 +6,7 @@ UTC in ISO 8601. A field with a default is not in every record: the history abov
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, dataclass_transform
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
 from msgspec import Meta, Struct
 
@@ -222,15 +222,7 @@ class Watched(_Part):
     other_processes: Count | None  # Most processes on one GPU that are not this cell's workers.
 
 
-# Version 1 has neither loader_processes nor watched. Quartiles came later than version 2.
-class StepQuartiles(NamedTuple):
-    """Lower quartile, median and upper quartile of the full steps of an epoch."""
-
-    lower_s: Number
-    median_s: Number
-    upper_s: Number
-
-
+# Version 1 has neither loader_processes nor watched. Quartiles came later than version 2. Older ones have `energy_j`.
 class Scope(_Part):
     """Timed epochs in a scope of the clock."""
 
@@ -240,7 +232,6 @@ class Scope(_Part):
     steps_per_epoch: Positive
     full_steps_per_epoch: Positive
     peak_memory_bytes: list[Count] | None  # Peak of torch's allocator on every GPU.
-    energy_j: list[Number] | None  # All GPUs in use together, for every timed epoch.
     # Lower and upper quartile of the full steps in every timed epoch, of the same rank.
     step_s_quartiles: list[tuple[Number, Number]] | None = None
     loader_processes: Count | None = None  # DataLoader processes of all training processes together.
@@ -250,7 +241,7 @@ class Scope(_Part):
     step_s_quantiles: StepQuantiles | None = None  # Of older records.
 
     def __post_init__(self) -> None:
-        for name in ("rank_epoch_s", "step_s_median", "step_s_quartiles", "energy_j"):
+        for name in ("rank_epoch_s", "step_s_median", "step_s_quartiles"):
             values = getattr(self, name)
             if values is not None and len(values) != len(self.epoch_s):
                 raise ValueError(f"{name} is not of as many epochs as epoch_s")
@@ -265,14 +256,14 @@ class Scope(_Part):
         return [max(ranks_s) for ranks_s in self.rank_epoch_s]
 
     @property
-    def step_quartiles(self) -> Sequence[StepQuartiles]:
-        """Quartiles of full steps: of every timed epoch, or, in older records, of all epochs together. Empty where a
-        record does not have them."""
+    def step_quartiles(self) -> Sequence[tuple[float, float, float]]:
+        """Lower quartile, upper quartile and median of full steps: of every timed epoch, or, in older records, of all
+        epochs together. Empty where a record does not have them."""
         if self.step_s_quartiles is not None:
             epochs = zip(self.step_s_quartiles, self.step_s_median, strict=True)
-            return [StepQuartiles(lower_s, median_s, upper_s) for (lower_s, upper_s), median_s in epochs]
+            return [(lower_s, upper_s, median_s) for (lower_s, upper_s), median_s in epochs]
         older = self.step_s_quantiles
-        return [StepQuartiles(older.p25, older.median, older.p75)] if older else []
+        return [(older.p25, older.p75, older.median)] if older else []
 
 
 class Halves(_Part):
@@ -491,9 +482,6 @@ class Epoch(_Part):
     epoch_s: Seconds  # The slowest rank's time, augmentation in it and testing not.
     images_per_s: Number  # Images that an epoch trains on, over its time.
     gpu_s: Number  # The epoch's time, times the GPUs (workers).
-    energy_j: Number | None  # All GPUs in use together.
-    validation_loss: Number | None = None  # Mean cross-entropy of the training images that are held out.
-    validation_accuracy: Number | None = None  # Share of them that are right. None where none is held out.
 
 
 class TrainingPlace(CellPlace, kw_only=True):
@@ -504,7 +492,8 @@ class TrainingPlace(CellPlace, kw_only=True):
 
 
 # 1: One seed for all; the first epochs hold the start-up. `warm_up_s` and `seeds` were of it.
-# 2: Order and crops draw from seeds of their own; the clock starts after warm-up steps. Later, held-out images.
+# 2: Order and crops draw from seeds of their own; the clock starts after warm-up steps. For a time,
+#    epochs had loss and accuracy of images that were held out.
 class TrainingRecord(StepsRecord, kw_only=True):
     """One arm trained with one seed, epoch by epoch. It started with the process that ended the training."""
 

@@ -148,9 +148,9 @@ def summary(study: Study, planned: Plan, states: Sequence[CellState], gpu: str |
         spent_s = sum(gpu_seconds(state.cell, state.record) for state in of_kind if state.record)
         to_come = [(state.cell.gpus, times.of(state.cell)) for state in of_kind if state.is_to_be_measured]
         in_all_s += [seconds for _, seconds in to_come]
-        known = [gpus * seconds for gpus, seconds in to_come if seconds is not None]
-        cost = f"{sum(known) / 3600:.3g}" if len(known) == len(to_come) else "unknown"
-        about = "about " if known and kind not in times.means else ""
+        gpu_s = [gpus * seconds for gpus, seconds in to_come if seconds is not None]
+        cost = f"{sum(gpu_s) / 3600:.3g}" if len(gpu_s) == len(to_come) else "unknown"
+        about = "about " if gpu_s and kind not in times.means else ""
         is_expected |= bool(about)
         yield f"{kind}: {counts}; {hours}: {spent_s / 3600:.3g} spent, {about}{cost} to come"
     for (state, reason), number in Counter(planned.not_run.values()).items():
@@ -164,12 +164,3 @@ def summary(study: Study, planned: Plan, states: Sequence[CellState], gpu: str |
     yield f"{end}."
     if is_expected:
         yield f"Where no job of a kind is done, the time is expected of a data sheet ({times.model}), not measured."
-
-
-def cell_lines(planned: Plan, states: Sequence[CellState]) -> Iterator[str]:
-    """Yield a line per cell, with its state; then what is not run."""
-    for state in states:
-        yield "  ".join(filter(None, [state.cell.path, state.state, state.reason]))
-    for point, (state_word, reason) in planned.not_run.items():
-        name = f"{point.strategy}, {point.gpus} GPU{'' if point.gpus == 1 else 's'}, batch {point.batch_per_gpu}"
-        yield "  ".join([name, WORDS[state_word][0], reason])

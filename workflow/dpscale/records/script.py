@@ -1,5 +1,5 @@
 """The record of a script that was run as it is: what its processes saw from inside (`diagnosis.attach`), and what
-was seen from outside. Times are in seconds, sizes in bytes.
+was seen from outside; and that of two scripts whose steps took turns. Times are in seconds, sizes in bytes.
 
 A process leaves out what it did not look for, and None is what it could not find out. Both are the field's default.
 """
@@ -231,3 +231,28 @@ def trained(processes: Sequence[Process]) -> list[Process]:
 def devices_of(ranks: Sequence[Process]) -> int:
     """Return the number of devices that train together: those of DataParallel's one process, or one of each rank."""
     return ranks[0].devices or 1 if ranks[0].strategy == "dp" else len(ranks)
+
+
+class VersusBlock(Struct, frozen=True, forbid_unknown_fields=True):
+    """Steps of one script without a step of the other: a block of both, or a whole run."""
+
+    pair: int  # The block of A and the block of B that are neighbours have the same.
+    script: Literal["A", "B"]
+    steps: Annotated[int, Meta(ge=1)]
+    seconds: Annotated[float, Meta(gt=0)]  # Of these steps. Pauses and steps at which an epoch began are none of them.
+    samples: float | None  # Per step, of all ranks. None without a DataLoader.
+
+
+class VersusRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    """Two scripts, A and B, whose steps took turns."""
+
+    kind: Literal["versus"]
+    measurement_version: int  # Version of the measuring code.
+    commands: tuple[list[str], list[str]]  # Of A and of B.
+    minutes: float  # Asked for, of all blocks together.
+    started_at: str  # UTC, ISO 8601, as `finished_at`.
+    finished_at: str
+    dpscale_version: str
+    turns: Literal["blocks", "runs"]  # Both were there and blocks took turns; or whole runs did, one at a time.
+    why: str | None  # Whole runs took turns, or blocks ended before their time. None where neither.
+    blocks: Annotated[list[VersusBlock], Meta(min_length=2)]  # In their order; a pair has both of its blocks.

@@ -28,7 +28,7 @@ import snakemake_executor_plugin_slurm as plugin
 from snakemake.iocontainers import ResourceList
 
 from dpscale.errors import RecordError
-from dpscale.records.space import claim_space
+from dpscale.records.files import claim_space
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import SHELL_PREFIX
 

@@ -3,13 +3,14 @@
 Snakemake promises none of it, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
 """
 
-import atexit
-import os.path
+import fcntl
+import os
 import shlex
 import shutil
-import subprocess
+import socket
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,11 @@ from snakemake.settings import types
 from snakemake.settings.enums import RerunTrigger
 
 from dpscale.errors import ClusterError, StudyError
-from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
-from dpscale.records.temporary import TemporaryFolder
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import Cluster, runtime_min
 from dpscale.schemas.validation import read_yaml
-from dpscale.terminal import with_names
+from dpscale.terminal import say, with_names
 
 if TYPE_CHECKING:
     from snakemake.jobs import Job
@@ -102,18 +101,6 @@ def decide_by_results(workflow: "Workflow", outdated: Outdated) -> None:
     workflow.dag.forcefiles.update(outdated.paths)
 
 
-def preload(workflow: "Workflow", cells: int, device: str) -> None:
-    """Load torch once for all cells of this run on a CPU, where this machine measures more than one."""
-    if device != "cpu" or cells < 2 or workflow.executor_plugin.name != "local":
-        return
-    folder = TemporaryFolder()
-    atexit.register(folder.cleanup)
-    path = str(Path(folder.name, "workers"))
-    command = [sys.executable, "-m", "dpscale.measure.worker.preloaded", path]
-    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    os.environ[PRELOADED] = path
-
-
 def schedule_when_jobs_end(workflow: "Workflow") -> None:
     """Let Snakemake look for jobs to start when one has ended, and at no other time.
 
@@ -174,3 +161,62 @@ def partial_command(arguments: Sequence[str]) -> str:
     """Return the command for a page from what there is, as that of a run with `arguments`."""
     program = "snakemake" if shutil.which("snakemake") else os.path.relpath(Path(sys.executable).with_name("snakemake"))
     return shlex.join([program, "partial", *arguments])
+
+
+# One run at a time in a folder, and no lock of a run that is gone. Snakemake's own lock is a list of files, which stays
+# where its process is killed. So every run holds a file of its own besides, which the kernel frees with the process.
+HERE = f" on {socket.gethostname()}"
+HELD = Path(".snakemake/dpscale.lock")
+SNAKEMAKES = Path(".snakemake/locks")
+
+
+def lock_until_the_process_ends() -> None:
+    """Have Snakemake's lock end with its process. A dry run takes none."""
+    from snakemake.persistence import PersistenceBase  # which can be imported in a process of Snakemake alone
+
+    snakemakes_lock = PersistenceBase.lock
+
+    @contextmanager
+    def lock(persistence: Any) -> Iterator[None]:
+        with _held() as killed:
+            if persistence.locked:
+                _take_over(killed)
+            with snakemakes_lock(persistence):
+                yield
+
+    PersistenceBase.lock = lock
+
+
+@contextmanager
+def _held() -> Iterator[str]:
+    """Hold this folder. Gives the run that held it last and was killed, `process 12 on login-1`; empty where none was,
+    or where the file system cannot tell. Ends this process where another run holds it."""
+    with HELD.open("a+") as file:
+        file.seek(0)
+        holder = file.read()
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"Error: another run holds this folder ({holder}): wait until it has ended, or use another clone")
+        except OSError:
+            yield ""
+            return
+        file.truncate(0)
+        file.write(f"process {os.getpid()}{HERE}")
+        file.flush()
+        try:
+            yield holder
+        finally:
+            file.truncate(0)
+
+
+def _take_over(killed: str) -> None:
+    """Remove Snakemake's lock of a run on this machine that is gone. Ends this process where that is not known."""
+    if not killed.endswith(HERE):
+        sys.exit(
+            f"Error: a run holds this folder, or was killed ({killed or 'where is not known'}). Where it is gone: "
+            "make unlock, or the same command with --unlock"
+        )
+    say(f"the lock of a run that was killed is taken over: {killed}", sys.stderr)
+    for file in SNAKEMAKES.glob("*.lock"):
+        file.unlink()

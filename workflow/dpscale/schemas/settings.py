@@ -31,6 +31,7 @@ GONE: Mapping[str, object] = {
     "step_epochs": [],
     "step_factor": 0.1,
     "warmup_start": 0,
+    "validation_images": 0,
 }
 
 # A JSON Schema, or a node of one.
@@ -158,11 +159,6 @@ class NetworkSettings:
     def is_default(self, name: str) -> bool:
         """Return whether the setting `name` has its default."""
         return bool(getattr(self, name) == _field(type(self), name).default)
-
-    @classmethod
-    def defaults(cls) -> dict[str, object]:
-        """Return the defaults of all settings that have one, as JSON holds them."""
-        return {name: schema["default"] for name in cls.names() if "default" in (schema := cls.schema_of(name))}
 
     def to_json(self) -> dict[str, object]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
@@ -349,12 +345,6 @@ class TrainingSettings(WholeStepSettings):
     gpus: int = arm_setting("GPUs (on cpu: worker processes).", minimum=1)
     batch_per_gpu: int = arm_setting("Images per GPU and step.", minimum=1)
     epochs: int = arm_setting("Epochs of the training.", 5, minimum=1)
-    validation_images: int = arm_setting(
-        "Training images that are held out, the same for every seed: a recipe is chosen by its accuracy on them, never "
-        "by test accuracy.",
-        0,
-        minimum=0,
-    )
     optimiser: str = arm_setting(
         "SGD with momentum, the same with Nesterov's momentum, LARS (You et al. 2017) or LAMB (You et al. 2020).",
         "sgd",
@@ -395,11 +385,6 @@ class TrainingSettings(WholeStepSettings):
         settings_of_study = WholeStepSettings.of(study).to_json()
         without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}
         return cls.from_json({**settings_of_study, **without_momentum, **arm})
-
-    @property
-    def training_images(self) -> int:
-        """Images that an epoch trains on: those that are not held out."""
-        return self.epoch_images - self.validation_images
 
     @property
     def global_batch(self) -> int:

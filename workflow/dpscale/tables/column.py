@@ -40,8 +40,6 @@ GB = Unit("bytes", "GB", 1e-9)
 GB_PER_S = Unit("GB/s", "GB/s")
 IMAGES = Unit("images", "images")
 IMAGES_PER_S = Unit("images/s", "images/s")
-JOULES = Unit("J", "J")
-JOULES_PER_EPOCH = Unit("J", "J per epoch")
 TFLOP_PER_S = Unit("FLOP/s", "TFLOP/s", 1e-12)
 UTC = Unit("UTC", "UTC")
 
@@ -129,9 +127,6 @@ THROUGHPUT = column("Throughput", "Images of an epoch over its time, D / T.", IM
 STEPS_PER_EPOCH = column("Steps per epoch", "⌈D / (N·b)⌉.")
 FULL_STEPS = column("Full steps per epoch", "⌊D / (N·b)⌋.")
 IS_HEADLINE = column("In findings and verdict", "Whether an epoch has ten full steps; others are in tables alone.")
-ENERGY = column(
-    "Energy", "Energy of all GPUs, by their own counters, which move in steps: rough for epochs below a second.", JOULES
-)
 SPEEDUP = column("Speedup", "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).", MULTIPLES)
 EFFICIENCY = column("Efficiency", "Speedup over the number of devices, S / N.", PERCENT)
 BUS_BANDWIDTH = column("Bus bandwidth", "Bytes of the message over its time, times the factor of nccl-tests.", GB_PER_S)

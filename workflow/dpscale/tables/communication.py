@@ -147,7 +147,6 @@ class LadderRow(OfConfiguration):
         MILLISECONDS,
     )
     slowest: str = column("Slowest {device}", "Its rank, and its node where there are several.")
-    beyond_alone_s: Figure = column("More than alone", "The rung's step less that of the first rung.", MILLISECONDS)
     runs: int | None = RUNS
     rests_on: str = RESTS_ON
 

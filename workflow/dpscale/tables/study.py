@@ -91,22 +91,6 @@ class RecordsRow(Row):
     synthetic: bool | None = column("Synthetic", "Whether the images are noise.")
 
 
-class OriginsRow(Row):
-    """How many records there are of each kind, by the host, the code and the images that measured them."""
-
-    kind: str = RECORD_KIND.shown
-    environment: str = ENVIRONMENT
-    host: str = HOST.shown
-    git_commit: str = COMMIT.shown
-    git_dirty: bool | None = DIRTY
-    dataset_source: str = DATASET_SOURCE.shown
-    records: int | None = RECORDS.shown
-    first: str = column("First started", "When the first cell started.", UTC).shown
-    last: str = column("Last finished", "When the last cell finished.", UTC).shown
-    jobs: str = column("Jobs", "The scheduler's numbers.").shown
-    disturbed: int | None = column("With other processes", "Records with processes of others on the devices.").shown
-
-
 class RejectedRow(Row):
     """Records that were found and not used, and why."""
 

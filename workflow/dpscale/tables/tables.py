@@ -21,7 +21,6 @@ from dpscale.tables.study import (
     AuditWarningsRow,
     EnvironmentsRow,
     MissingRow,
-    OriginsRow,
     RecordsRow,
     RejectedRow,
 )
@@ -67,7 +66,6 @@ class Tables:
     scopes: Sequence[ScopesRow] = ()
     strategy_pairs: Sequence[StrategyPairsRow] = ()
     training_curves: Sequence[TrainingCurvesRow] = ()
-    origins: Sequence[OriginsRow] = ()
     absences: Sequence[AbsencesRow] = ()
     answer: Sequence[AnswerRow] = ()
     causes: Sequence[CausesRow] = ()

@@ -4,7 +4,6 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
     BLOCKS,
     EFFICIENCY,
-    ENERGY,
     ENVIRONMENT,
     EPOCH,
     FULL_STEPS,
@@ -12,7 +11,6 @@ from dpscale.tables.column import (
     GPU_SECONDS,
     HOST,
     IS_HEADLINE,
-    JOULES_PER_EPOCH,
     MFU,
     MILLISECONDS,
     MULTIPLES,
@@ -45,7 +43,7 @@ UNITS = column("Units", "Servers, or runs of one server: of the two times the fe
 
 
 class TimesRow(Place):
-    """Epoch time, step time and throughput of every configuration, with 95 % intervals, memory and energy; one
+    """Epoch time, step time and throughput of every configuration, with 95 % intervals, and memory; one
     without a number says in ``status`` and ``reason`` why.
 
     Those of several devices are over their own runs, those of one device over every run that timed one alone.
@@ -68,7 +66,6 @@ class TimesRow(Place):
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.shown
     peak_memory_bytes: float = PEAK_MEMORY.shown
-    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).shown
     mfu: Figure = MFU.shown
     nodes: int | None = NODES
 
@@ -216,7 +213,6 @@ class VariantsRow(Place, _Changed):
     )
     speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").shown
     preparation_s: Figure = column("Preparation", "To compile and capture, before any clock.", SECONDS).shown
-    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH)
     peak_memory_bytes: float = PEAK_MEMORY
     matrix_flop_per_s: Figure = column(
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S

@@ -2,7 +2,6 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    ENERGY,
     EPOCH_NUMBER,
     GPU_SECONDS,
     PERCENT,
@@ -27,7 +26,7 @@ EPOCH_OF_ARM = column("Epoch time", "Time of a training epoch.", SECONDS)
 
 
 class TrainingRow(ArmPoint):
-    """Every epoch of every arm and seed: loss and accuracy in training and test, learning rate, time and energy."""
+    """Every epoch of every arm and seed: loss and accuracy in training and test, learning rate and time."""
 
     seed: int = SEED
     epoch: int = EPOCH_NUMBER
@@ -38,12 +37,9 @@ class TrainingRow(ArmPoint):
     training_accuracy: float = TRAINING_ACCURACY
     test_loss: float = TEST_LOSS
     test_accuracy: float = TEST_ACCURACY
-    validation_loss: float = column("Validation loss", "Of images that are held out.")
-    validation_accuracy: float = column("Validation accuracy", "Share of them right.", PERCENT)
     epoch_s: float = EPOCH_OF_ARM
     images_per_s: float = THROUGHPUT
     gpu_s: float = GPU_SECONDS
-    energy_j: float = ENERGY
 
 
 class TrainingCurvesRow(ArmPoint):
@@ -86,4 +82,3 @@ class TrainingSummaryRow(ArmPoint):
     time_to_target_s: float = column("Time to the target", "Of training, mean over seeds.", SECONDS).shown
     epoch_s: float = EPOCH_OF_ARM.shown
     gpu_s: float = GPU_SECONDS.shown
-    energy_j: float = ENERGY.shown

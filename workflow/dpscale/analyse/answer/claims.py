@@ -335,9 +335,9 @@ EPOCH_IN_ALL_RUNS = {
 
 def strong_beside_weak(rows: Sequence[SpeedupRow]) -> Iterator[_Speedups]:
     """Yield every strong speedup with the weak one over the same time of one device."""
-    known = [row for row in rows if row.is_headline and row.status == "ok"]
-    weak = {(series_of(row), row.scope, row.batch_per_gpu): row for row in known if row.scaling == "weak"}
-    for row in known:
+    measured = [row for row in rows if row.is_headline and row.status == "ok"]
+    weak = {(series_of(row), row.scope, row.batch_per_gpu): row for row in measured if row.scaling == "weak"}
+    for row in measured:
         beside = weak.get((series_of(row), row.scope, row.global_batch))
         if row.scaling == "strong" and beside:
             yield row, beside

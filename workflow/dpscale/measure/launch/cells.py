@@ -1,7 +1,7 @@
-"""From a cell to its record: check the dataset, run the workers, write the outcome. One function per kind of cell.
+"""From a cell to its record: check the dataset, run the workers, write the outcome.
 
-Each returns the cell's record; an empty one on all nodes but node 0, which writes it. It raises DatasetError,
-RecordError, MeasurementError or WorkloadError where there is no record then.
+Functions that measure return the cell's record; an empty one on all nodes but node 0, which writes it. They raise
+DatasetError, RecordError, MeasurementError or WorkloadError where there is no record then.
 """
 
 import os
@@ -22,23 +22,35 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
 from dpscale.measure.launch.workers import Workers, machine_alone
 from dpscale.measure.watch.nvml import gpus_there
-from dpscale.measure.workload.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
+from dpscale.measure.workload.dataset import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS, read_manifest, verify_dataset
 from dpscale.plan.cells import (
     AnyCell,
     CollectivesCell,
     StepCell,
-    TimingCell,
     TrainingCell,
-    VariantCell,
 )
 from dpscale.plan.study import contradiction, of_its_file
 from dpscale.records import VERSIONS
 from dpscale.records.facts import NetworkRecord
-from dpscale.records.files import RECORD_BEGIN, JsonRecord, now, read_record, require_replaceable, write_record
+from dpscale.records.files import (
+    RECORD_BEGIN,
+    JsonRecord,
+    claim_space,
+    now,
+    read_record,
+    require_replaceable,
+    write_record,
+)
 from dpscale.records.kinds import Images
 from dpscale.records.redaction import public_command, without_private
-from dpscale.records.space import claim_space
-from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
+from dpscale.schemas.settings import (
+    BUILT_IN,
+    CollectivesSettings,
+    NetworkSettings,
+    StepSettings,
+    TimingSettings,
+    TrainingSettings,
+)
 from dpscale.strategies.known import strategy
 from dpscale.strategies.strategy import NetworkFacts
 from dpscale.vocabulary import own_yaml
@@ -50,7 +62,6 @@ FACTOR = 4
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 
 ARRAYS_OF_SCOPE = {"compute": EPOCH_ARRAYS, "end_to_end": TRAIN_ARRAYS}
-CHECKPOINT_SUFFIX = ".checkpoint"
 # Variables that can change a number.
 RECORDED_VARIABLES: list[str] = own_yaml(vocabulary.__file__, "variables.yaml")
 
@@ -75,8 +86,8 @@ class Samples:
     verify: Callable[[], None] = lambda: None
 
     @classmethod
-    def of(cls, settings: StepSettings, folder: Path | None, arrays: Sequence[str]) -> "Samples":
-        """Return the `arrays` in `folder`, or the samples that the settings' file makes, which the workers verify when
+    def of(cls, settings: StepSettings, folder: Path | None) -> "Samples":
+        """Return the images in `folder`, or the samples that the settings' file makes, which the workers verify when
         they load it. Raises DatasetError where `folder` holds no dataset, MeasurementError where one is needed and none
         is named, or where it is not that of `settings`."""
         if settings.workload != BUILT_IN:
@@ -91,20 +102,16 @@ class Samples:
                 f"the cell asks for {settings.epoch_images} of {settings.dataset_source}"
             )
         images = Images(manifest.source, manifest.synthetic, manifest.images, manifest.sha256)
-        return cls(images, partial(verify_dataset, folder, manifest, arrays))
+        return cls(images, partial(verify_dataset, folder, manifest, arrays_of(settings)))
 
 
-def time_cell(
-    cell: TimingCell | VariantCell,
-    settings: TimingSettings,
-    dataset: Path | None,
-    baseline_at_global_batch: bool,
-    run: Run,
-) -> JsonRecord:
-    """Time `cell` on the images in the folder `dataset`. With `baseline_at_global_batch` its baseline is timed at the
-    global batch too."""
-    arrays = [name for scope in settings.scopes for name in ARRAYS_OF_SCOPE[scope]]
-    return measure_steps(cell, settings, dataset, run, arrays, baseline_at_global_batch=baseline_at_global_batch)
+def arrays_of(settings: StepSettings) -> Sequence[str]:
+    """Return the arrays of images that cells with these settings read."""
+    if isinstance(settings, TrainingSettings):
+        return (*TRAIN_ARRAYS, *TEST_ARRAYS)
+    if isinstance(settings, TimingSettings):
+        return [name for scope in settings.scopes for name in ARRAYS_OF_SCOPE[scope]]
+    return EPOCH_ARRAYS
 
 
 def measure_collectives(
@@ -120,20 +127,6 @@ def measure_collectives(
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
     job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device, strategies)}
     return measure("dpscale.measure.worker.collectives", cell, settings, job, cell.gpus, cell.gpus, run)
-
-
-def train(cell: TrainingCell, dataset: Path | None, run: Run) -> JsonRecord:
-    """Train the arm of `cell` on the images in the folder `dataset`.
-
-    After every epoch a checkpoint is written beside the record's path. The same command continues from it, and it is
-    deleted when the record is written.
-    """
-    checkpoint = run.out.resolve().with_suffix(CHECKPOINT_SUFFIX)
-    arrays = (*TRAIN_ARRAYS, *TEST_ARRAYS)
-    record = measure_steps(cell, cell.settings, dataset, run, arrays, arm=cell.arm, checkpoint=str(checkpoint))
-    if record:
-        checkpoint.unlink(missing_ok=True)
-    return record
 
 
 def messages(network: NetworkFacts, device: str, strategies: Iterable[str]) -> list[tuple[str, int]]:
@@ -154,7 +147,6 @@ def measure_steps(
     settings: StepSettings,
     dataset: Path | None,
     run: Run,
-    arrays: Sequence[str] = EPOCH_ARRAYS,
     **more: Any,
 ) -> JsonRecord:
     """Have the workers of this kind of cell train its configuration on the images in the folder `dataset`, or on the
@@ -164,7 +156,7 @@ def measure_steps(
     configuration = cell.configuration
     if obstacle := contradiction(settings) or configuration.obstacle(settings):
         raise MeasurementError(": ".join(obstacle))
-    samples = Samples.of(settings, dataset, arrays)
+    samples = Samples.of(settings, dataset)
     job = {
         "configuration": list(configuration.coordinates.values()),
         "seed": cell.seed,

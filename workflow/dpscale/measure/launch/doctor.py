@@ -7,7 +7,7 @@ from pathlib import Path
 from dpscale.errors import DatasetError, DpscaleError
 from dpscale.measure.launch.cells import require_given
 from dpscale.plan.study import DATASET_MANIFEST, Study
-from dpscale.records.space import claim_space
+from dpscale.records.files import claim_space
 from dpscale.schemas.settings import OF_FILE
 from dpscale.terminal import tell
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pynvml
 from dpscale.measure.parent import end_with_parent
 from dpscale.measure.watch.nvml import ask, gpu_handle
 from dpscale.records.files import JsonRecord
+from dpscale.records.kinds import Watched, WatchedGpu
 
 SAMPLE_EVERY_S = 0.1
 
@@ -60,11 +60,6 @@ class Sensors:
             for handle in self._handles
         ]
 
-    def energy_j(self) -> float | None:
-        """Return the energy used by all GPUs since the driver was loaded, None where one of them has no reading."""
-        energy_mj = sum_of_known([ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) for handle in self._handles])
-        return None if energy_mj is None else energy_mj / 1e3
-
     def slowed_s(self) -> list[dict[str, float]]:
         """Return the seconds for which every GPU's clocks were kept down since the driver was loaded, by policy."""
         return [
@@ -87,32 +82,6 @@ class Sensors:
         ]
 
 
-@dataclass(frozen=True)
-class GpuEvents:
-    """Reasons for low clocks seen in samples of a GPU, None where a sample lacks them; and seconds for which its clocks
-    were kept down, by policy, None without counters."""
-
-    clock_event_reasons: list[str] | None
-    slowed_s: dict[str, float] | None
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Events on the GPUs during an epoch."""
-
-    gpus: list[GpuEvents]
-    other_processes: int | None
-    """The most processes on one GPU that are not this cell's workers."""
-
-    @classmethod
-    def of_nodes(cls, nodes: Sequence["Observation"]) -> "Observation":
-        """Join those of several nodes."""
-        return cls(
-            [gpu for node in nodes for gpu in node.gpus],
-            max((node.other_processes for node in nodes if node.other_processes is not None), default=None),
-        )
-
-
 def _slowing_reasons(handle: Any) -> list[str] | None:
     bits = ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     if bits is None:
@@ -120,15 +89,8 @@ def _slowing_reasons(handle: Any) -> list[str] | None:
     return [name for name, constant in _SLOWING_REASONS.items() if bits & getattr(pynvml, constant)]
 
 
-def sum_of_known(values: Sequence[float | None]) -> float | None:
-    """Return the sum; None where one of the values is not known, or where there are none."""
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) if numbers and len(numbers) == len(values) else None
-
-
 class Watcher:
-    """Watches GPUs during an epoch. Used as a context around the epoch; `observation` and `energy_j`, the
-    energy that the GPUs used, are there on leaving it.
+    """Watches GPUs during an epoch. Used as a context around the epoch; `observation` is there on leaving it.
 
     A fall of the clocks inside the epoch is seen in two ways: by samples of the reasons that the driver gives for it,
     and by its own counters of the time for which it kept them down.
@@ -137,26 +99,24 @@ class Watcher:
     def __init__(self, folder: Path, sensors: Sensors, uuids: Sequence[str], worker_pids: Sequence[int]):
         self._sensors = sensors
         self._samples = folder / "samples"
-        self.observation: Observation
-        self.energy_j: float | None = None
+        self.observation: Watched
         if uuids:
             words = [self._samples, os.getpid(), ",".join(uuids), ",".join(map(str, worker_pids))]
             command = [sys.executable, "-m", "dpscale.measure.watch.sensors", *map(str, words)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def __enter__(self) -> "Watcher":
-        self._energy_before_j, self._slowed_s = self._sensors.energy_j(), self._sensors.slowed_s()
+        self._slowed_s = self._sensors.slowed_s()
         self._since = time.monotonic()
         return self
 
     def __exit__(self, *error: object) -> None:
         until, slowed_s = time.monotonic(), self._sensors.slowed_s()
-        self.energy_j = used_j(self._energy_before_j, self._sensors.energy_j())
         samples = self._samples_between(self._since, until)
         other_processes = [gpu["other_processes"] for sample in samples for gpu in sample]
-        self.observation = Observation(
+        self.observation = Watched(
             [
-                GpuEvents(
+                WatchedGpu(
                     _reasons([sample[gpu]["throttle_reasons"] for sample in samples]),
                     {name: after[name] - before[name] for name in after if name in before} or None,
                 )
@@ -175,9 +135,10 @@ class Watcher:
         return [sample["gpus"] for sample in samples if since <= sample["monotonic_s"] <= until]
 
 
-def used_j(before_j: float | None, after_j: float | None) -> float | None:
-    """Return the energy between two readings, None where one of them is not known."""
-    return None if before_j is None or after_j is None else after_j - before_j
+def on_all_nodes(nodes: Sequence[Watched]) -> Watched:
+    """Return the events on the GPUs of all nodes."""
+    numbers = (node.other_processes for node in nodes if node.other_processes is not None)
+    return Watched([gpu for node in nodes for gpu in node.gpus], max(numbers, default=None))
 
 
 def _reasons(samples: Sequence[Sequence[str] | None]) -> list[str] | None:

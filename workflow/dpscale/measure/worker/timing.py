@@ -5,23 +5,25 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import torch
+from msgspec import to_builtins
 from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.measure.ranks import gather, gather_objects
 from dpscale.measure.watch.hardware import chip_rates
-from dpscale.measure.watch.sensors import Observation, Watcher, sum_of_known
+from dpscale.measure.watch.sensors import Watcher, on_all_nodes
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Batch, Share, Step, samples_per_rank, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, Room
 from dpscale.records.files import JsonRecord
+from dpscale.records.kinds import Watched
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.known import strategy
 
@@ -222,12 +224,11 @@ class TimingWorker(StepWorker):
         for device in team.devices:
             torch.cuda.reset_peak_memory_stats(device)
         epochs: list[TimedEpoch] = []
-        energy_j: list[float | None] = []
         watched: list[JsonRecord] = []
         for number in range(1, count + 1):
             self.phase = f"{team.name}{scope} epoch {number}"
             for tries_left in reversed(range(TRIES)):
-                epoch, used_j, observation = self._watched_epoch(team, timer, step, batches)
+                epoch, observation = self._watched_epoch(team, timer, step, batches)
                 if not epoch.is_disturbed:
                     break
                 self.report(
@@ -235,8 +236,7 @@ class TimingWorker(StepWorker):
                     f"{'timed again' if tries_left else 'taken as it is'}"
                 )
             epochs.append(epoch)
-            energy_j.append(used_j)
-            watched += [asdict(observation)] if observation else []
+            watched += [to_builtins(observation)] if observation else []
             self.report(f"{self.phase} of {count}: {epoch.epoch_s:.3f} s")
         loads = scope == "end_to_end" and self.settings.images_on == "host"
         full = samples_per_rank(self.settings.epoch_images, team.workers) // team.batch
@@ -249,7 +249,6 @@ class TimingWorker(StepWorker):
             "full_steps_per_epoch": full,
             "steps_per_epoch": len(batches),
             "peak_memory_bytes": self._peak_memory(team),
-            "energy_j": None if None in energy_j else energy_j,
             "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
             "watched": watched,
             "stalled_s": [epoch.stalled_s if epoch.is_disturbed else 0.0 for epoch in epochs],
@@ -257,17 +256,14 @@ class TimingWorker(StepWorker):
 
     def _watched_epoch(
         self, team: Team, timer: EpochTimer, step: Step, batches: Any
-    ) -> tuple[TimedEpoch, float | None, Observation | None]:
-        """Time an epoch; on the first rank of a node, which watches it, also return the energy that the GPUs of all
-        nodes used, and the events on all of them."""
+    ) -> tuple[TimedEpoch, Watched | None]:
+        """Time an epoch; on the first rank of a node, which watches it, also return the events on the GPUs of all
+        nodes."""
         with self.watcher or nullcontext():
             epoch = timer.time(step, batches, len(batches))
-        readings = (self.watcher.energy_j, self.watcher.observation) if self.watcher else None
-        nodes: list[Any] = self.of_every_node(readings) if team.workers > 1 else [readings]
-        if self.local_rank:
-            return epoch, None, None
-        energy_j = sum_of_known([used_j for used_j, _ in nodes])
-        return epoch, energy_j, Observation.of_nodes([observation for _, observation in nodes])
+        seen = self.watcher.observation if self.watcher else None
+        nodes: list[Any] = self.of_every_node(seen) if team.workers > 1 else [seen]
+        return epoch, None if self.local_rank else on_all_nodes(nodes)
 
     def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:

@@ -2,9 +2,10 @@
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,16 +14,11 @@ from torch.nn import functional
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from dpscale.errors import MeasurementError
-from dpscale.measure.ranks import gather, gather_objects
-from dpscale.measure.watch.hardware import hardware
-from dpscale.measure.watch.sensors import sum_of_known, used_j
-from dpscale.measure.worker.checkpoint import Checkpoint, Trained, Update
+from dpscale.measure.ranks import gather_objects
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
-from dpscale.measure.workload.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
 from dpscale.measure.workload.batches import Step, order_of_epoch, samples_per_rank
-from dpscale.measure.workload.dataset import split_images
+from dpscale.measure.workload.dataset import TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.workload.images import Crops, DeviceImages, ImageBatch, normalised, random_seed
 from dpscale.measure.workload.recipe import (
     ParameterGroup,
@@ -30,7 +26,6 @@ from dpscale.measure.workload.recipe import (
     parameter_groups,
     rate_of_step,
 )
-from dpscale.records import VERSIONS
 from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import TrainingSettings
 
@@ -38,6 +33,47 @@ TEST_BATCH = 100
 # Steps before the clock starts, at most an epoch's. The first steps of a process load kernels, let DDP rebuild its
 # buckets, open NCCL's channels and fill the allocator's cache.
 WARM_UP_STEPS = 10
+
+State = dict[str, Any]  # of a training, as torch has it: tensors, numbers, text, lists and mappings
+# A batch's forward pass, backward pass and update of the weights; returns the logits and the loss of every image.
+Update = Callable[[ImageBatch], tuple[Tensor, Tensor]]
+
+
+@dataclass
+class Trained:
+    """The plain network of an arm, the network as its strategy wraps it, its optimiser, how a batch updates them, and
+    the network's average."""
+
+    plain: nn.Module
+    network: nn.Module
+    optimiser: Optimizer
+    update: Update
+    average: AveragedModel | None
+
+    @property
+    def tested(self) -> nn.Module:
+        return self.plain if self.average is None else self.average
+
+    def state(self) -> State:
+        """Return a copy of all that a step changes."""
+        average = None if self.average is None else self.average.state_dict()
+        networks = {"network": self.plain.state_dict(), "average": average}
+        return copy.deepcopy({**networks, "optimiser": self.optimiser.state_dict()})
+
+    def restore(self, state: State) -> None:
+        """Put everything back to an earlier `state` in place: a CUDA graph reads and writes these very tensors."""
+        self.plain.load_state_dict(state["network"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+        for number, parameter in enumerate(parameters):
+            before = state["optimiser"]["state"].get(number, {})
+            for name, value in self.optimiser.state[parameter].items():
+                if isinstance(value, Tensor):
+                    # Momentum that did not exist yet is as good as zero.
+                    value.copy_(before[name]) if name in before else value.zero_()
+                else:
+                    self.optimiser.state[parameter][name] = before.get(name, 0)
 
 
 class Figures:
@@ -60,17 +96,15 @@ class Figures:
 
 
 class TrainingWorker(StepWorker):
-    """Trains an arm epoch by epoch, from its checkpoint where there is one, and tests after every epoch."""
+    """Trains an arm epoch by epoch, and tests after every epoch."""
 
     settings_type = TrainingSettings
     settings: TrainingSettings
 
     def __init__(self, job: JsonRecord, rank: int):
         super().__init__(job, rank)
-        self.arm = job["arm"]
-        self.checkpoint_path = Path(job["checkpoint"])
         self.epochs: list[JsonRecord] = []
-        self.steps = -(-samples_per_rank(self.settings.training_images, self.workers) // self.batch)
+        self.steps = -(-samples_per_rank(self.settings.epoch_images, self.workers) // self.batch)
         self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
     def results(self) -> JsonRecord:
@@ -84,43 +118,33 @@ class TrainingWorker(StepWorker):
         """Fill `epochs`."""
         self.phase = "copying the images to the device"
         images = self.read_images()
-        checkpoint = Checkpoint(self.checkpoint_path, self._identity(), self.settings.defaults())
-        trained = self._prepare_training(checkpoint)
+        trained = self._prepare_training()
         timer = EpochTimer(self.devices, self.workers)
-        if self._goes_on:
-            self.phase = "warm-up"
-            if self._stream is not None:
-                self._capture(trained, self._stream)
-            self._warm_up(timer, trained, images["training"])
-            if self.settings.compile != "none":
-                # Tests have batches of their own, and the average's weights: they are not worth compiling for.
-                torch.compiler.set_stance("eager_on_recompile")
-        while self._goes_on:
-            epoch = len(self.epochs)
+        self.phase = "warm-up"
+        if self._stream is not None:
+            self._capture(trained, self._stream)
+        self._warm_up(timer, trained, images["training"])
+        if self.settings.compile != "none":
+            # Tests have batches of their own, and the average's weights: they are not worth compiling for.
+            torch.compiler.set_stance("eager_on_recompile")
+        for epoch in range(self.settings.epochs):
             self.phase = f"epoch {epoch + 1}"
             self._train_epoch(timer, trained, images, epoch)
             if self.rank == 0:
-                checkpoint.write({"epochs": self.epochs, **trained.state()}, self.device)
                 self._report_epoch()
-
-    @property
-    def _goes_on(self) -> bool:
-        return len(self.epochs) < self.settings.epochs and not self.diverged
+            if self.diverged:
+                break
 
     def read_images(self) -> dict[str, DeviceImages]:
-        """Copy to the device the `training` images, those to `test` with, and for `validation` those that settings hold
-        out."""
+        """Copy to the device the `training` images, and those to `test` with."""
         images, labels, *test = (np.load(self.dataset / name) for name in (*TRAIN_ARRAYS, *TEST_ARRAYS))
-        arrays = {"training": [images, labels], "test": test}
-        if self.settings.validation_images:
-            trained_on, held_out = split_images(labels, self.settings.validation_images)
-            arrays["training"] = [images[trained_on], labels[trained_on]]
-            arrays["validation"] = [images[held_out], labels[held_out]]
-        return {name: DeviceImages(pixels, classes, self.device) for name, (pixels, classes) in arrays.items()}
+        return {
+            "training": DeviceImages(images, labels, self.device),
+            "test": DeviceImages(test[0], test[1], self.device),
+        }
 
-    def _prepare_training(self, checkpoint: Checkpoint) -> Trained:
-        """Build network, average and optimiser, as they were after the last epoch of the checkpoint, if there is one.
-        Raises MeasurementError where the ranks start at different epochs."""
+    def _prepare_training(self) -> Trained:
+        """Build network, average and optimiser."""
         plain = self.build_network()
         if self.settings.zero_init_residual:
             # Every residual branch starts at zero, by the weight of its last batch-norm (Goyal et al. 2017, 5.1).
@@ -134,49 +158,27 @@ class TrainingWorker(StepWorker):
         optimiser = build_optimiser(self.settings, parameter_groups(self.settings, plain.named_parameters()))
         with torch.cuda.stream(self._stream) if self._stream else nullcontext():
             network = self.parallelised(plain)
-        trained = Trained(plain, network, optimiser, self._update(network, optimiser), average)
-        saved = checkpoint.read(self.device)
-        if saved is not None:
-            trained.restore(saved)
-            self.epochs = saved["epochs"]
-            self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
-        done = gather(len(self.epochs), self.workers)
-        if len(set(done)) > 1:  # a file system may show a file late
-            raise MeasurementError(f"{self.checkpoint_path}: not all nodes see it: their epochs are {done}. Try again")
-        return trained
-
-    def _identity(self) -> JsonRecord:
-        """Return everything that the figures depend on, for the checkpoint."""
-        return {
-            "arm": self.arm,
-            "seed": self.seed,
-            "measurement_version": VERSIONS["training"].current,
-            **self.settings.to_json(),
-            "images": read_manifest(self.dataset).sha256,
-            "torch": str(torch.__version__),
-            "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
-        }
+        return Trained(plain, network, optimiser, self._update(network, optimiser), average)
 
     def _capture(self, trained: Trained, stream: torch.cuda.Stream) -> None:
         """Put the update of a full batch in a CUDA graph, and undo the changes of the steps for that."""
-        before = copy.deepcopy(trained.state())
+        before = trained.state()
         for group in trained.optimiser.param_groups:
             group["lr"] = torch.tensor(float(group["lr"]), device=self.device)  # which the graph reads in every step
         trained.update = CapturedStep(trained.update, self.made_up_batch(self.batch), self.device, stream)
-        trained.restore_in_place(before)
+        trained.restore(before)
 
     def _warm_up(self, timer: EpochTimer, trained: Trained, training: DeviceImages) -> None:
-        """Run the next epoch's first steps and its last, which may be smaller, and undo all that they changed.
+        """Run the first epoch's first steps and its last, which may be smaller, and undo all that they changed.
 
         Weights, batch-norm statistics, optimiser, averaged weights and torch's random numbers are then as they were.
         """
-        epoch = len(self.epochs)
         numbers = [*range(min(WARM_UP_STEPS, self.steps) - 1), self.steps - 1]
-        step = self._step(trained, Figures(), epoch)
-        state = copy.deepcopy(trained.state())
+        step = self._step(trained, Figures(), epoch=0)
+        state = trained.state()
         with torch.random.fork_rng(self.devices):
-            timer.time(step, self._batches(training, epoch, numbers), len(numbers))
-        trained.restore_in_place(state)
+            timer.time(step, self._batches(training, 0, numbers), len(numbers))
+        trained.restore(state)
         trained.optimiser.zero_grad()
 
     def _train_epoch(self, timer: EpochTimer, trained: Trained, images: Mapping[str, DeviceImages], epoch: int) -> None:
@@ -184,13 +186,13 @@ class TrainingWorker(StepWorker):
         arm = self.settings
         figures = Figures()
         step = self._step(trained, figures, epoch)
-        energy_before_j = self._energy_j()
         timed = timer.time(step, self._batches(images["training"], epoch, range(self.steps)), self.steps)
-        energy_j = used_j(energy_before_j, self._energy_j())
         ranks = gather_objects(figures.read(), self.workers)
-        loss, accuracy = (sum(sums) / arm.training_images for sums in zip(*ranks, strict=True))
+        loss, accuracy = (sum(sums) / arm.epoch_images for sums in zip(*ranks, strict=True))
         finite = math.isfinite(loss)
-        tested = self._figures_tested(trained.tested, images if finite and self.rank == 0 else {})
+        test_loss, test_accuracy = None, None
+        if finite and self.rank == 0:
+            test_loss, test_accuracy = self._test(trained.tested, images["test"])
         self.epochs.append(
             {
                 "epoch": epoch + 1,
@@ -199,11 +201,11 @@ class TrainingWorker(StepWorker):
                 "learning_rate": rate_of_step(arm, epoch, self.steps - 1, self.steps),
                 "training_loss": loss if finite else None,
                 "training_accuracy": accuracy if finite else None,
-                **tested,
+                "test_loss": test_loss,
+                "test_accuracy": test_accuracy,
                 "epoch_s": timed.epoch_s,
                 "images_per_s": len(images["training"]) / timed.epoch_s,
                 "gpu_s": timed.epoch_s * arm.gpus,
-                "energy_j": energy_j,
             }
         )
 
@@ -219,11 +221,7 @@ class TrainingWorker(StepWorker):
     def _order_of(self, epoch: int) -> Tensor:
         """Return the images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
         seed = random_seed(self.seed, "order") + (epoch if self.settings.set_epoch else 0)
-        return order_of_epoch(self.settings.training_images, self.rank, self.workers, seed)
-
-    def _energy_j(self) -> float | None:
-        """Return the energy that all GPUs used so far; on rank 0."""
-        return sum_of_known(self.of_every_node(self.sensors.energy_j() if self.local_rank == 0 else None))
+        return order_of_epoch(self.settings.epoch_images, self.rank, self.workers, seed)
 
     def _update(self, network: nn.Module, optimiser: Optimizer) -> Update:
         """Return forward, backward and update in one, all by the arm's recipe. It waits for nothing."""
@@ -248,7 +246,7 @@ class TrainingWorker(StepWorker):
         arm = self.settings
         numbers = iter(range(self.steps))
         # Without the sampler's padding, which is at the end of this rank's share.
-        real = len(range(self.rank, arm.training_images, self.workers))
+        real = len(range(self.rank, arm.epoch_images, self.workers))
 
         def step(images: ImageBatch) -> None:
             number = next(numbers)
@@ -260,14 +258,6 @@ class TrainingWorker(StepWorker):
             figures.add(logits, images[1], losses, min(self.batch, real - number * self.batch), arm.label_smoothing > 0)
 
         return step
-
-    def _figures_tested(self, network: nn.Module, images: Mapping[str, DeviceImages]) -> dict[str, float | None]:
-        """Return loss and accuracy on the test images and on those held out; None for images that are not there."""
-        figures: dict[str, float | None] = {}
-        for name in ("test", "validation"):
-            loss, accuracy = self._test(network, images[name]) if name in images else (None, None)
-            figures |= {f"{name}_loss": loss, f"{name}_accuracy": accuracy}
-        return figures
 
     def _test(self, network: nn.Module, images: DeviceImages) -> tuple[float | None, float | None]:
         """Return mean loss and accuracy on images as they are, with rank 0's batch-norm statistics, which are kept."""

@@ -1,9 +1,9 @@
-"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays; and which of its
-training images are held out."""
+"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays, and the manifest that
+says what they hold. Loads torch only to make an epoch."""
 
 import hashlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,56 @@ import numpy as np
 from msgspec import to_builtins
 from numpy.typing import NDArray
 
-from dpscale.errors import DatasetError
-from dpscale.measure.workload.arrays import ARRAYS, CLASSES, IMAGE_SIZE, MANIFEST, fingerprint
-from dpscale.records.facts import DatasetManifest
-from dpscale.records.files import write_bytes, write_record
+from dpscale.errors import DatasetError, RecordError
+from dpscale.records.facts import ArrayFile, DatasetManifest
+from dpscale.records.files import read_record, write_bytes, write_record
 from dpscale.schemas.settings import from_home
+
+# Images of IMAGE_SIZE x IMAGE_SIZE pixels, each in one of CLASSES classes.
+IMAGE_SIZE, CLASSES = 32, 10
+# Black pixels around an image, for the crops of its augmentation.
+PADDING = 4
+
+MANIFEST = "manifest.json"
+EPOCH_ARRAYS = ("epoch_images.npy", "epoch_labels.npy")
+TRAIN_ARRAYS = ("train_images.npy", "train_labels.npy")
+TEST_ARRAYS = ("test_images.npy", "test_labels.npy")
+ARRAYS = (*TRAIN_ARRAYS, *TEST_ARRAYS, *EPOCH_ARRAYS)
 
 SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
 SEED = 0
-# The same images are held out whatever the seed of a training: recipes and seeds are compared on equal terms.
-SPLIT_SEED = 5000
 
 Images = NDArray[np.uint8]  # (images, 32, 32, 3), as torchvision's CIFAR10 holds them
 Labels = NDArray[np.int64]  # (images,)
 Indices = NDArray[np.int64]
+Transform = Callable[[Any], Any]
 # Images and labels to train on, those to test with, and the names of the classes.
 Decoded = tuple[tuple[Images, Labels], tuple[Images, Labels], list[str]]
+
+
+def read_manifest(folder: Path) -> DatasetManifest:
+    """Return the manifest of the dataset in `folder`. Raises DatasetError where there is none."""
+    try:
+        return read_record(DatasetManifest, folder / MANIFEST)
+    except RecordError as error:
+        raise DatasetError(f"no usable dataset in {folder}: {error}. Make one with: dpscale dataset") from error
+
+
+def verify_dataset(folder: Path, manifest: DatasetManifest, arrays: Iterable[str]) -> None:
+    """Compare `arrays` with the manifest's checksums. Raises DatasetError where one is missing or differs."""
+    for name in arrays:
+        path = folder / name
+        if not path.is_file() or fingerprint(path) != manifest.files.get(name):
+            raise DatasetError(
+                f"{path}: missing, truncated or changed since it was written. Delete {folder} to have the dataset made "
+                "again"
+            )
+
+
+def fingerprint(path: Path) -> ArrayFile:
+    """Return the size and the checksum of a file, as the manifest has them."""
+    with path.open("rb") as file:
+        return ArrayFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> DatasetManifest:
@@ -66,8 +100,6 @@ def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
     import torch
     from PIL import Image
 
-    from dpscale.measure.workload.images import augmentation
-
     augment = augmentation()
     torch.manual_seed(SEED)
     order = torch.randperm(len(images)).numpy()
@@ -75,6 +107,17 @@ def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
     for position, index in enumerate(order):
         epoch[position] = np.asarray(augment(Image.fromarray(images[index]))).transpose(2, 0, 1)
     return epoch, labels[order]
+
+
+# torchvision is loaded where images are transformed one by one: workers that never do start sooner.
+def augmentation() -> Transform:
+    """Return torchvision's random crop and flip, drawn anew for every image."""
+    from torchvision import transforms
+
+    crop_and_flip: Transform = transforms.Compose(
+        [transforms.RandomCrop(IMAGE_SIZE, padding=PADDING), transforms.RandomHorizontalFlip(p=0.5)]
+    )
+    return crop_and_flip
 
 
 def _read_cifar10(root: Path, download: bool, images: int) -> Decoded:
@@ -151,19 +194,3 @@ def _decode(path: str, load: Callable[[str], Any]) -> Images:
     if image.size != (IMAGE_SIZE, IMAGE_SIZE):
         raise DatasetError(f"{path}: is {image.width}x{image.height}, not {IMAGE_SIZE}x{IMAGE_SIZE}")
     return np.asarray(image)
-
-
-def split_images(labels: Labels, held_out: int) -> tuple[Indices, Indices]:
-    """Return the indices to train on and those of the `held_out` images, each in ascending order.
-
-    Recipes are compared on the images that are held out, so that no test image takes part in a choice. They are drawn
-    by chance, from every class equally many (one more of some where it does not divide).
-    """
-    shuffled = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
-    place_in_class = np.empty(len(labels), dtype=np.int64)
-    for label in np.unique(labels):
-        members = labels[shuffled] == label
-        place_in_class[members] = np.arange(members.sum())
-    chosen = np.zeros(len(labels), dtype=bool)
-    chosen[shuffled[np.argsort(place_in_class, kind="stable")[:held_out]]] = True
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)

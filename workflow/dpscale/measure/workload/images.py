@@ -4,11 +4,10 @@ Its batches come in three ways: an epoch that is stored ready for the network, i
 DataLoader, and epochs that a device makes of images in its own memory.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +17,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from dpscale.measure.workload.arrays import CLASSES, EPOCH_ARRAYS, IMAGE_SIZE, TRAIN_ARRAYS
 from dpscale.measure.workload.batches import Share, Workload, order_of_epoch, samples_per_rank
+from dpscale.measure.workload.dataset import (
+    CLASSES,
+    EPOCH_ARRAYS,
+    IMAGE_SIZE,
+    PADDING,
+    TRAIN_ARRAYS,
+    Transform,
+    augmentation,
+)
 from dpscale.measure.workload.networks import CifarResNet18
 from dpscale.schemas.settings import NetworkSettings
 
 MEAN = (0.4914, 0.4822, 0.4465)
 STD = (0.2023, 0.1994, 0.2010)
-PADDING = 4
 # Each draws from seeds of its own, anew in every epoch: which image comes when, and how each is cut.
 STREAMS = ("order", "crops")
 # Epochs per seed: more would use the random numbers of the next one.
@@ -34,7 +40,6 @@ SEEDS_APART = 2**16
 PREPARED_TOGETHER = 2**14
 
 ImageBatch = tuple[Tensor, Tensor]  # images (batch, 3, 32, 32) float32, labels (batch,) int64
-Transform = Callable[[Any], Any]
 
 
 def image_workload(settings: NetworkSettings, folder: Path) -> Workload:
@@ -59,17 +64,6 @@ def made_up_images(count: int, device: torch.device) -> ImageBatch:
     """Return `count` images and labels on a device, to compile and capture with."""
     images = torch.randn((count, 3, IMAGE_SIZE, IMAGE_SIZE), device=device)
     return images, torch.randint(0, CLASSES, (count,), device=device)
-
-
-# torchvision is loaded where images are transformed one by one: workers that never do start sooner.
-def augmentation() -> Transform:
-    """Return torchvision's random crop and flip, drawn anew for every image."""
-    from torchvision import transforms
-
-    crop_and_flip: Transform = transforms.Compose(
-        [transforms.RandomCrop(IMAGE_SIZE, padding=PADDING), transforms.RandomHorizontalFlip(p=0.5)]
-    )
-    return crop_and_flip
 
 
 class DecodedImages(Dataset[tuple[Tensor, int]]):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._pytree import tree_map
 
-from dpscale.measure.workload.arrays import CLASSES
+from dpscale.measure.workload.dataset import CLASSES
 
 
 class BasicBlock(nn.Module):

@@ -1,19 +1,23 @@
-"""The charts of the page: what each draws, and its heading, which says what and where.
+"""The charts of the page: what each draws, and its heading, which says what and where. All but the bars of ladders are
+lines.
 
 What follows from a chart is for `findings`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
+
+import altair as alt
 
 from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts.ladder import ladders
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, colour_of_style, markers
-from dpscale.present.charts.picture import QUIET, Chart
+from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, WIDTH, Chart, Picture, layer, picture
+from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, colour, headline, in_order, ok, on_nodes
 from dpscale.schemas.settings import JsonValues
+from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.column import (
     BATCH,
@@ -22,11 +26,12 @@ from dpscale.tables.column import (
     EPOCH,
     EPOCH_NUMBER,
     KIB,
+    MILLISECONDS,
     PERCENT,
     SPEEDUP,
     TEST_ACCURACY,
 )
-from dpscale.tables.communication import CollectivesRow
+from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, SpeedupRow, TimesRow
@@ -201,3 +206,47 @@ def _lines_of_arms(curves: Sequence[TrainingCurvesRow], baseline: str | None) ->
             label = arm if diverged is None else f"{arm}, diverged"
             lines.append(DrawnLine(label, QUIET if arm == baseline else colour_of_style(style), means))
     return lines
+
+
+# Pixels: from one bar to the next, a bar's thickness, and from the middle of both to its text and to itself.
+_STEP, _THICK, _TO_TEXT, _TO_BAR = 44, 18, -11, 9
+
+
+def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
+    """Draw what each change adds to a step, in ms, a bar under its words: a picture per configuration."""
+    subtitle = f"Steps without a profiler, in turns in one job. An outline takes time away. {terms.data_note}"
+    pictures: list[Picture] = []
+    for rungs in list(grouped(ladder, configuration_of).values())[:PICTURES_DRAWN]:
+        first, number = rungs[0], len(pictures) + 1
+        heading = f"A step of {terms.group(first)}, batch {first.batch_per_gpu:,}{terms.environment(first)}"
+        pictures.append(picture(f"ladder-{number}", heading, subtitle, _layers(rungs, terms), alt.Step(_STEP)))
+    return Chart(pictures)
+
+
+def _layers(rungs: Sequence[LadderRow], terms: Terms) -> list[alt.Chart]:
+    entries = layer(_bars(sorted(rungs, key=attrgetter("order")), terms))
+    y = alt.Y("place:O").axis(None)
+    bars = entries.mark_bar(size=_THICK, yOffset=_TO_BAR, strokeWidth=1).encode(
+        alt.X("start:Q").title("Step, ms").axis(tickCount=5),
+        y,
+        alt.Fill("fill:N", scale=None),
+        alt.Stroke("stroke:N", scale=None),
+        x2=alt.X2("end:Q"),
+    )
+    texts = entries.mark_text(yOffset=_TO_TEXT, limit=WIDTH).encode(y, alt.Text("text:N"), x=alt.XValue(0))
+    return [bars, texts]
+
+
+def _bars(rungs: Sequence[LadderRow], terms: Terms) -> Iterator[dict[str, object]]:
+    """Yield a bar from zero for one device alone, and for every change one from where the bar before it ends."""
+    start = 0.0
+    for place, row in enumerate(rungs):
+        end = MILLISECONDS.of(row.step_s.value)
+        added = measured((row.difference_s if place else row.step_s).value, MILLISECONDS)
+        shade = colour(row.strategy if place else BASELINE)
+        yield {
+            "place": place, "start": start, "end": end,
+            "text": f"{row.adds or f'1 {terms.device} alone'}: {added}, {measured(row.share, PERCENT)}",
+            "fill": shade if start <= end else "none", "stroke": shade if start <= end else QUIET,
+        }  # fmt: skip
+        start = end

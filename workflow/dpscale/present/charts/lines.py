@@ -195,9 +195,9 @@ def _bars(panel: Panel, xs: Sequence[float]) -> Iterator[tuple[DrawnLine, Marker
     """Yield every interval that is drawn, with its x: beside those of other lines, where several stand at one x."""
     step = (xs[-1] / xs[0]) ** (_BESIDE / WIDTH)
     for x in xs:
-        there = [(line, marker) for line in panel.lines for marker in line.markers if marker.x == x and marker.has_bar]
-        for at, (line, marker) in enumerate(there):
-            yield line, marker, x * step ** (at - (len(there) - 1) / 2)
+        bars = [(line, marker) for line in panel.lines for marker in line.markers if marker.x == x and marker.has_bar]
+        for at, (line, marker) in enumerate(bars):
+            yield line, marker, x * step ** (at - (len(bars) - 1) / 2)
 
 
 def _entry(line: DrawnLine, marker: Marker) -> dict[str, object]:

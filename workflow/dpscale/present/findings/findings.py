@@ -48,8 +48,8 @@ def findings(tables: Tables, terms: Terms) -> dict[str, list[str]]:
 def more_devices_slower(rows: Sequence[SpeedupRow], terms: Terms) -> str:
     """Say in how many configurations of a weak series more devices are slower than one."""
     number = _surely_in(rows, SLOWER, PROBABLY_SLOWER, "comparison")
-    both = "With and without data loading, more" if len({row.scope for row in headline(ok(rows))}) > 1 else "More"
-    return number and f"{both} {terms.devices} are surely slower than 1 {terms.device} in {number}."
+    more = "With and without data loading, more" if len({row.scope for row in headline(ok(rows))}) > 1 else "More"
+    return number and f"{more} {terms.devices} are surely slower than 1 {terms.device} in {number}."
 
 
 def strong_scaling(speedup: Iterable[SpeedupRow], terms: Terms) -> str:
@@ -68,9 +68,9 @@ def strategies_compared(rows: Iterable[StrategyPairsRow]) -> list[str]:
     """Say where the later strategy of the table is faster without loading, and where it is slower."""
     pairs = grouped(rows, lambda row: (row.strategy, row.other_strategy)).items()
     sentences = []
-    for ((strategy, other), compared), (outcome, claim) in product(pairs, STRATEGIES.items()):
+    for ((strategy, second), compared), (outcome, claim) in product(pairs, STRATEGIES.items()):
         number = _surely_in(compared, claim, PROBABLY_STRATEGIES[outcome], "comparison")
-        sentences.append(number and f"{strategy} is surely {outcome} than {other} without loading in {number}.")
+        sentences.append(number and f"{strategy} is surely {outcome} than {second} without loading in {number}.")
     return sentences
 
 
@@ -84,8 +84,8 @@ def search_in_every_step(rows: Sequence[VariantsRow], terms: Terms) -> list[str]
     """Say how much longer cuDNN's search makes a step of DataParallel, and how much one of a single device."""
     sentences = []
     for row in SEARCH_COSTS.of(rows).holding:
-        on_one = (alone for alone in rows if alone.strategy == BASELINE and _conditions(alone) == _conditions(row))
-        beside = "".join(f", and one of 1 {terms.device} by {_longer(alone)}" for alone in on_one)
+        on_one = (single for single in rows if single.strategy == BASELINE and _conditions(single) == _conditions(row))
+        beside = "".join(f", and one of 1 {terms.device} by {_longer(single)}" for single in on_one)
         sentences.append(
             f"cudnn_benchmark makes a step of {terms.point(row)} longer by {_longer(row)}{beside}. DataParallel starts "
             "new threads in every step, and in each of them cuDNN searches again."
@@ -106,9 +106,9 @@ def _surely_in(rows: Sequence[Row], sure: Claim[Any], probable: Claim[Any], noun
     surely, probably = sure.of(rows), probable.of(rows)
     if not surely.number:
         return ""
-    others = probably.of - surely.number - probably.number
+    neither = probably.of - surely.number - probably.number
     more = f", probably in {probably.number:,} more" * bool(probably.number)
-    return f"{out_of(surely.number, probably.of, noun)}{more}" + f", and not in {others:,}" * bool(others)
+    return f"{out_of(surely.number, probably.of, noun)}{more}" + f", and not in {neither:,}" * bool(neither)
 
 
 Arms = Sequence[TrainingSummaryRow]

@@ -45,7 +45,9 @@ def dates(records: Sequence[RecordsRow]) -> str:
 def study_facts(
     study: JsonValues, records: Sequence[RecordsRow], bandwidth: Iterable[BandwidthRow], terms: Terms
 ) -> Facts:
-    """Return when it was measured, and how, by the study's own settings; what was not recorded is left out."""
+    """Return when it was measured, by which code, and how, by the study's own settings; what was not recorded is left
+    out."""
+    coded = [row for row in records if row.git_commit]
     return _facts(
         "study",
         terms,
@@ -53,6 +55,7 @@ def study_facts(
         is_own=is_own_workload(study),
         network=network(study),
         dates=dates(records),
+        commits=sorted({f"{row.git_commit[:12]}{' (dirty)' if row.git_dirty else ''}" for row in coded}),
         parameters=next((row.parameters for row in bandwidth if row.parameters), None),
         checksum=(study["workload_sha256"] or "")[:CHECKSUM_DIGITS],
     )

@@ -48,14 +48,14 @@ def template_of(name: str, terms: Terms, **more: Any) -> Any:
 def paragraphs(template: str, topic: str, terms: Terms, **values: Any) -> Paragraphs:
     """Return what a template says of a topic: a line is a sentence, and those in `{% call about("Cause") %}` are about
     that."""
-    said: dict[str, list[str]] = {}
+    lines_by_heading: dict[str, list[str]] = {}
 
     def about(heading: str, caller: Callable[[], str]) -> str:
-        said[heading] = _lines(caller())
+        lines_by_heading[heading] = _lines(caller())
         return ""
 
-    said[""] = _lines(getattr(template_of(template, terms, about=about), topic)(**values))
-    return {heading: lines for heading in ("", *said) if (lines := said[heading])}
+    lines_by_heading[""] = _lines(getattr(template_of(template, terms, about=about), topic)(**values))
+    return {heading: lines for heading in ("", *lines_by_heading) if (lines := lines_by_heading[heading])}
 
 
 def _lines(text: str) -> list[str]:

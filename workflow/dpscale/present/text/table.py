@@ -77,7 +77,7 @@ class ShownTable:
 
     @property
     def spans(self) -> list[tuple[str, int]]:
-        """What stands above the columns, each with how many columns that is above."""
+        """Return the headings above those of the columns, each with the number of columns below it."""
         return [(over, len(list(columns))) for over, columns in groupby(self.columns, lambda column: column.over)]
 
     @property

@@ -11,27 +11,11 @@ from dpscale.schemas.settings import BUILT_IN, OF_FILE, JsonValues, sample_of
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
 from dpscale.tables.column import Column
-from dpscale.tables.row import Place
+from dpscale.tables.row import OfConfiguration, Place
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import MARK, OTHER_RUNS, STATES
 
 _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
-
-
-class OnDevices(Protocol):
-    """A row of a strategy on a number of devices."""
-
-    @property
-    def strategy(self) -> str: ...
-    @property
-    def gpus(self) -> int | None: ...
-
-
-class AtBatch(OnDevices, Protocol):
-    """A row of a configuration."""
-
-    @property
-    def batch_per_gpu(self) -> int | None: ...
 
 
 class _WithStatus(Protocol):
@@ -50,7 +34,7 @@ class _OfRuns(Protocol):
 
 
 R = TypeVar("R")
-P = TypeVar("P", bound=AtBatch)
+P = TypeVar("P", bound=OfConfiguration)
 S = TypeVar("S", bound=_WithStatus)
 H = TypeVar("H", bound=_Headline)
 
@@ -138,15 +122,15 @@ class Terms:
         """`1 GPU`, `4 GPUs`."""
         return plural(int(number or 0), self.device)
 
-    def point(self, row: AtBatch) -> str:
+    def point(self, row: OfConfiguration) -> str:
         """`ddp on 4 GPUs at batch 512 per GPU`, and its environment where there are several."""
         return f"{self.group(row)} {self.at_batch(row)}"
 
-    def at_batch(self, row: AtBatch) -> str:
+    def at_batch(self, row: OfConfiguration) -> str:
         """`at batch 512 per GPU`, and its environment where there are several."""
         return f"at batch {row.batch_per_gpu:,} per {self.device}{self.environment(row)}"
 
-    def group(self, row: OnDevices) -> str:
+    def group(self, row: OfConfiguration) -> str:
         """`ddp on 4 GPUs`."""
         return f"{row.strategy} on {self.count(row.gpus)}"
 
@@ -246,7 +230,7 @@ def in_order(rows: Iterable[P]) -> list[P]:
     return sorted(rows, key=_place_in_order)
 
 
-def _place_in_order(row: AtBatch) -> tuple[Any, ...]:
+def _place_in_order(row: OfConfiguration) -> tuple[Any, ...]:
     scope, scaling, environment = (getattr(row, name, "") for name in ("scope", "scaling", "environment"))
     # Rows that were not measured have no environment and come last.
     return scope, scaling, rank(row.strategy), row.gpus, row.batch_per_gpu, not environment, environment
