@@ -72,7 +72,7 @@ def test_a_folder_of_submissions_has_a_row_per_file_and_one_exit_status(tmp_path
         "alice": "nothing wrong", "bob": "faults", "carol": "not read", "dave": "nothing wrong", "erin": "left out",
     }  # fmt: skip
     assert (rows["bob"]["faults"], rows["bob"]["copied_from"]) == ("1", "alice-csv-table")
-    assert rows["bob"]["first_fault"].startswith("Batch 32, 2 GPUs: speedup 3.60; your times give 1.80.")
+    assert rows["bob"]["first_fault"].startswith("Batch 32, 2 GPUs: speedup 3.60; the times give 1.80.")
     assert rows["carol"]["first_fault"].startswith("no table holds figures of training")
     statuses = [dpscale("audit", tmp_path / name).returncode for name in ("dave", "bob", "carol")]
     assert statuses == [0, 1, 2]

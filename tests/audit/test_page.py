@@ -33,8 +33,8 @@ def page_of_studies(records: list[AuditRecord]) -> str:
     [
         ("a", "32 2 36.93 look 1.40 → 0.700 wrong"),
         ("a", "An epoch is the same work on any number of GPUs."),
-        ("a", "batch 32 on 2 GPUs: 1.40 is 0.700, slower than one GPU"),
-        ("a", "batch 32 on 2 GPUs: 0.0018 is 0.00193 GB/s: it counts 2^30 bytes a second"),
+        ("a", "batch 32 on 2 GPUs: speedup 1.40; the times give 0.700: N times the ratio"),
+        ("a", "batch 32 on 2 GPUs: bandwidth 0.0018 is 0.00193 GB/s: it counts 2^30 bytes a second"),
         ("d", "Some figures are not known: T(N,b) was not printed."),
         ("e", "and 2 more cells"),
         ("j", "Compute it again as the definitions below say, or call it what it is."),
@@ -85,7 +85,7 @@ def test_every_study_is_a_block_with_its_sentences(audits: dict[str, AuditRecord
     text = text_of(page)
     assert page.count("<article") == 10
     assert page.count("All columns are in <code>results/h200/tables/audit.csv</code>") == 1
-    assert "Batch 32, 2 GPUs: speedup 1.40; their times give 0.700." in text
+    assert "Batch 32, 2 GPUs: speedup 1.40; the times give 0.700." in text
     assert "Speedup, explained : The speedup is N * T(1,b) / T(N,b), not as defined here" in text
     assert "27.9 against 26.9 s" in text
     assert "Synthetic" not in text and "worker" not in text and "your" not in text.lower()

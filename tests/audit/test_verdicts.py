@@ -178,5 +178,5 @@ def test_a_wrong_unit_shows_the_printed_number_in_the_right_one() -> None:
     for place, communication in clean().quantities["communication_s"].items():
         table[place] = f"{2 * (place.gpus - 1) / place.gpus * 44_695_848 / float(communication) / 2**30:.3g}"
     record = audit(with_table(clean(), "bandwidth", table))
-    should_be = dict(in_short(AuditTables.of([record])))["Should be"]
-    assert should_be.startswith("0.00215 is 0.00231 GB/s, ")
+    wrong = dict(in_short(AuditTables.of([record])))["Wrong"]
+    assert "bandwidth 0.00215 is 0.00231 GB/s" in wrong

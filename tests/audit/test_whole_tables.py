@@ -68,15 +68,7 @@ INVENTED: Mapping[str, Mapping[str, Formula]] = {
 @pytest.mark.parametrize("beside", [{}, HONEST], ids=["alone", "beside honest columns"])
 def test_what_the_times_do_not_give_does_not_pass(tmp_path: Path, name: str, beside: Mapping[str, Formula]) -> None:
     status, sentence = audited(tmp_path, written({**beside, **INVENTED[name]}))
-    assert (status, "your times give" in sentence) == (1, True)
-
-
-def test_steps_under_the_heading_of_batches_do_not_pass(tmp_path: Path) -> None:
-    text = written({"Speedup": HONEST["Speedup"]})
-    for batch, steps in ((32, 1563), (128, 391), (512, 98)):
-        text = text.replace(f"\n{batch},", f"\n{steps},")
-    status, sentence = audited(tmp_path, text)
-    assert (status, "the batch is a number of steps (an epoch has 98 steps at a batch of 512)" in sentence) == (1, True)
+    assert (status, "the times give" in sentence) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +112,7 @@ def test_what_was_assumed_caps_the_impossible_and_saying_it_lifts_that(tmp_path:
 def test_a_right_time_beside_a_wrong_one_is_not_accused(tmp_path: Path) -> None:
     status, sentence = audited(tmp_path, written(HONEST).replace("128,1,61.87", "128,1,81.87"))
     assert status == 1
-    assert sentence.startswith("Batch 128, 2 GPUs: speedup 1.52; your times give 2.01. 2 more figures are in ")
+    assert sentence.startswith("Batch 128, 2 GPUs: speedup 1.52; the times give 2.01. 2 more figures are in ")
     assert "epoch time" not in sentence.partition(" more figures")[2]
 
 
@@ -141,4 +133,4 @@ STRATEGIES = (
 def test_a_speedup_follows_from_the_times_of_its_own_rows(tmp_path: Path, text: str, right: str) -> None:
     assert audited(tmp_path, text.format(right))[0] == 0
     status, sentence = audited(tmp_path, text.format("2.44"))
-    assert (status, f"speedup 2.44; your times give {right}" in sentence) == (1, True)
+    assert (status, f"speedup 2.44; the times give {right}" in sentence) == (1, True)

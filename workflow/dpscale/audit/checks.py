@@ -1,18 +1,17 @@
 """Do the published figures agree with each other, with GPUs and links, and with other studies? Every check yields what
 it found in which cell."""
 
-import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
 
-from dpscale.audit.conventions import OTHER_UNIT, Choice, value_of
+from dpscale.audit.conventions import OTHER_UNIT, value_of
 from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
-from dpscale.audit.verdicts import ANOTHER_RUN, RATIOS, UNEXPLAINED, UNKNOWN, Reading, defined, link_of
-from dpscale.formulas.rounded import Number
+from dpscale.audit.verdicts import ANOTHER_RUN, RATIOS, UNEXPLAINED, UNKNOWN, Reading, defined
+from dpscale.formulas.rounded import Number, Rounded
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.chips import TERA, Peak, chips, links, network_of
+from dpscale.vocabulary.chips import TERA, Peak, chips, network_of
 
 # What a doubt means: worth a look; no convention gives it; not what it is called or not what the times give; or no
 # machine can do that.
@@ -27,10 +26,6 @@ _TELLING_DIGITS = 3
 _SAME_TIME = 1.1
 # What of a peak real networks hardly reach.
 DOUBTFUL_SHARE = 0.7
-# What of a link a measured bandwidth is at least.
-_MEASURED = 0.1
-# Bandwidths of links that differ by less are one.
-_SAME_LINK = 0.01
 
 
 @dataclass(frozen=True)
@@ -55,20 +50,28 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
     for (quantity, place), verdict in reading.verdicts.items():
         if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
             continue
-        printed, outcome = reading.published.quantities[quantity][place], reading.outcomes[quantity]
-        detail = f"{QUANTITIES[quantity]} {printed}"
-        if verdict.given:
-            # In the unit of the printed number, with the digits that tell the two apart.
-            value, unit = printed.like(verdict.given.value)
-            detail += f"; the times give {unlike(printed.like(float(printed))[0], value)[1]}{unit}"
-        detail += f": {verdict.why}" if verdict.why else ""
+        outcome, why = reading.outcomes[quantity], verdict.why
         if verdict.state == ANOTHER_RUN:
-            yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
-            continue
-        if not outcome.match and (factor := outcome.method.factor):
-            detail += f"; all cells are {number(factor.value)} times what the times give"
-        is_wrong = quantity in RATIOS or outcome.best
-        yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
+            check, severity = "near what the times give, as of another run", LOOK
+        else:
+            is_wrong = quantity in RATIOS or outcome.best
+            check, severity = "not what the times give", WRONG if is_wrong else NOT_EXPLAINED
+            if not outcome.match and (factor := outcome.method.factor):
+                why = f"all cells are {number(factor.value)} times what the times give"
+        yield Doubt(check, quantity, place, _beside(reading, quantity, place, verdict.given, why), severity)
+
+
+def _beside(reading: Reading, quantity: str, place: Spot, given: Rounded | None, why: str) -> str:
+    """Say what the times give for a figure, in its own unit and with the digits that tell the two apart."""
+    printed = reading.published.quantities[quantity][place]
+    detail = f"{QUANTITIES[quantity]} {printed}"
+    if given:
+        value, unit = printed.like(given.value)
+        source = "times" if reading.published.epoch_s else "other figures"
+        digits = len(re.sub(r"\D", "", str(printed).partition(" ")[0]).lstrip("0"))
+        right = unlike(printed.like(float(printed))[0], value, max(3, min(digits, 6)))[1]
+        detail += f"; the {source} give {right}{unit}"
+    return f"{detail}: {why}" if why else detail
 
 
 def below_zero(reading: Reading) -> Iterator[Doubt]:
@@ -78,50 +81,42 @@ def below_zero(reading: Reading) -> Iterator[Doubt]:
         for place, printed in reading.published.figures(quantity).items():
             if printed.interval.high < 0:
                 as_defined = quantity == "communication_s" and place in reading.outcomes[quantity].method.agreeing
-                detail = f"{QUANTITIES[quantity]} of {printed}"
+                detail = f"{QUANTITIES[quantity]} {printed}"
                 yield Doubt("less than nothing", quantity, place, detail, LOOK if as_defined else WRONG)
 
 
 def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
     """Choices of the convention that a column follows which no definition would call right."""
+    published = reading.published
     for quantity in reading.outcomes:
         wrong = [choice for choice in reading.choices(quantity) if choice.kind == WRONG_KIND]
         for check, choices in grouped(wrong, lambda choice: choice.check).items():
             name = check or f"{QUANTITIES[quantity]} is not what it is called"
-            is_known = reading.published.defines(quantity) or not quantity.startswith(("bandwidth", "images"))
-            for place, printed in reading.published.several_gpus(quantity):
-                is_given = reading.verdicts[quantity, place].state not in (UNEXPLAINED, UNKNOWN)
-                if is_given and (detail := _mistake(reading, quantity, place, printed, choices)):
-                    yield Doubt(name, quantity, place, detail, WRONG if is_known else LOOK)
+            is_known = published.defines(quantity) or not quantity.startswith(("bandwidth", "images"))
+            for place, printed in published.several_gpus(quantity):
+                right = defined(quantity.removesuffix("_alternative"), published, place, reading.clock(quantity))
+                if quantity == "bandwidth" and isinstance(right, Rounded):
+                    right *= UNITS["GB/s"] / UNITS[published.bandwidth_unit or "GB/s"]
+                is_right = quantity in RATIOS and isinstance(right, Rounded) and right.meets(printed.interval)
+                if is_right or reading.verdicts[quantity, place].state in (UNEXPLAINED, UNKNOWN):
+                    continue
+                if check == OTHER_UNIT:
+                    detail = _in_the_right_unit(reading, printed)
+                else:
+                    why = "; ".join(choice.words for choice in choices)
+                    given = right if isinstance(right, Rounded) else None
+                    detail = _beside(reading, quantity, place, given, why)
+                yield Doubt(name, quantity, place, detail, WRONG if is_known else LOOK)
 
 
-def _mistake(reading: Reading, quantity: str, place: Spot, printed: Number, wrong: Sequence[Choice]) -> str:
-    """Return the numbers of a mistake; nothing where the figure is right by accident."""
-    published = reading.published
-    if any(choice.check == OTHER_UNIT for choice in wrong):
-        is_elements = "elements, not bytes" in {choice.words for choice in wrong}
-        (unit,) = [choice for choice in reading.choices(quantity) if choice.formula.startswith(" / ")]
-        label, counted = published.bandwidth_unit or "GB/s", "elements" if is_elements else "bytes"
-        bytes_per_s = printed.interval.value / unit.number * (4 if is_elements else 1)
-        right = f"{printed} is {number(bytes_per_s / UNITS[label])} {label}"
-        return f"{right}: it counts {unit.formula.removeprefix(' / ')} {counted} a second"
-    speedup = defined("speedup", published, place, reading.clock(quantity))
-    if "speedup" not in quantity or isinstance(speedup, str):
-        return "; ".join(choice.words for choice in wrong)
-    slower = ", slower than one GPU" if speedup.high < 1 < float(printed) else ""
-    return "" if speedup.meets(printed.interval) else f"{printed} is {number(speedup.value)}{slower}"
-
-
-def batches_that_are_steps(reading: Reading) -> Iterator[Doubt]:
-    """Batches that are the steps of an epoch at a power of two, and none themselves."""
-    images, epoch_s = reading.published.dataset_images, reading.published.epoch_s
-    powers = {rounded(images / 2**power): 2**power for power in range(3, 14) for rounded in (math.ceil, math.floor)}
-    batches = {place.batch_per_gpu for place in epoch_s}
-    if len(batches) > 1 and batches <= powers.keys() and not any(batch & (batch - 1) == 0 for batch in batches):
-        assumed = reading.published.assuming("images")
-        for place in epoch_s:
-            steps = f"an epoch has {place.batch_per_gpu:,} steps at a batch of {powers[place.batch_per_gpu]:,}{assumed}"
-            yield Doubt("the batch is a number of steps", "epoch_s", place, steps, LOOK if assumed else WRONG)
+def _in_the_right_unit(reading: Reading, printed: Number) -> str:
+    """Return a bandwidth in the unit of its label, and what its number counts."""
+    choices, label = reading.choices("bandwidth"), reading.published.bandwidth_unit or "GB/s"
+    is_elements = "elements, not bytes" in {choice.words for choice in choices}
+    (unit,) = [choice for choice in choices if choice.formula.startswith(" / ")]
+    bytes_per_s = printed.interval.value / unit.number * (4 if is_elements else 1)
+    counted = f"{unit.formula.removeprefix(' / ')} {'elements' if is_elements else 'bytes'}"
+    return f"bandwidth {printed} is {number(bytes_per_s / UNITS[label])} {label}: it counts {counted} a second"
 
 
 def parts_against_total(reading: Reading) -> Iterator[Doubt]:
@@ -140,31 +135,6 @@ def parts_against_total(reading: Reading) -> Iterator[Doubt]:
             yield Doubt(f"{name} is not compute plus communication", "communication_s", place, detail, LOOK)
 
 
-def compute_is_the_total(reading: Reading) -> Iterator[Doubt]:
-    """The printed compute column, where it is that of the totals, or where communication is that minus a share of one
-    GPU's time."""
-    communication, detail = reading.outcomes.get("communication_s"), ""
-    if communication and communication.match and communication.match.convention.formula.startswith("C(N,b) - "):
-        detail = f"the printed communication is {communication.match.convention.shown}, with C(N,b) the printed compute"
-    elif "T(N,b)" in {choice.formula for choice in reading.choices("compute_s")}:
-        detail = "the printed compute is T(N,b), communication included"
-    for place, _ in reading.published.several_gpus("compute_s") if detail else ():
-        yield Doubt("the compute column is the total", "compute_s", place, detail)
-
-
-def clocks_apart(reading: Reading) -> Iterator[Doubt]:
-    """Figures that follow several clocks: they cannot be set against each other."""
-    followed = grouped([name for name, outcome in reading.outcomes.items() if outcome.match], reading.clock)
-    words = "; ".join(
-        f"{listed([QUANTITIES[name] for name in names], len(QUANTITIES))}: "
-        f"the clock {clock or reading.published.clock or 'of the table'}"
-        for clock, names in followed.items()
-    )
-    for quantity in chain(*[*followed.values()][1:]):
-        for place, _ in reading.published.several_gpus(quantity):
-            yield Doubt("figures of two clocks", quantity, place, words, LOOK)
-
-
 def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
     """The one-GPU time of the table against that of the batch sweep."""
     for place, swept in reading.published.batch_sweep_s.items():
@@ -177,16 +147,14 @@ def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
 
 def repeated_times(reading: Reading) -> Iterator[Doubt]:
     """Times of a batch that are those of another, digit for digit: two measurements do not agree like that."""
-    rows = {
-        batch: {place.gpus: str(time) for place, time in times}
-        for batch, times in grouped([*reading.published.epoch_s.items()], lambda item: item[0].batch_per_gpu).items()
-    }
-    for first, second in combinations(rows, 2):
-        digits = [sum(letter.isdigit() for letter in time) for time in rows[second].values()]
-        is_telling = len({*rows[second].values()}) > 1 and min(digits) >= _TELLING_DIGITS
-        if rows[first] == rows[second] and is_telling:
-            for gpus in rows[second]:
-                yield Doubt(REPEATED, "epoch_s", Spot(second, gpus), f"its times are those of batch {first:,}")
+    times = {place: str(time) for place, time in reading.published.epoch_s.items()}
+    by_batch = grouped(times, lambda place: place.batch_per_gpu)
+    rows = {batch: tuple((place.gpus, times[place]) for place in places) for batch, places in by_batch.items()}
+    for row, (first, *others) in grouped(rows, rows.__getitem__).items():
+        digits = [sum(letter.isdigit() for letter in time) for _, time in row]
+        if len({time for _, time in row}) > 1 and min(digits) >= _TELLING_DIGITS:
+            for place in (place for batch in others for place in by_batch[batch]):
+                yield Doubt(REPEATED, "epoch_s", place, f"its times are those of batch {first:,}")
 
 
 def larger_than_the_dataset(reading: Reading) -> Iterator[Doubt]:
@@ -215,16 +183,8 @@ def above_links(reading: Reading) -> Iterator[Doubt]:
         of_each = printed.interval * (UNITS[unit] / UNITS["GB/s"] / (place.gpus if together else 1))
         if of_each.low > limit:
             of_each_gpu = f", {number(of_each.value)} GB/s of each GPU" if together else ""
-            detail = f"printed {printed} {unit}{of_each_gpu}; {name} carries {limit:g} GB/s{assumed}"
+            detail = f"bandwidth {printed} {unit}{of_each_gpu}; {name} carries {limit:g} GB/s{assumed}"
             yield Doubt("bandwidth above any link", "bandwidth", place, detail, LOOK if assumed else IMPOSSIBLE)
-
-
-def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
-    """One GPU has nobody to communicate with."""
-    for place, printed in reading.published.figures("communication_s").items():
-        if place.gpus == 1 and not printed.interval.contains(0):
-            detail = f"printed {printed} s; what this clock holds is not communication between GPUs"
-            yield Doubt("communication on one GPU", "communication_s", place, detail, LOOK)
 
 
 def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
@@ -272,23 +232,6 @@ def above_the_peak(reading: Reading) -> Iterator[Doubt]:
         yield Doubt(check, quantity, place, detail, severity)
 
 
-def link_of_utilisation(reading: Reading) -> Iterator[Doubt]:
-    """Utilisation over bandwidth is the bandwidth of one link in all cells, where no link has that."""
-    link_gb_s, chip = link_of(reading), reading.published.chip
-    if not link_gb_s:
-        return
-    candidates, whose = (chip.links, f"of the {chip.name}") if chip else (links(), "in the table")
-    if any(link_gb_s.low * (1 - _SAME_LINK) <= link.gb_s <= link_gb_s.high * (1 + _SAME_LINK) for link in candidates):
-        return
-    names = listed([f"{link.name}: {link.gb_s:g}" for link in candidates], 4)
-    # Somewhat less than a link carries is what was measured of it, perhaps.
-    fastest = max(link.gb_s for link in candidates)
-    severity = LOOK if _MEASURED * fastest < link_gb_s.value < fastest or not chip else WRONG
-    for place in reading.outcomes["utilisation_percent"].checkable:
-        detail = f"taken against {number(link_gb_s.value)} GB/s; no link {whose} carries that ({names} GB/s)"
-        yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail, severity)
-
-
 def same_times(published: Published, studies: Sequence[Published]) -> Iterator[Doubt]:
     """Times that another study has printed digit for digit: two measurements do not agree like that."""
     times = published.epoch_s
@@ -304,17 +247,12 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     below_zero,
     mistakes_of_conventions,
     parts_against_total,
-    compute_is_the_total,
-    batches_that_are_steps,
     repeated_times,
     larger_than_the_dataset,
     above_links,
-    clocks_apart,
     one_gpu_times_apart,
-    communication_of_one_gpu,
     efficiency_above_one,
     above_the_peak,
-    link_of_utilisation,
 )
 
 
@@ -330,9 +268,9 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:#.{digits}g}".rstrip(".") if abs(value) < 10**digits else f"{value:.0f}"
 
 
-def unlike(first: float, second: float) -> tuple[str, str]:
-    """Return two numbers with as many digits as it takes to see that they differ, and three at least."""
-    for digits in range(3, 12):
+def unlike(first: float, second: float, least: int = 3) -> tuple[str, str]:
+    """Return two numbers with as many digits as it takes to see that they differ, and so many at least."""
+    for digits in range(least, 12):
         shown = number(first, digits), number(second, digits)
         if shown[0] != shown[1]:
             break

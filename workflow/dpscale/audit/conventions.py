@@ -7,6 +7,7 @@ from the package alone, never from a table; what a table has are numbers, and na
 
 import math
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -118,14 +119,12 @@ class Inputs(NamedTuple):
     @classmethod
     def of(cls, published: Published, place: Spot) -> "Inputs":
         """Those of a cell."""
-        fewer = [
-            at.gpus for at in published.epoch_s if at.batch_per_gpu == place.batch_per_gpu and at.gpus < place.gpus
-        ]
+        gpus = published.gpus_by_batch[place.batch_per_gpu]
         names = {
             "N": place.gpus,
             "b": published.global_batch(place) / place.gpus,
             "D": published.dataset_images,
-            "before": max(fewer, default=place.gpus),
+            "before": gpus[max(0, bisect_left(gpus, place.gpus) - 1)],
             "constant": 1,
             "Tsweep": lambda batch: published.batch_sweep_s[place.alone].interval,
             "bus": lambda gpus, batch: published.bus_gb_s.get(gpus, _ONE).interval,
@@ -163,7 +162,7 @@ def definition(quantity: str) -> Convention:
 
 def _exchanged(published: Published, place: Spot) -> Spot:
     """The place as far from the most GPUs as this one is from the fewest."""
-    gpus = sorted({at.gpus for at in published.places if at.batch_per_gpu == place.batch_per_gpu and at.gpus > 1})
+    gpus = [number for number in published.gpus_by_batch[place.batch_per_gpu] if number > 1]
     return place._replace(gpus=gpus[-1 - gpus.index(place.gpus)]) if place.gpus in gpus else place
 
 

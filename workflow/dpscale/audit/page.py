@@ -55,14 +55,14 @@ def render(records: Sequence[AuditRecord]) -> str:
     """The page of one table's audits, as HTML that needs no other file: one block, or one per strategy or run. Pure,
     but for reading its own template."""
     batches = {record.id: "Global batch" if record.batch == "global" else "Batch" for record in records}
-    return _filled(records[0].title, studies(AuditTables.of(records), "your", batches), study=None)
+    return _filled(records[0].title, studies(AuditTables.of(records), batches), study=None)
 
 
 def render_studies(study: Mapping[str, object], tables: Tables, page: str) -> str:
     """The page of other people's figures. `page` is the file name of the study's own page. Pure, but for reading its
     own template."""
     title = f"Other people's figures: study {study['study']}"
-    return _filled(title, studies(tables, "their", {}), study=study, page=page)
+    return _filled(title, studies(tables, {}), study=study, page=page)
 
 
 def _filled(title: str, blocks: Iterable[AuditedStudy], **values: Any) -> str:
@@ -74,7 +74,7 @@ def help_of(check: str) -> str:
     return next((text for words, text in HELP.items() if words in check), "")
 
 
-def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]) -> Iterator[AuditedStudy]:
+def studies(tables: Tables | AuditTables, batches: Mapping[str, str]) -> Iterator[AuditedStudy]:
     """Yield every audited study as it is shown; `batches` are the headings of batches, by study."""
     for name, (short, *more) in grouped(tables.audit_findings, lambda row: row.study).items():
         cells = [row for row in tables.audit if row.study == name]
@@ -83,7 +83,7 @@ def studies(tables: Tables | AuditTables, whose: str, batches: Mapping[str, str]
         yield AuditedStudy(
             name,
             short.title,
-            short.sentence.replace("your", whose),
+            short.sentence,
             in_short(AuditTables(cells, [short, *more], warnings)),
             _table(name, short.title, batches.get(name, "Batch per GPU"), cells, worst_by_cell(warnings)),
             by_check(warnings),

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from dpscale.formulas.rounded import Number
 from dpscale.records.facts import AuditRecord
 from dpscale.records.files import read_record
 from dpscale.schemas.validation import StrictLoader, read_yaml, violations
+from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import Chip, chip_named
 
 # What authors derive from their times, in words, in the order in which one follows from the other.
@@ -190,6 +192,12 @@ class Published:
     def places(self) -> list[Spot]:
         """Every cell with a time or with a figure derived from times, in order."""
         return sorted({*self.epoch_s, *(place for table in self.quantities.values() for place in table)})
+
+    @cached_property
+    def gpus_by_batch(self) -> Mapping[int, Sequence[int]]:
+        """The numbers of GPUs of these cells, ascending."""
+        by_batch = grouped(self.places, lambda place: place.batch_per_gpu)
+        return {batch: [place.gpus for place in places] for batch, places in by_batch.items()}
 
 
 def read_all(paths: Iterable[str | Path]) -> dict[Path, Published]:

@@ -100,7 +100,7 @@ class Match:
         low, high = sorted((abs(value.low), abs(value.high)))
         return min(1.0, math.log10((high + half) / (low - half)) or 1e-9) if low > half and value.is_not_zero else 1.0
 
-    @property
+    @cached_property
     def factor(self) -> Rounded | None:
         """What its values have to be multiplied by to give all cells; None where chance might give them too."""
         ratios, chances = [], []

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
 from dpscale.audit.checks import LOOK, SEVERITIES, listed, number
-from dpscale.audit.conventions import OTHER, OTHER_UNIT, WRONG
+from dpscale.audit.conventions import OTHER, WRONG
 from dpscale.audit.published import QUANTITIES, Spot
 from dpscale.audit.search import several
-from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading, link_of
+from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
 from dpscale.records.facts import AuditRecord
 from dpscale.tables.row import grouped
 from dpscale.tables.study import AuditRow, AuditTables, AuditWarningsRow
@@ -42,9 +42,6 @@ def sentence(reading: Reading, quantity: str) -> str:
     does not give."""
     outcome, name = reading.outcomes[quantity], QUANTITIES[quantity]
     cells, match = len(several(outcome.checkable)), outcome.match
-    if quantity == "utilisation_percent" and (link_gb_s := link_of(reading)):
-        link = f"{number(link_gb_s.value)} GB/s"
-        return f"The utilisation is the bandwidth as printed over a link of {link}, in all {cells} cells."
     if verdict_of(reading, quantity) == UNKNOWN and not match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
         return f"The {name} cannot be checked: {listed([*reasons])}."
@@ -93,55 +90,34 @@ def answer(tables: AuditTables) -> str:
     sentences = []
     if faulty:
         first = min(tables.audit_warnings, key=_rank)
-        sentences.append(f"{_with_numbers(tables, first)}.")
+        sentences.append(f"{_at_its_place(first)}.")
         if further := [cell for cell in faulty if cell != cell_of(first)]:
             figures = f"{len(further)} more figure{'s are' if len(further) > 1 else ' is'}"
             names = dict.fromkeys(name_of(quantity) for quantity, *_ in further)
             sentences.append(f"{figures} in question: {listed([*names], 4)}.")
     if looks:
         first = next(row for row in tables.audit_warnings if cell_of(row) in looks)
-        numbers = "" if faulty else f": {_with_numbers(tables, first)}"
+        numbers = "" if faulty else f": {_at_its_place(first)}"
         sentences.append(f"{len(looks)} {'are' if len(looks) > 1 else 'is'} worth a look{numbers}.")
     start = "" if sentences else "Nothing calls for a second look: "
     return " ".join([*sentences, _checked(tables, faulty, start)])
 
 
 def in_short(tables: AuditTables) -> list[tuple[str, str]]:
-    """Answer what a reader asks first: which figures are wrong, why, what they should be, what cannot be checked, and
-    by which conventions the others are explained."""
+    """Answer what a reader asks first: which figures are wrong, and what they should be; why; what cannot be checked;
+    and by which conventions the others are explained."""
     faulty = [row for row in tables.audit_warnings if row.severity != LOOK]
-    rows = {cell_of(row): row for row in tables.audit}
-    cells = [cell for cell in dict.fromkeys(map(cell_of, faulty)) if cell in rows]
-    wrong = [f"{name_of(cell[0])} {rows[cell].published} ({Spot(*cell[1:])})" for cell in cells]
-    # A unit fault shows the printed number in the right unit, whatever else is wrong with it.
-    in_unit = {cell_of(row): row.detail.partition(":")[0] for row in faulty if row.check == OTHER_UNIT}
-    offered = [
-        in_unit.get(cell) or f"{right}, not {rows[cell].published}"
-        for cell in cells
-        if (right := _offered(rows[cell])) or cell in in_unit
-    ]
+    wrong = [f"{row.detail.partition(': ')[0]} ({Spot(row.batch_per_gpu, row.gpus)})" for row in faulty]
     reasons = [row.why for row in tables.audit if row.verdict == UNKNOWN and row.gpus > 1]
     unknown = [f"{why} ({count} figures)" if count > 1 else why for why, count in Counter(reasons).items()]
     conventions = [f"{name_of(row.quantity)}: {row.convention}" for row in tables.audit_findings if row.convention]
     answers = {
         "Wrong": wrong or ["no figure that can be checked"],
         "Why": [*dict.fromkeys(row.check for row in faulty)],
-        "Should be": offered,
         "Cannot be checked": unknown or ["nothing"],
         "Conventions": conventions,
     }
     return [(question, listed(items, _CELLS_SHOWN)) for question, items in answers.items() if items]
-
-
-def _offered(row: AuditRow) -> str:
-    """Return the number to print in place of a figure, with as many digits; nothing where there is none that can be."""
-    given = row.recomputed if row.verdict in (UNEXPLAINED, ANOTHER_RUN) else row.corrected
-    if not given.is_known or given.value < 0 or row.verdict == UNKNOWN:
-        return ""
-    digits = len(re.sub(r"\D", "", row.published.split(" ")[0]).lstrip("0"))
-    is_percent = row.published.endswith("%") and not row.unit
-    value, unit = (100 * given.value, " %") if is_percent else (given.value, f" {row.unit}" if row.unit else "")
-    return f"{number(value, max(3, min(digits, 6)))}{unit}"
 
 
 def _checked(tables: AuditTables, faulty: Sequence[_Cell], start: str) -> str:
@@ -192,22 +168,12 @@ def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[_Cell, str]:
     return {cell: min(group, key=_rank).severity for cell, group in grouped(warnings, cell_of).items()}
 
 
-def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
-    """`Batch 32, 2 GPUs: speedup 3.20; your times give 1.60`; without such numbers, what the check says."""
+def _at_its_place(warning: AuditWarningsRow) -> str:
+    """`Batch 32, 2 GPUs: speedup 3.20; the times give 1.60`; of what is no figure, what the check says."""
     quantity, batch, gpus = cell_of(warning)
     where = f"Batch {batch:,}, {Spot(batch, gpus).devices}" if batch else Spot(batch, gpus).devices
-    row = next((row for row in tables.audit if cell_of(row) == cell_of(warning)), None)
-    if row is None or not row.published:
-        return f"{where}: {warning.detail}"
-    unit = f" {row.published_unit}" if row.published_unit and not row.published[-1].isalpha() else ""
-    is_rate = quantity not in QUANTITIES and row.published.endswith("/s")
-    shown = f"{where}: {'rate' if is_rate else name_of(quantity)} {row.published}{unit}"
-    offered, is_right = _offered(row), row.verdict == EXPLAINED and warning.severity == LOOK
-    is_said = warning.check == OTHER_UNIT or warning.severity == "impossible" or quantity not in QUANTITIES
-    if not offered or is_right or is_said:
-        return f"{shown}: {warning.check} ({warning.detail})"
-    has_times = any(name_of(of_row.quantity) == "epoch time" for of_row in tables.audit)
-    return f"{shown}; your {'times' if has_times else 'other figures'} give {offered}"
+    is_of_the_figure = warning.detail.startswith(name_of(quantity))
+    return f"{where}: {warning.detail if is_of_the_figure else f'{warning.check} ({warning.detail})'}"
 
 
 def summary(record: AuditRecord) -> str:

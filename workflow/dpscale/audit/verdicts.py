@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpscale.audit.conventions import Choice, Convention, Inputs, definition
-from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
+from dpscale.audit.published import QUANTITIES, Published, Spot
 from dpscale.audit.search import ColumnSearch, Match, about, search, several
 from dpscale.formulas.rounded import Number, Rounded
 
@@ -89,12 +89,7 @@ def _can_be(study: Published, quantity: str, place: Spot, given: Rounded) -> boo
 def _verdict(
     study: Published, outcome: ColumnSearch, place: Spot, verdicts: Mapping[Cell, FigureVerdict]
 ) -> FigureVerdict:
-    match, factor = outcome.best, outcome.method.factor
-    given = outcome.reference.values.get(place)
-    if outcome.quantity == "utilisation_percent" and factor and place in outcome.method.values:
-        return FigureVerdict(
-            EXPLAINED, outcome.method.values[place] * factor.value, "the bandwidth over that of a link"
-        )
+    match, given = outcome.best, outcome.reference.values.get(place)
     if match and place in match.agreeing:
         return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.shown)
     if place in outcome.method.agreeing:
@@ -251,25 +246,12 @@ def defined(quantity: str, published: Published, place: Spot, clock: str = "") -
             return f"{Convention(time, clock=clock).shown} was not printed"
     if quantity in (*_PARTS, "bandwidth") and is_superlinear(published, place):
         return f"{place.gpus} GPUs are more than {place.gpus} times as fast as one"
-    inputs = Inputs.of(published, place)
-    if quantity != "bandwidth":
-        return formula.value(inputs) or "its divisor may be zero"
-    if not published.global_batch(place):
+    if quantity == "bandwidth" and not place.batch_per_gpu:
         return "no batch was printed"
-    if published.parameters_trained is None:
+    parameters = published.parameters_trained
+    if quantity == "bandwidth" and parameters is None:
         return "the number of parameters trained is not given"
-    communication_s = Convention("T(N,b) - T(1,b)/N", clock=clock).value(inputs)
-    if communication_s and communication_s.low <= 0:
-        return (
-            f"not resolvable: a communication time of {communication_s.low:.3g} to {communication_s.high:.3g} s is not "
-            "above zero for certain"
-        )
-    of_one_byte = formula.value(inputs)
-    return of_one_byte * (4 * published.parameters_trained / 1e9) if of_one_byte else "its divisor may be zero"
-
-
-def link_of(reading: Reading) -> Rounded | None:
-    """The bandwidth in GB/s that a utilisation is a share of, where it is one in all cells and nobody says which."""
-    published, outcome = reading.published, reading.outcomes.get("utilisation_percent")
-    factor = outcome.method.factor if outcome and not published.bus_gb_s else None
-    return 1 / factor * (UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"]) if factor else None
+    value = formula.value(Inputs.of(published, place))
+    if value is None:
+        return "not resolvable: its communication time may be zero within rounding"
+    return value * (4 * (parameters or 0) / 1e9) if quantity == "bandwidth" else value
