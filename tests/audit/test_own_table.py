@@ -112,7 +112,6 @@ def test_what_is_not_given_is_assumed_and_said(tmp_path: Path) -> None:
     assert {*study.assumed.values()} == {
         "50,000 training images per epoch (CIFAR-10)",
         "11,173,962 parameters (ResNet-18 for 32x32 images)",
-        "time is in seconds",
     }
     given = "# images: 1,281,167\n# parameters: 25557032\n# batch: global\n"
     (study,) = read_table(written(tmp_path, f"{given}batch,gpus,time (s)\n32,1,9.0\n32,2,5.0\n"))

@@ -85,7 +85,7 @@ def test_every_study_is_a_block_with_its_sentences(audits: dict[str, AuditRecord
     text = text_of(page)
     assert page.count("<article") == 10
     assert page.count("All columns are in <code>results/h200/tables/audit.csv</code>") == 1
-    assert "Batch 32, 2 GPUs: speedup 1.40; the times give 0.700." in text
+    assert "Batch 32, 2 GPUs: speedup 1.40; the times give 0.700:" in text
     assert "Speedup, explained : The speedup is N * T(1,b) / T(N,b), not as defined here" in text
     assert "27.9 against 26.9 s" in text
     assert "Synthetic" not in text and "worker" not in text and "your" not in text.lower()

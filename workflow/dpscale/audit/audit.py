@@ -32,11 +32,8 @@ NOTHING, FAULTS, NOT_READ = 0, 1, 2
 _YAML = (".yaml", ".yml")
 # The corrected quantity beside a published one of another name.
 _CORRECTED_BY = {"speedup_alternative": "speedup"}
-# Units of quantities; a printed bandwidth has that of its label.
-_UNITS = {
-    "compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%",
-    "bandwidth": "GB/s",
-}  # fmt: skip
+# Units of quantities; a bandwidth has that of its label.
+_UNITS = {"compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%"}
 
 # The verdict of the row that says all of a study in short.
 _IN_SHORT = "in short"
@@ -78,11 +75,11 @@ def _cells(reading: Reading) -> Iterator[AuditRow]:
     """Times first, then every published quantity, then the quantities that were only computed here."""
     published = reading.published
     defined = corrected(reading)
+    units = {**_UNITS, "bandwidth": published.bandwidth_unit or "GB/s"}
     printed = {(name, place): (str(time), "s") for name, place, time in published.times}
     for name in (*reading.outcomes, *published.of_other_runs):
-        unit = (published.bandwidth_unit if name == "bandwidth" else None) or _UNITS.get(name, "")
         figures = {**published.quantities.get(name, {}), **published.of_other_runs.get(name, {})}
-        printed |= {(name, place): (str(number), unit) for place, number in figures.items()}
+        printed |= {(name, place): (str(number), units.get(name, "")) for place, number in figures.items()}
     for name, place in {**printed, **defined}:
         shown, unit = printed.get((name, place), ("", ""))
         verdict = reading.verdicts.get((name, place), FigureVerdict(""))
@@ -98,7 +95,7 @@ def _cells(reading: Reading) -> Iterator[AuditRow]:
             why=verdict.why,
             recomputed=_figure(verdict.given),
             corrected=_figure(defined_here),
-            unit=_UNITS.get(by, "") if defined_here else "",
+            unit=units.get(by, "") if defined_here else "",
             reason=defined_here if isinstance(defined_here, str) else "",
         )
 

@@ -61,11 +61,11 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
         yield Doubt(check, quantity, place, _beside(reading, quantity, place, verdict.given, why), severity)
 
 
-def _beside(reading: Reading, quantity: str, place: Spot, given: Rounded | None, why: str) -> str:
+def _beside(reading: Reading, quantity: str, place: Spot, given: Rounded | str | None, why: str) -> str:
     """Say what the times give for a figure, in its own unit and with the digits that tell the two apart."""
     printed = reading.published.quantities[quantity][place]
     detail = f"{QUANTITIES[quantity]} {printed}"
-    if given:
+    if isinstance(given, Rounded):
         value, unit = printed.like(given.value)
         source = "times" if reading.published.epoch_s else "other figures"
         digits = len(re.sub(r"\D", "", str(printed).partition(" ")[0]).lstrip("0"))
@@ -81,7 +81,8 @@ def below_zero(reading: Reading) -> Iterator[Doubt]:
         for place, printed in reading.published.figures(quantity).items():
             if printed.interval.high < 0:
                 as_defined = quantity == "communication_s" and place in reading.outcomes[quantity].method.agreeing
-                detail = f"{QUANTITIES[quantity]} {printed}"
+                right = defined(quantity, reading.published, place, reading.clock(quantity))
+                detail = _beside(reading, quantity, place, right, "")
                 yield Doubt("less than nothing", quantity, place, detail, LOOK if as_defined else WRONG)
 
 
@@ -95,17 +96,13 @@ def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
             is_known = published.defines(quantity) or not quantity.startswith(("bandwidth", "images"))
             for place, printed in published.several_gpus(quantity):
                 right = defined(quantity.removesuffix("_alternative"), published, place, reading.clock(quantity))
-                if quantity == "bandwidth" and isinstance(right, Rounded):
-                    right *= UNITS["GB/s"] / UNITS[published.bandwidth_unit or "GB/s"]
                 is_right = quantity in RATIOS and isinstance(right, Rounded) and right.meets(printed.interval)
                 if is_right or reading.verdicts[quantity, place].state in (UNEXPLAINED, UNKNOWN):
                     continue
                 if check == OTHER_UNIT:
                     detail = _in_the_right_unit(reading, printed)
                 else:
-                    why = "; ".join(choice.words for choice in choices)
-                    given = right if isinstance(right, Rounded) else None
-                    detail = _beside(reading, quantity, place, given, why)
+                    detail = _beside(reading, quantity, place, right, "; ".join(choice.words for choice in choices))
                 yield Doubt(name, quantity, place, detail, WRONG if is_known else LOOK)
 
 

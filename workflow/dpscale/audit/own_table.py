@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import chain
 from pathlib import Path
 
 from dpscale.audit.checks import listed
@@ -27,15 +26,6 @@ from dpscale.vocabulary.states import OTHER_RUNS, STATES
 
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
-# Rates that give so much more of the printed ratios than times do are what these are of.
-_MORE = 0.3
-# Parts of which less than this follows from the times are not held against these where something says that they were
-# measured; nor is one that hardly follows, or not wholly, where its figure on one GPU is none that follows.
-_LITTLE, _HALF, _ALL = 0.2, 0.5, 0.9
-# What measured parts are of their total, together.
-_LEAST_SUM, _LARGEST_SUM = 0.9, 1.02
-# Numbers that differ by less are equal but for rounding.
-_SAME = 1.01
 # Of a name, in letters.
 _LONGEST_NAME = 60
 
@@ -81,9 +71,10 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
             heads = " | ".join(filter(None, grid.rows[0]))
             why = "could not be read as figures by numbers of GPUs"
             document.left_out.append(f"Table {number} is left out: {heads[:60]} {why}")
-            continue
-        if solution.facts:
-            _file_into(books, solution, _name_of_table(grid.caption, number))
+        elif solution.facts:
+            # What stands before a table is its name, if that is a heading and no prose.
+            is_name = len(grid.caption) <= _LONGEST_NAME and not grid.caption.endswith((".", ":"))
+            _file_into(books, solution, grid.caption if is_name else f"table {number}")
         else:
             document.left_out += solution.left_out
     if not books:
@@ -168,14 +159,14 @@ def _without_count(gpu: str) -> str:
 
 @dataclass
 class _Book:
-    """Facts of the grids of a file that do not contradict each other, and the sweep of batches on one GPU."""
+    """Facts of the grids of a file that do not contradict each other, and the sweep of batches on one GPU; what is left
+    out of its tables; and whose images its batches are."""
 
     caption: str
-    facts: dict[_Key, Fact] = field(default_factory=dict)
+    facts: dict[_Key, Fact]
+    batch: str
+    notes: list[str]
     sweep: list[Fact] = field(default_factory=list)
-    batch: str = ""
-    notes: list[str] = field(default_factory=list)
-    """What is left out of its tables."""
 
     def takes(self, facts: Mapping[_Key, Fact]) -> bool:
         """Take facts, unless a cell of them has another number here."""
@@ -183,52 +174,53 @@ class _Book:
         self.facts |= {} if is_contradicted else facts
         return not is_contradicted
 
-    def takes_table(self, solution: Solution, facts: Mapping[_Key, Fact]) -> bool:
-        """Take what a table has, of which `facts` are those without a second number: beside the facts here, or as a
-        second speedup, or as a sweep of batches, or with the facts here as that."""
-        clocks, known = _clocks(facts.values()), _clocks(self.facts.values())
+    def takes_table(self, facts: Mapping[_Key, Fact]) -> bool:
+        """Take what a table has: beside the facts here, or as a second speedup, or as a sweep of batches."""
+        known = _clocks(self.facts.values())
         is_alike = {fact.head for fact in facts.values()} == {fact.head for fact in self.facts.values()}
-        if (not clocks or not known or is_alike) and self.takes(facts):
-            self.batch = self.batch or solution.batch
+        if (not _clocks(facts.values()) or not known or is_alike) and self.takes(facts):
             return True
         # Authors may print a speedup by a second definition.
         second = [fact._replace(role=Role("speedup_alternative")) for fact in facts.values()]
         is_speedup = {fact.role.name for fact in facts.values()} == {"speedup"}
         if known and is_speedup and self.takes({_key(fact): fact for fact in second}):
             return True
-        if clocks == {"time"} and all(fact.place.gpus == 1 for fact in solution.facts):
-            self.sweep += solution.facts
-            return True
-        if known == {"time"} and all(fact.place.gpus == 1 for fact in self.facts.values()):
-            self.sweep, self.facts, self.batch = [*self.facts.values()], {**facts}, solution.batch
-            return True
-        return False
+        if _is_sweep(self.facts):
+            self.sweep, self.facts = [*self.facts.values()], {**facts}
+        elif _is_sweep(facts):
+            self.sweep += facts.values()
+        else:
+            return False
+        return True
 
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
         """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
         groups = grouped(self.facts.values(), lambda fact: fact.place.group)
         several = [group for group, facts in groups.items() if any(fact.place.gpus > 1 for fact in facts)]
-        of_studies = several or [*groups] or [()]
+        of_studies = several or [*groups]
         lenders = {group: _lender(group, groups) for group in of_studies}
         unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values()})]
         left_out = [*stated.left_out, *self.notes, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
         for group in of_studies:
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
-            of_group = groups.get(group, [])
             # Of one with times of its own, only those of one GPU are taken.
-            of_lender = of_group if (lender := lenders[group]) is None else groups[lender]
-            lent = [fact for fact in of_lender if fact.place.gpus == 1 or not _clocks(of_group)]
-            facts = {_key(fact)[1:]: fact for fact in [*lent, *of_group]}
+            has_clock = bool(_clocks(groups[group]))
+            lent = [fact for fact in groups.get(lenders[group], ()) if fact.place.gpus == 1 or not has_clock]
+            facts = {_key(fact)[1:]: fact for fact in [*lent, *groups[group]]}
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
-            yield _Assembly([*facts.values()], named, self.batch).study(self.sweep, has_mark)
+            yield _study([*facts.values()], self.sweep, named, self.batch, has_mark)
 
 
-def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group | None:
+def _is_sweep(facts: Mapping[_Key, Fact]) -> bool:
+    return all(fact.role.name == "time" and fact.place.gpus == 1 for fact in facts.values())
+
+
+def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
     """Return the group whose figures stand for this one too. Where one has no times, that is the group whose times it
-    is of. Where it has none of one GPU, it is a row of one GPU for all strategies, or the strategy of fewer GPUs. None
-    where several may be meant."""
-    own = {fact.place.gpus for fact in groups.get(group, ())}
+    is of. Where it has none of one GPU, it is a row of one GPU for all strategies, or the strategy of fewer GPUs. The
+    group itself where several may be meant."""
+    own = {fact.place.gpus for fact in groups[group]}
     lenders: defaultdict[int, list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
         gpus, unlike = {fact.place.gpus for fact in facts}, len({*other} - {*group})
@@ -236,23 +228,17 @@ def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group | 
         if other != group and _clocks(facts) and (has_base or not _clocks(groups[group])):
             lenders[unlike].append(other)
     nearest = lenders[min(lenders)] if lenders else []
-    return nearest[0] if len(nearest) == 1 else None
+    return nearest[0] if len(nearest) == 1 else group
 
 
 def _key(fact: Fact) -> _Key:
     place = fact.place
-    return place.group, place.clock, fact.role.name, fact.role.is_per_gpu, place.batch, place.gpus
-
-
-def _name_of_table(caption: str, number: int) -> str:
-    """Return what stands before a table, if that is a heading; of prose only a piece would fit into a name."""
-    return caption if len(caption) <= _LONGEST_NAME and not caption.endswith((".", ":")) else f"table {number}"
+    return place.group, fact.role.name, fact.role.is_per_gpu, place.batch, place.gpus
 
 
 def _file_into(books: list[_Book], solution: Solution, caption: str) -> None:
     """Add what was read to the last book that it does not contradict: a table without clocks to one with them, and one
-    with clocks to others of the same kind. Times of one GPU that differ are a sweep. Different figures of one cell are
-    not audited."""
+    with clocks to others of the same kind. Different figures of one cell are not audited."""
     by_key = grouped(solution.facts, _key)
     facts = {key: alike[0] for key, alike in by_key.items() if len({fact.number for fact in alike}) == 1}
     unclear = dict.fromkeys(str(_spot(alike[0])) for key, alike in by_key.items() if key not in facts)
@@ -260,172 +246,108 @@ def _file_into(books: list[_Book], solution: Solution, caption: str) -> None:
     notes = [f"Not audited are figures for {listed([*unclear])}: {why}"] if unclear else []
     notes += solution.left_out
     clocks = _clocks(facts.values())
-    newest_first = [*reversed(books)]
+    newest_first = books[::-1]
     for book in sorted(newest_first, key=lambda book: not clocks and not _clocks(book.facts.values())):
-        if book.takes_table(solution, facts):
+        if book.takes_table(facts):
             book.notes += notes
+            book.batch = book.batch or solution.batch
             return
-    books.append(_Book(caption, facts, batch=solution.batch, notes=notes))
+    books.append(_Book(caption, facts, solution.batch, notes))
 
 
 def _clocks(facts: Iterable[Fact]) -> set[str]:
     return {fact.role.name for fact in facts} & {*CLOCKS}
 
 
-class _Assembly:
-    """Makes a study of the facts of one group, and of what is stated of all."""
+def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, batch: str, has_mark: bool) -> Published:
+    """Return the study of the facts of one group, with what is stated of all."""
+    by_role = grouped(facts, lambda fact: fact.role.name)
+    rates = by_role.get("rate", [])
+    totals = {_spot(fact) for fact in rates if not fact.role.is_per_gpu}
+    # Rates of each GPU beside those of all are figures to check.
+    in_place_of_times = [fact for fact in rates if not fact.role.is_per_gpu or _spot(fact) not in totals]
+    clock = by_role.get("time", in_place_of_times)
+    role = clock[0].role if clock else Role("rate")
+    if stated.batch == UNSTATED:
+        fits = [_fit(clock, by_role, is_of_own_batch) for is_of_own_batch in (True, False)]
+        stated = replace(stated, batch=batch or (GLOBAL if fits[0] < fits[1] else UNSTATED))
+    left_out, assumed = [*stated.left_out], dict(stated.assumed)
+    if role == Role("time") and "images" in assumed and (images := _images(rates, clock)):
+        del assumed["images"]
+        left_out.append(f"Rates times times are about {images:,} images per epoch, which were not given")
+        stated = replace(stated, dataset_images=images)
+    quantities, of_other_runs = defaultdict[str, _Table](dict), defaultdict[str, _Table](dict)
+    of_clock = {*map(_key, clock)}
+    for fact in (fact for fact in facts if _key(fact) not in of_clock):
+        name = fact.role.name
+        is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
+        is_alike = role.name == "time" and fact.role.is_per_step == role.is_per_step
+        if name in PARTS and not is_marked and not is_alike and ("images" in assumed or not fact.place.batch):
+            why = "it is of another clock than the times, and images per epoch or step are not given"
+            left_out.append(f"The column {fact.head} is left out: {why}")
+        else:
+            table = (of_other_runs if is_marked else quantities)[_QUANTITIES.get(name, name)]
+            table.setdefault(_spot(fact), _number(fact, stated))
+    units = {fact.unit for fact in by_role.get("bandwidth", ())}
+    if units == {""}:
+        assumed["bandwidth"] = "the bandwidth is in GB/s"
+    return replace(
+        stated,
+        epoch_s=_epoch_s(clock, stated),
+        quantities={name: dict(sorted(table.items())) for name, table in quantities.items()},
+        of_other_runs={name: dict(sorted(table.items())) for name, table in sorted(of_other_runs.items())},
+        batch_sweep_s=_epoch_s(sweep, stated),
+        bandwidth_unit=_BANDWIDTHS.get(min(units), "GB/s") if units else None,
+        assumed=assumed,
+        left_out=[*dict.fromkeys(left_out)],
+        is_of_epochs=role == Role("time"),
+    )
 
-    def __init__(self, facts: Sequence[Fact], stated: Published, batch: str) -> None:
-        self.facts, self.images = facts, stated.dataset_images
-        self.assumed, self.left_out, self.stated = dict(stated.assumed), [*stated.left_out], stated
-        self.ratios = {name: _values(fact for fact in facts if fact.role.name == name) for name in RATIOS}
-        self.clocks = self._by_fit()
-        main = next(iter(self.clocks.values()), [])
-        self.role = main[0].role if main else Role("rate")
-        is_shared = bool(main) and self._given(main, False) > self._given(main, True)
-        of_facts = batch or (GLOBAL if is_shared else UNSTATED)
-        self.batch = stated.batch if stated.batch != UNSTATED else of_facts
 
-    def _given(self, clock: Sequence[Fact], *of_own_batch: bool) -> float:
-        """Return how many of the printed speedups and efficiencies a clock gives, as shares."""
-        of_clock = Clock(clock[0].role, _values(clock))
-        return sum(of_clock.fit(name, values, of_own_batch or (True, False)) for name, values in self.ratios.items())
+def _fit(clock: Sequence[Fact], by_role: Mapping[str, Sequence[Fact]], is_of_own_batch: bool) -> float:
+    """Return how much of the printed speedups and efficiencies a clock gives, where each GPU has a batch of its own or
+    all share one."""
+    ratios = {name: _values(by_role.get(name, ())) for name in RATIOS}
+    of_clock = Clock(clock[0].role, _values(clock)) if clock else None
+    return sum(of_clock.fit(name, values, [is_of_own_batch]) for name, values in ratios.items() if of_clock)
 
-    def _by_fit(self) -> dict[str, list[Fact]]:
-        """Return the facts of every clock, that which gives most of the printed ratios first. Rates are one where there
-        are no times, or where they give more."""
-        figured = {fact.place.clock for fact in self.facts if fact.role.name not in CLOCKS}
-        named = grouped((fact for fact in self.facts if fact.role.name == "time"), lambda fact: fact.place.clock)
-        given = {name: (round(self._given(facts), 2), name in figured) for name, facts in named.items()}
-        clocks = {name: named[name] for name in sorted(named, key=lambda name: given[name], reverse=True)}
-        rates = [fact for fact in self.facts if fact.role.name == "rate"]
-        totals = {_spot(fact) for fact in rates if not fact.role.is_per_gpu}
-        rates = [fact for fact in rates if not fact.role.is_per_gpu or _spot(fact) not in totals]
-        is_for_all = {*map(_spot, rates)} >= {*map(_spot, chain(*named.values()))}
-        if rates and is_for_all and self._given(rates) > max(given.values(), default=(-1.0,))[0] + _MORE:
-            return {"rate": rates, **{name or "of the times": facts for name, facts in clocks.items()}}
-        return clocks
 
-    def study(self, sweep: Sequence[Fact], has_mark: bool) -> Published:
-        is_of_epochs = self.role.name == "time" and not self.role.is_per_step
-        if is_of_epochs and "images" in self.assumed:
-            self._images_of(next(iter(self.clocks.values())))
-        quantities, of_other_runs = defaultdict[str, _Table](dict), defaultdict[str, _Table](dict)
-        of_clocks, measured = [*chain(*self.clocks.values())], self._measured(sweep)
-        for fact in self.facts:
-            is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
-            if fact in of_clocks:
-                continue
-            why = self._unlike_the_times(fact, measured, is_of_epochs)
-            if why and fact.role.name in PARTS and not is_marked:
-                self.left_out.append(f"The column {fact.head} is left out: {why}")
-                continue
-            name = _QUANTITIES.get(fact.role.name, fact.role.name)
-            (of_other_runs if is_marked else quantities)[name].setdefault(_spot(fact), self._number(fact))
-        units = {fact.unit for fact in self.facts if fact.role.name == "bandwidth"}
-        if units == {""}:
-            self.assumed["bandwidth"] = "the bandwidth is in GB/s"
-        clocks = {name: self._table(facts) for name, facts in self.clocks.items()}
-        return replace(
-            self.stated,
-            dataset_images=self.images,
-            epoch_s=clocks.pop(next(iter(clocks))) if clocks else {},
-            quantities={name: dict(sorted(table.items())) for name, table in quantities.items()},
-            of_other_runs={name: dict(sorted(table.items())) for name, table in sorted(of_other_runs.items())},
-            batch_sweep_s=self._table(sweep),
-            bandwidth_unit=_BANDWIDTHS.get(min(units), "GB/s") if units else None,
-            batch=self.batch,
-            other_clocks=clocks,
-            assumed=self.assumed,
-            left_out=[*dict.fromkeys(self.left_out)],
-            is_of_epochs=is_of_epochs,
-        )
+def _images(rates: Sequence[Fact], times: Sequence[Fact]) -> int:
+    """Return the images of an epoch, where most rates and times agree on them; 0 where they do not."""
+    seconds = {_spot(fact): fact.number.interval for fact in times}
+    pairs = [(fact.number.interval, seconds[_spot(fact)]) for fact in rates if _spot(fact) in seconds]
+    products = [Rounded(rate.value * time.value, rate.low * time.low, rate.high * time.high) for rate, time in pairs]
+    tries = [*WORDS["datasets"].values(), *(round(product.value) for product in products)]
+    hits, images = max((sum(product.contains(images) for product in products), images) for images in tries)
+    return images if 1 < hits >= len(products) / 2 else 0
 
-    def _unlike_the_times(self, part: Fact, measured: set[str], is_of_epochs: bool) -> str:
-        """Return why a part of a time is not held against the times; nothing where it is."""
-        if part.role.name in measured:
-            return "it was measured, and does not follow from the times"
-        if part.role.is_per_step and is_of_epochs and not part.place.batch:
-            return "it is of a step, and no batch is named"
-        if self.role.name == "rate" and "images" in self.assumed:
-            return "there are rates in place of times, and the images of an epoch are not given"
-        return ""
 
-    def _measured(self, sweep: Sequence[Fact]) -> set[str]:
-        """Return the parts of the times that were measured: on one GPU they are not what follows, or hardly anything
-        follows elsewhere; or their heads say so; or they add up to the times, and neither follows from these."""
-        if self.role.name != "time":
-            return set()
-        clock = next(iter(self.clocks.values()))
-        bases = [Clock(self.role, {**_values(clock), **_values(of_sweep)}) for of_sweep in ([], sweep)]
-        times, evidence, fits = self._table(clock), False, dict[str, float]()
-        parts = {name: [fact for fact in self.facts if fact.role.name == name] for name in PARTS}
-        for name, facts in parts.items():
-            several = _values(fact for fact in facts if fact.place.gpus > 1)
-            fits[name] = max(base.fit(part, several) for base in bases for part in PARTS)
-            lone = [fact for fact in facts if fact.place.gpus == 1 and _spot(fact) in times]
-            of_one = [times[_spot(fact)].interval * (name == "compute") for fact in lone]
-            follow = [self._number(fact).interval.meets(time) for fact, time in zip(lone, of_one, strict=True)]
-            is_said = any(re.search(WORDS["measured"], fact.head.lower()) for fact in facts)
-            most = (_LITTLE if all(follow) else _ALL) if follow else _HALF * is_said
-            evidence |= bool(several) and fits[name] < most
-        compute, communication = ({_spot(fact): float(self._number(fact)) for fact in parts[name]} for name in PARTS)
-        places = [place for place in compute.keys() & communication.keys() & times.keys() if place.gpus > 1]
-        shares = [(compute[place] + communication[place]) / float(times[place]) for place in places]
-        add_up = sum(_LEAST_SUM < share < _LARGEST_SUM for share in shares)
-        # What is N times smaller on N GPUs is a share of some time of one GPU.
-        of_batches = grouped(places, lambda place: place.batch_per_gpu).values()
-        times_n = [[compute[place] * place.gpus for place in of_batch] for of_batch in of_batches]
-        is_share = all(max(of_batch) <= _SAME * min(of_batch) for of_batch in times_n)
-        evidence |= 1 < len(shares) < 2 * add_up and max(fits.values()) < _HALF and not is_share
-        return {name for name, fit in fits.items() if evidence and fit < _ALL}
+def _epoch_s(facts: Iterable[Fact], study: Published) -> _Table:
+    """Return the times of an epoch that facts are, or stand for as rates."""
+    table = dict[Spot, Number]()
+    for fact in facts:
+        number = _number(fact, study)
+        if fact.role.name == "rate":
+            shown = number.shown if " " in number.shown else f"{number} {fact.unit or RATE}"
+            images = study.dataset_images
+            number = Number(shown, images / number.interval, images / number.if_cut)
+        table.setdefault(_spot(fact), number)
+    return dict(sorted(table.items()))
 
-    def _table(self, facts: Iterable[Fact]) -> _Table:
-        """Return the times of an epoch that facts are, or stand for as rates."""
-        table = dict[Spot, Number]()
-        for fact in facts:
-            number = self._number(fact)
-            if fact.role.name == "rate":
-                shown = number.shown if " " in number.shown else f"{number} {fact.unit or RATE}"
-                number = Number(shown, self.images / number.interval, self.images / number.if_cut)
-            table.setdefault(_spot(fact), number)
-        return dict(sorted(table.items()))
 
-    def _number(self, fact: Fact) -> Number:
-        """Return the number of a fact: of an epoch, or of a second, in place of a step."""
-        if fact.role.name in ("time", *PARTS) and not fact.unit:
-            self.assumed[fact.role.name] = f"{fact.head or fact.role.name} is in seconds"
-        if not fact.role.is_per_step:
-            return fact.number
-        images_per_step = (fact.place.batch or 1) * (1 if self.batch == GLOBAL else fact.place.gpus)
-        factor = images_per_step if fact.role.name == "rate" else self.images / images_per_step
-        return Number(fact.number.shown, fact.number.interval * factor, fact.number.if_cut * factor)
-
-    def _images_of(self, times: Sequence[Fact]) -> None:
-        """Take the images of an epoch from rates and times, where most cells agree on them."""
-        seconds = {_spot(fact): fact.number.interval for fact in times}
-        rates = [fact for fact in self.facts if fact.role.name == "rate" and _spot(fact) in seconds]
-        pairs = [(self._number(fact).interval, seconds[_spot(fact)]) for fact in rates]
-        products = [
-            Rounded(rate.value * time.value, rate.low * time.low, rate.high * time.high) for rate, time in pairs
-        ]
-        tries = [*WORDS["datasets"].values(), *(round(product.value) for product in products)]
-        fits = {images: sum(product.contains(images) for product in products) for images in tries}
-        best = max(tries, key=lambda images: fits[images])
-        if products and 2 * fits[best] >= len(products):
-            self.images = best
-            del self.assumed["images"]
-            self.left_out.append(f"Rates times times are about {best:,} images per epoch, which were not given")
-        elif products:
-            low, high = (f(product.value for product in products) for f in (min, max))
-            why = "they are not of the same epochs"
-            self.left_out.append(f"Rates times times are {low:,.0f} to {high:,.0f} images: {why}")
+def _number(fact: Fact, study: Published) -> Number:
+    """Return the number of a fact: of an epoch, or of a second, in place of a step."""
+    if not fact.role.is_per_step:
+        return fact.number
+    images_per_step = (fact.place.batch or 1) * (1 if study.batch == GLOBAL else fact.place.gpus)
+    factor = images_per_step if fact.role.name == "rate" else study.dataset_images / images_per_step
+    return Number(fact.number.shown, fact.number.interval * factor, fact.number.if_cut * factor)
 
 
 def _values(facts: Iterable[Fact]) -> Values:
     """Return numbers by cell as the solver compares them."""
     return {
-        fact.place._replace(group=(), clock=""): (
+        fact.place._replace(group=()): (
             float(fact.number),
             fact.number.interval.half / (abs(float(fact.number)) or 1.0),
         )

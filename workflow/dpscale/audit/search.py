@@ -232,8 +232,8 @@ def _suiting(ascending: Sequence[Convention], value: Rounded, printed: Rounded) 
 def _best(matches: Sequence[Match]) -> Match:
     """Return the best match.
 
-    What follows from the times is preferred to what goes through printed columns; and nobody is blamed where
-    something blameless gives as many cells and tells nearly as much."""
+    Nobody is blamed where something blameless gives as many cells and tells nearly as much; and what follows from the
+    times is preferred to what goes through printed columns."""
     first = max(matches, key=lambda match: match.score)
     telling = [
         match
@@ -242,7 +242,7 @@ def _best(matches: Sequence[Match]) -> Match:
         and len(match.agreeing) >= len(first.agreeing)
         and match.decades >= _NEARLY * first.decades
     ]
-    return max(telling, key=lambda match: (-len(match.convention.through), -match.blame, match.score))
+    return max(telling, key=lambda match: (-match.blame, -len(match.convention.through), match.score))
 
 
 def _at_least(wanted: int, chances: Iterable[float]) -> float:

@@ -20,6 +20,7 @@ from dpscale.audit.grids import Grid
 from dpscale.audit.layouts import ColumnSeries, Layout, kind_of_unit, layouts
 from dpscale.audit.numbers import MULTIPLES, SECONDS, WORDS, PrintedCell
 from dpscale.formulas.rounded import Number, exponent_of
+from dpscale.tables.row import grouped
 
 CLOCKS, PARTS, RATIOS = ("time", "rate"), ("compute", "communication"), ("speedup", "efficiency")
 _OF_CLOCKS = (*RATIOS, *PARTS, "share")
@@ -61,12 +62,11 @@ class Role(NamedTuple):
 
 
 class FigurePlace(NamedTuple):
-    """The cell of a figure: its group, its batch (0 where none is named), its number of GPUs, and its clock."""
+    """The cell of a figure: its group, its batch (0 where none is named), and its number of GPUs."""
 
     group: tuple[str, ...]
     batch: int
     gpus: int
-    clock: str = ""
 
     @property
     def row(self) -> "FigurePlace":
@@ -169,17 +169,16 @@ class _Column:
         return Clock(self.role, self.values)
 
     def facts(self, label: str, states: Mapping[int, str]) -> Iterator[Fact]:
-        """Yield the figures; `label` tells their clock or their group from others."""
-        role, head, is_clock = self.role, self.series.head, re.search(WORDS["clock_values"], label)
+        """Yield the figures; `label` tells their group from others."""
+        role = self.role
         for place, row, cell in self.placed:
-            if label:
-                place = place._replace(clock=label) if is_clock else place._replace(group=(*place.group, label))
             unit, factor = self.unit(cell), self.factor(cell, place.gpus)
             shown = (unit.partition("/")[0] or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
             printed = f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
             is_as_printed = factor == 1 and not role.is_per_step
             number = Number.of(cell.digits, partial(mul, factor), "" if is_as_printed else printed)
-            yield Fact(place, role, number, unit, head, states[row], cell.is_marked)
+            of_label = place._replace(group=(*place.group, *filter(None, [label])))
+            yield Fact(of_label, role, number, unit, self.series.head, states[row], cell.is_marked)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -204,7 +203,7 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
         candidates = [of_series[:-1] if of_series is longest else of_series for of_series in candidates]
     places_of = cache(lambda kinds: _places(layout, kinds, defaults))
     column = cache(lambda at, role, kinds: _Column(layout.series[at], role, places_of(kinds).by_series[at]))
-    tries: list[tuple[float, list[_Column], _Places]] = []
+    best: tuple[float, list[_Column], _Places] | None = None
     for choice in product(*candidates):
         roles = [role for role, _ in choice]
         # Places depend on what is a key, and on what may tell rows apart.
@@ -212,15 +211,13 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
         if "" not in kinds or any(kinds.count(name) > 1 for name in _KEYS):
             continue
         score = sum(weight for _, weight in choice) - layout.penalty + places_of(kinds).score
-        if tries and score + _WEIGHT_OF_RELATION * kinds.count("") <= tries[0][0] - _CLOSE:
+        if best and score + _WEIGHT_OF_RELATION * kinds.count("") <= best[0]:
             continue
         columns = [column(at, role, kinds) for at, role in enumerate(roles)]
         score += sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
-        tries = sorted([*tries, (score, columns, places_of(kinds))], key=lambda entry: -entry[0])[:2]
-    if not tries or not tries[0][2].names:
-        return None
-    rivals = [column.role.name for column in tries[-1][1] if tries[-1][0] > tries[0][0] - _CLOSE]
-    return _solution(layout, *tries[0], rivals)
+        if not best or score > best[0]:
+            best = score, columns, places_of(kinds)
+    return _solution(layout, *best) if best and best[2].names else None
 
 
 def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]]:
@@ -344,11 +341,9 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
         placed = []
         for row, keys, cell in series.figures:
             every = {**row_keys[row], **keys}
-            texts = {head: of_rows[row] for head, of_rows in labels.items() if row in of_rows}
-            clocks = {head: text for head, text in texts.items() if _is_clock(head, text)}
-            group = tuple(text for head, text in texts.items() if head not in clocks)
+            group = tuple(of_rows[row] for of_rows in labels.values() if row in of_rows)
             if gpus := count_gpus(every) or most:
-                placed.append((FigurePlace(group, every.get("batch", 0), gpus, " ".join(clocks.values())), row, cell))
+                placed.append((FigurePlace(group, every.get("batch", 0), gpus), row, cell))
             else:
                 unplaced.add(row)
         by_series.append(placed)
@@ -413,10 +408,6 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     return moved_places, "per_gpu" if any(settled.values()) else ""
 
 
-def _is_clock(head: str, text: str) -> bool:
-    return bool(re.search(WORDS["clocks"], head.lower()) and re.search(WORDS["clock_values"], text.lower()))
-
-
 def _counting(row_keys: Sequence[Mapping[str, int]], has_gpus: bool) -> Callable[[Mapping[str, int]], int]:
     """Return how the number of GPUs follows from keys: nodes times those of a node, where they are of a node: fewer
     than nodes, or equally many on several numbers of nodes. None is 0 where others name one, and one otherwise."""
@@ -472,29 +463,22 @@ def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
     return hits / len(pairs) * min(1.0, (len(pairs) + 1) / 3) if pairs else 0.0
 
 
-def _solution(
-    layout: Layout, score: float, columns: Sequence[_Column], places: _Places, rivals: Sequence[str]
-) -> Solution:
-    """Return what the best assignment reads. A series that may as well have another role, or against which other
-    figures speak, is left out, and both said."""
+def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: _Places) -> Solution:
+    """Return what the best assignment reads. A series against which other figures speak is left out, and said."""
     facts, left_out, batch = list[Fact](), [*places.notes], "per_gpu" if layout.is_of_batches_per_gpu else ""
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
     columns = _with_parts_of_steps(columns)
     labels, doubts = _told_apart(columns)
     for at, column in enumerate(columns):
-        role, head, rival = column.role, column.series.head, [*rivals, *[""] * len(columns)][at]
+        role, head = column.role, column.series.head
         if role.name == "batch":
             batch = "global" if role.is_per_step else "per_gpu" if role.is_per_gpu else batch
         if role.name == _NOTHING and head not in places.heads:
             unused.append(head)
-        if role.name not in _FIGURES:
-            continue
-        if rival not in (role.name, _NOTHING, "") and {role.name, rival} & {*_DERIVED}:
-            left_out.append(f"The column {head} may be {role.name} or {rival}: name it in its head")
-        elif at in doubts:
+        if at in doubts:
             left_out.append(f"The column {head} is left out: {doubts[at]}")
-        else:
+        elif role.name in _FIGURES:
             facts += column.facts(labels.get(at, ""), layout.states)
     unread = [f"The column {head} is left out" for head in unused if head and not head.startswith("column ")]
     return Solution(facts, [*unread, *left_out], places.batch or batch, score)
@@ -517,53 +501,37 @@ def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, s
     """Return what tells clocks of one kind apart, such as `DP` of `DP time (s)`, with the series that belong to each,
     and why series are left out.
 
-    They belong to the clock that gives them; otherwise to that whose label their head has. Of several of one kind that
-    belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
+    They belong to the clock that gives them, or whose label their head has, or to the first. Of several of one kind
+    that belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
     """
     clocks = {at: column.clock for at, column in enumerate(columns) if column.role.name in CLOCKS and column.placed}
+    alike = max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
+    words = [re.findall(r"[\w-]+", column.series.head.lower()) for column in columns]
+    shared = set[str].intersection(*({*words[at]} for at in alike)) if len(alike) > 1 else set()
+    labels = {at: " ".join(word for word in words[at] if word not in shared) for at in alike if len(alike) > 1}
+    labels = {at: labels.get(at, labels[alike[0]]) for at in range(len(columns))} if labels else {}
+    doubts, first = dict[int, str](), dict[tuple[str, str], int]()
+    derived = [at for at, column in enumerate(columns) if column.role.name in _DERIVED and column.placed]
     fits = {
-        at: {clock_at: clock.fit(column.role.name, column.values) for clock_at, clock in clocks.items()}
-        for at, column in enumerate(columns)
-        if column.role.name in _OF_CLOCKS and column.placed
+        at: {clock: clocks[clock].fit(columns[at].role.name, columns[at].values) for clock in clocks} for at in derived
     }
-    labels, doubts = _labels_of_clocks(columns, [*clocks], fits)
-    first = dict[tuple[str, str], int]()
-    for at in sorted(fits, key=lambda at: -max(fits[at].values(), default=0.0)):
+    for at in sorted(derived, key=lambda at: -max(fits[at].values(), default=0.0)):
         name = columns[at].role.name
+        if len(alike) > 1:
+            named = [clock for clock in alike if labels[clock] and {*words[at]}.issuperset(labels[clock].split())]
+            given = {clock: fits[at][clock] + (named == [clock]) for clock in alike}
+            nearest = max(given, key=given.__getitem__)
+            if given[nearest] > _SOME:
+                labels[at] = labels[nearest]
+            elif name in RATIOS:
+                doubts[at] = "it is a ratio of two columns, or of a clock that its head does not name"
+                continue
         meant = first.setdefault((name, labels.get(at, "")), at)
-        if at in doubts or meant == at or not columns[at].values.keys() & columns[meant].values.keys():
+        if meant == at or not columns[at].values.keys() & columns[meant].values.keys():
             continue
         if clocks:
             doubts[at] = f"the {name} of the times is the column {columns[meant].series.head}"
         else:
             # Times of another table are those of one of them, and none says of which.
             doubts |= dict.fromkeys((at, meant), f"there are several of {name}, and no times beside them")
-    return labels, doubts
-
-
-def _labels_of_clocks(
-    columns: Sequence[_Column], clocks: Sequence[int], fits: Mapping[int, Mapping[int, float]]
-) -> tuple[dict[int, str], dict[int, str]]:
-    """Return the labels of clocks of one kind, and of the series that belong to one; and what is the ratio of two."""
-    kinds: dict[Role, list[int]] = defaultdict(list)
-    for at in clocks:
-        kinds[columns[at].role].append(at)
-    several = max(kinds.values(), key=len, default=[])
-    if len(several) < 2:
-        return {}, {}
-    words = {at: re.findall(r"[\w-]+", columns[at].series.head.lower()) for at in several}
-    shared = set[str].intersection(*map(set, words.values()))
-    labels = {at: " ".join(word for word in of_clock if word not in shared) for at, of_clock in words.items()}
-    doubts = {}
-    for at, column in enumerate(columns):
-        if column.role.name not in _DERIVED:
-            continue
-        of_head = {*re.findall(r"[\w-]+", column.series.head.lower())}
-        named = [clock for clock in several if labels[clock] and of_head.issuperset(labels[clock].split())]
-        of_clocks = [(clock, fits.get(at, {}).get(clock, 0.0)) for clock in several]
-        given = {clock: fit + (len(named) == 1 and clock in named) for clock, fit in of_clocks if fit > _SOME}
-        if given or len(named) == 1:
-            labels[at] = labels[max(given, key=given.__getitem__) if given else named[0]]
-        elif column.role.name in RATIOS:
-            doubts[at] = "it is a ratio of two columns, or of a clock that its head does not name"
     return labels, doubts

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpscale.audit.conventions import Choice, Convention, Inputs, definition
-from dpscale.audit.published import QUANTITIES, Published, Spot
+from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
 from dpscale.audit.search import ColumnSearch, Match, about, search, several
 from dpscale.formulas.rounded import Number, Rounded
 
@@ -237,7 +237,8 @@ def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
 
 
 def defined(quantity: str, published: Published, place: Spot, clock: str = "") -> Rounded | str:
-    """Return a figure under the definitions, a bandwidth in GB/s; or what is missing from what was printed."""
+    """Return a figure under the definitions, a bandwidth in the unit of its label; or what was not
+    printed of what it follows from."""
     if published.global_batch(place) > published.dataset_images:
         return f"capped: N*b > {published.dataset_images} images, no full step"
     formula, times = replace(definition(quantity), clock=clock), published.other_clocks.get(clock, published.epoch_s)
@@ -254,4 +255,5 @@ def defined(quantity: str, published: Published, place: Spot, clock: str = "") -
     value = formula.value(Inputs.of(published, place))
     if value is None:
         return "not resolvable: its communication time may be zero within rounding"
-    return value * (4 * (parameters or 0) / 1e9) if quantity == "bandwidth" else value
+    per_unit = 4 * (parameters or 0) / UNITS[published.bandwidth_unit or "GB/s"]
+    return value * per_unit if quantity == "bandwidth" else value
