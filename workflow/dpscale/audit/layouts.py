@@ -3,7 +3,7 @@ quantity. A grid is tried as it stands and on its side; the solver takes the lay
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -215,33 +215,17 @@ def _with_joined_pairs(row: Sequence[str]) -> Sequence[str]:
 
 def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """Return rows with the ratios that stand in brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their
-    own, behind all others. Without their sign they are ratios where the figures give them."""
-    columns, ratios = [*zip(*rows, strict=True)], list[Sequence[str]]()
-    bracketed = [[re.search(r"\d\W*\(([\d.]+) ?([x×]?)\)", text) for text in column[1:]] for column in columns]
-    lacks_sign = any(match and not match[2] for matches in bracketed for match in matches)
-    are_plain_ratios = lacks_sign and any(map(_are_ratios, (columns, zip(*columns, strict=True))))
-    for column, matches in zip(columns, bracketed, strict=True):
-        texts = [match[1] + "x" if match and (match[2] or are_plain_ratios) else "" for match in matches]
-        if any(texts):
-            ratios.append([f"{column[0]} speedup", *texts])
-    return [*zip(*columns, *ratios, strict=True)]
-
-
-def _are_ratios(lines: Iterable[Sequence[str]]) -> bool:
-    """Whether numbers in brackets are ratios of the figures before them along lines: of each to that with a 1, or the
-    other way round."""
-    hits = count = 0
-    for line in lines:
-        matches = [re.fullmatch(r"\W*([\d.]+)[^\d(]*\(([\d.]+)\)", text) for text in line]
-        try:
-            pairs = [(float(match[1]), float(match[2])) for match in matches if match]
-        except ValueError:
-            continue
-        base = next((figure for figure, ratio in pairs if ratio == 1), 0.0)
-        others = [(figure / base, ratio) for figure, ratio in pairs if ratio != 1 and base and figure]
-        count += len(others)
-        hits += sum(min(abs(of_base - ratio), abs(1 / of_base - ratio)) < 0.02 * ratio for of_base, ratio in others)
-    return hits > 1 and 2 * hits > count
+    own, behind all others."""
+    columns = [*zip(*rows, strict=True)]
+    found = [[re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)\)", text) for text in column] for column in columns]
+    # Without their sign they are ratios where a line of them, that of the base, is 1.
+    lines = [{float(match[1]) for match in line if match} for line in (*found, *zip(*found, strict=True))]
+    apart = [
+        [f"{column[0]} speedup", *(match[1] + "x" if match else "" for match in matches[1:])]
+        for column, matches in zip(columns, found, strict=True)
+        if any(match and (match[2] or {1.0} in lines) for match in matches)
+    ]
+    return [*zip(*columns, *apart, strict=True)]
 
 
 def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:

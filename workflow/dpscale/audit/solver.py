@@ -323,9 +323,6 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
         for row in series.texts:
             above = values.get(row, above)
             row_keys[row] |= {name: above} if above else {}
-            if name == "gpus" and "nodes" not in kinds:
-                # A remark on nodes beside a column of GPUs is none of them.
-                row_keys[row].pop("nodes", None)
         if name != "batch":
             score += 0.5 * (1 in values.values()) + 0.5 * all(value & (value - 1) == 0 for value in values.values())
             score -= 1.0 * (len({*values.values()}) == 1 < len(values)) + 2.0 * (max(values.values()) > 2048)
@@ -436,10 +433,7 @@ def _relations(columns: Sequence[_Column]) -> Iterator[float]:
     for name in _OF_CLOCKS:
         for values in by_name[name]:
             yield max((clock.fit(name, values) for clock in clocks), default=0.0)
-            yield _share(values, {place: 1.0 for place in values if place.gpus == 1 and name in RATIOS}) / 4
     for efficiencies in by_name["efficiency"]:
-        # N GPUs are hardly ever much more than N times as fast.
-        yield -0.5 * (median(value for value, _ in efficiencies.values()) > 1.3)
         for speedups_printed in by_name["speedup"]:
             yield _share(efficiencies, {at: value / at.gpus for at, (value, _) in speedups_printed.items()})
     for times, rates in product(by_name["time"], by_name["rate"]):
