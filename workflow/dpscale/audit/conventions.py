@@ -9,9 +9,9 @@ import math
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from types import CodeType
 from typing import Any, NamedTuple
@@ -100,7 +100,7 @@ class Convention:
         """Its value in a cell, but for the constant. None where a number that it needs was not printed, or its divisor
         may be zero."""
         if EXCHANGED in self.choices:
-            inputs = Inputs.of(inputs.published, _exchanged(inputs.published, inputs.place))
+            inputs = Inputs.of(inputs.published, _exchanged(inputs.published, inputs.place), inputs.may_be_cut)
         try:
             value = eval(_compiled(self.formula), _FUNCTIONS, inputs.by_clock[self.clock])
         except (KeyError, ZeroDivisionError):
@@ -110,15 +110,24 @@ class Convention:
 
 class Inputs(NamedTuple):
     """What formulas need in a cell: by clock, its numbers and the tables that they look into, by the names that these
-    have in formulas."""
+    have in formulas. Further digits of a time `may_be_cut`, and not rounded."""
 
     published: Published
     place: Spot
+    may_be_cut: bool
     by_clock: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def of(cls, published: Published, place: Spot) -> "Inputs":
-        """Those of a cell."""
+    def of(cls, published: Published, place: Spot, may_be_cut: bool = False) -> "Inputs":
+        """Those of a cell. What b means in a formula is the batch of the cell."""
+
+        def time(table: Printed, gpus: int) -> Rounded:
+            number = table[place._replace(gpus=gpus)]
+            return (number.either() if may_be_cut else number).interval
+
+        def figure(quantity: str, gpus: int, batch: float) -> Rounded:
+            return published.figures(quantity)[place._replace(gpus=gpus)].interval
+
         gpus = published.gpus_by_batch[place.batch_per_gpu]
         names = {
             "N": place.gpus,
@@ -126,19 +135,13 @@ class Inputs(NamedTuple):
             "D": published.dataset_images,
             "before": gpus[max(0, bisect_left(gpus, place.gpus) - 1)],
             "constant": 1,
-            "Tsweep": lambda batch: published.batch_sweep_s[place.alone].interval,
+            "Tsweep": lambda batch: time(published.batch_sweep_s, 1),
             "bus": lambda gpus, batch: published.bus_gb_s.get(gpus, _ONE).interval,
-            **{letter: _at_its_batch(published.figures(quantity), place) for letter, quantity in _LETTERS.items()},
+            **{letter: partial(figure, quantity) for letter, quantity in _LETTERS.items()},
         }
         clocks = {"": published.epoch_s, **published.other_clocks}
-        return cls(
-            published, place, {clock: {**names, "T": _at_its_batch(times, place)} for clock, times in clocks.items()}
-        )
-
-
-def _at_its_batch(table: Printed, place: Spot) -> Callable[[int, float], Rounded]:
-    """Return what looks a number of GPUs up in a table, at the batch of a cell: that is what b means in a formula."""
-    return lambda gpus, batch: table[Spot(place.batch_per_gpu, gpus)].interval
+        times = {clock: lambda gpus, batch, table=table: time(table, gpus) for clock, table in clocks.items()}
+        return cls(published, place, may_be_cut, {clock: {**names, "T": times[clock]} for clock in clocks})
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, in_short, name_of, worst_by_cell
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
-from dpscale.present.text.numbers import ABSENT
+from dpscale.present.text.numbers import ABSENT, plain
 from dpscale.present.text.table import Flagged, ShownColumn, ShownTable
 from dpscale.records.facts import AuditRecord
 from dpscale.tables.row import grouped
@@ -136,13 +136,9 @@ def _published(row: AuditRow) -> str:
 
 
 def _as_defined(row: AuditRow) -> str:
-    """Three significant digits, fewer where rounding hides them."""
+    """Three significant digits."""
     figure, scale = row.corrected, 100 if row.published.endswith("%") else 1
     if not figure.is_known:
         unknown = "not resolvable" if row.reason.startswith("not resolvable") else "not known"
         return unknown if row.reason else ABSENT
-    value, sign = figure.value * scale, " %" if scale > 1 else ""
-    if abs(value) >= 1000:
-        return f"{value:,.0f}{sign}"
-    is_sharp = (figure.high - figure.low) / 2 < abs(figure.value) / 20
-    return (f"{value:#.3g}".rstrip(".") if is_sharp else f"{value:.2g}") + sign
+    return plain(figure.value * scale, 3) + (" %" if scale > 1 else "")

@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
@@ -115,7 +115,7 @@ class Published:
             raise PublishedError(f"{path}: {shortened(str(error).removeprefix(f'{path}: '))}") from error
         except RecursionError as error:
             raise PublishedError(f"{path}: is no study: it is nested too deeply") from error
-        if problems := violations("published", values) or _contradictions(values):
+        if problems := violations("published", values):
             more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
             raise PublishedError(f"{path}: {shortened(problems[0])}{more}. See config/README.md")
         printed = values["published"]
@@ -136,15 +136,6 @@ class Published:
             assumed={"precision": "float32 arithmetic"} if is_assumed else {},
         )
 
-    def with_times(self, change: Callable[[Number], Number]) -> "Published":
-        """Return the study with every epoch time changed, of all tables and clocks."""
-        return replace(
-            self,
-            epoch_s=changed(self.epoch_s, change),
-            batch_sweep_s=changed(self.batch_sweep_s, change),
-            other_clocks={name: changed(table, change) for name, table in self.other_clocks.items()},
-        )
-
     def assuming(self, *names: str) -> str:
         """Return `, assuming` and those of the named values that were not given; nothing where all were given."""
         words = " and ".join(self.assumed[name] for name in names if name in self.assumed)
@@ -160,10 +151,6 @@ class Published:
     def global_batch(self, place: Spot) -> int:
         """Images per step over all GPUs."""
         return place.batch_per_gpu * (1 if self.batch == GLOBAL else place.gpus)
-
-    def steps(self, place: Spot) -> float:
-        """Full steps in an epoch, with the fraction that a last partial one is."""
-        return self.dataset_images / self.global_batch(place)
 
     def defines(self, quantity: str) -> bool:
         """Whether a quantity can be computed as defined here: seconds are of an epoch of known images, and bytes of a
@@ -274,11 +261,6 @@ def _read(value: Any) -> Any:
     return value == "true" if value in ("true", "false") else value
 
 
-def changed(table: Printed, change: Callable[[Number], Number]) -> Printed:
-    """A table, all of its numbers changed."""
-    return {place: change(number) for place, number in table.items()}
-
-
 def _table(rows: Mapping[str, Any]) -> Printed:
     return {
         Spot(int(batch), int(gpus)): Number.of(Decimal(number))
@@ -286,13 +268,3 @@ def _table(rows: Mapping[str, Any]) -> Printed:
         if batch != "unit"
         for gpus, number in row.items()
     }
-
-
-def _contradictions(values: Mapping[str, Any]) -> list[str]:
-    """Return the faults that the schema cannot express: every figure needs times of its batch."""
-    return [
-        f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
-        for name in QUANTITIES
-        for batch in values.get("published", {}).get(name, {})
-        if batch != "unit" and batch not in values["epoch_s"]
-    ]

@@ -149,10 +149,25 @@ class ColumnSearch:
         """The convention that single cells are compared with."""
         return self.match or self.method
 
-    @property
-    def is_beyond_chance(self) -> bool:
-        """Whether most of its cells are exact, and unrelated numbers would not be."""
-        return bool(self.best and self.chance < CHANCE_LIMIT)
+    @cached_property
+    def may_be_measured(self) -> bool:
+        """Whether figures may have been measured: most of them follow from nothing that was printed, and none is below
+        zero."""
+        is_beyond_chance = self.best and self.chance < CHANCE_LIMIT
+        # Other bytes and images are another factor; parts of a time may be that share of it.
+        is_multiple = self.quantity in ("bandwidth", "images_per_s") and self.method.factor
+        is_negative = any(figure.high < 0 for figure in self.method.printed.values())
+        # A second speedup may be of times that are not printed; the first one is of those that are.
+        is_of_these_times = self.quantity in ("speedup", "efficiency")
+        return not (is_of_these_times or is_beyond_chance or self.near or is_multiple or is_negative)
+
+    @cached_property
+    def has_another_base(self) -> bool:
+        """Whether ratios are over something else than one GPU: those on one GPU are not 1, or all of them are."""
+        printed, method = self.method.printed, self.method
+        alone = [place for place in method.values if place.gpus == 1]
+        is_one_everywhere = len(printed) > 1 and all(value.contains(1) for value in printed.values())
+        return any(place not in method.agreeing for place in alone) or (is_one_everywhere and not self.best)
 
     def has(self, kind: str) -> bool:
         """Whether its convention has a choice of a kind."""
@@ -163,7 +178,7 @@ def search(published: Published, quantity: str) -> ColumnSearch:
     """Try every convention on the printed figures of one quantity."""
     forms, constants = space(quantity, published)
     printed = {place: number.either().interval for place, number in published.quantities[quantity].items()}
-    inputs = {place: Inputs.of(published, place) for place in printed}
+    inputs = {place: Inputs.of(published, place, may_be_cut=True) for place in printed}
     values = {
         form: by_place
         for form in forms

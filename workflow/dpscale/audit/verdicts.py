@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from dpscale.audit.conventions import Choice, Convention, Inputs, definition
 from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
 from dpscale.audit.search import ColumnSearch, Match, about, search, several
-from dpscale.formulas.rounded import Number, Rounded
+from dpscale.formulas.rounded import Rounded
+from dpscale.tables.row import grouped
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
 
@@ -64,14 +65,13 @@ class Reading:
 
 def read(published: Published) -> Reading:
     """Find the convention of every column, and the verdict of every figure."""
-    # Further digits of a time may have been left out, not rounded.
-    study = published.with_times(Number.either)
-    outcomes = {name: search(study, name) for name in QUANTITIES if name in study.quantities}
+    outcomes = {name: search(published, name) for name in QUANTITIES if name in published.quantities}
     verdicts: dict[Cell, FigureVerdict] = {}
     for name, outcome in outcomes.items():
-        for place in study.quantities[name]:
-            verdict = _verdict(study, outcome, place, verdicts)
-            if verdict.given and not _can_be(study, name, place, verdict.given):
+        miswritten = _miswritten(outcome.best or outcome.method)
+        for place in published.quantities[name]:
+            verdict = _verdict(published, outcome, place, verdicts, miswritten)
+            if verdict.given and not _can_be(published, name, place, verdict.given):
                 verdict = replace(verdict, given=None)
             verdicts[name, place] = verdict
     for name, table in published.of_other_runs.items():
@@ -87,7 +87,11 @@ def _can_be(study: Published, quantity: str, place: Spot, given: Rounded) -> boo
 
 
 def _verdict(
-    study: Published, outcome: ColumnSearch, place: Spot, verdicts: Mapping[Cell, FigureVerdict]
+    study: Published,
+    outcome: ColumnSearch,
+    place: Spot,
+    verdicts: Mapping[Cell, FigureVerdict],
+    miswritten: Mapping[Spot, str],
 ) -> FigureVerdict:
     match, given = outcome.best, outcome.reference.values.get(place)
     if match and place in match.agreeing:
@@ -107,7 +111,7 @@ def _verdict(
         missing = [f"{name}({at.gpus},b)" for at in sorted({place.alone, place}) if at not in study.epoch_s]
         zero = "its communication time may be zero within rounding"
         return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not printed" if missing else zero)
-    if _may_be_measured(outcome):
+    if outcome.may_be_measured:
         return FigureVerdict(UNKNOWN, None, MEASURED)
     # Where the parts of a time are of another run, so may be what was sent in them.
     parts = [verdicts.get((part, place)) for part in ("compute_s", "communication_s")]
@@ -116,10 +120,9 @@ def _verdict(
     if not near.meets(outcome.method.printed[place]):
         return FigureVerdict(UNEXPLAINED, given)
     # Where times are printed too, what follows from another column may be of other runs than that.
-    followed = outcome.best or outcome.method
-    is_through_a_column = followed.convention.through and place in study.epoch_s
-    if not is_through_a_column and not is_of_its_parts and (error := _error_of_writing(followed, place)):
-        return FigureVerdict(UNEXPLAINED, given, error)
+    is_through_a_column = (outcome.best or outcome.method).convention.through and place in study.epoch_s
+    if place in miswritten and not is_through_a_column and not is_of_its_parts:
+        return FigureVerdict(UNEXPLAINED, given, miswritten[place])
     return FigureVerdict(ANOTHER_RUN, given, "as where times are of another run")
 
 
@@ -136,7 +139,7 @@ def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
         return f"{' and '.join(missing)} not given"
     if quantity in RATIOS:
         base = "its column is not relative to one GPU at the same batch: on one GPU it is not 1, or it is 1 everywhere"
-        return base if _has_another_base(outcome) else ""
+        return base if outcome.has_another_base else ""
     if quantity == "utilisation_percent" and not study.bus_gb_s:
         return "the bandwidth that it is a share of is not given"
     if place.gpus == 1 and quantity in ("communication_share", "bandwidth"):
@@ -148,61 +151,40 @@ def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
     return ""
 
 
-def _may_be_measured(outcome: ColumnSearch) -> bool:
-    """Whether figures may have been measured: most of them follow from nothing that was printed, and none is below
-    zero."""
-    # Other bytes and images are another factor; parts of a time may be that share of it.
-    is_multiple = outcome.quantity in ("bandwidth", "images_per_s") and outcome.method.factor
-    follows = outcome.is_beyond_chance or outcome.near or is_multiple
-    is_negative = any(figure.high < 0 for figure in outcome.method.printed.values())
-    # A second speedup may be of times that are not printed; the first one is of those that are.
-    is_of_these_times = outcome.quantity in ("speedup", "efficiency")
-    return not is_of_these_times and not follows and not is_negative
-
-
-def _has_another_base(outcome: ColumnSearch) -> bool:
-    """Whether ratios are over something else than one GPU: those on one GPU are not 1, or all of them are."""
-    printed, method = outcome.method.printed, outcome.method
-    alone = [place for place in method.values if place.gpus == 1]
-    is_one_everywhere = len(printed) > 1 and all(value.contains(1) for value in printed.values())
-    return any(place not in method.agreeing for place in alone) or (is_one_everywhere and not outcome.best)
-
-
 def is_superlinear(study: Published, place: Spot) -> bool:
     """Whether N GPUs are more than N times as fast as one, for certain."""
     epoch_s, one_gpu_s = study.epoch_s.get(place), study.epoch_s.get(place.alone)
     return bool(epoch_s and one_gpu_s and (one_gpu_s.interval / place.gpus).low > epoch_s.interval.high)
 
 
-def _error_of_writing(match: Match, place: Spot) -> str:
-    """Return why a figure that is not exact is one that was misprinted or copied, not of another run; nothing where it
-    may be.
+def _miswritten(match: Match) -> dict[Spot, str]:
+    """Return which figures were misprinted or copied, where they may be near as if of another run, and why.
 
     If all were off by as much as the worst, each other one would be exact by chance as often as its rounding is wide
     beside that. And where this and more figures of a batch are what those of another batch give, they were copied.
     """
     off = {at: abs(match.printed[at].value - value.value) for at, value in match.values.items()}
     rounding = {at: _OF_ROUNDING * match.printed[at].half for at in off}
-    beyond = [at for at in several(off) if off[at] > 3 * rounding[at] + match.values[at].half]
-    if place not in beyond:
-        return ""
     widths = {at: match.values[at].half + rounding[at] for at in off}
+    beyond = [at for at in several(off) if off[at] > 3 * rounding[at] + match.values[at].half]
     exact = [at for at in several(match.agreeing) if off[at] <= widths[at]]
-    share = max(off[at] / abs(match.values[at].value or 1.0) for at in beyond)
+    share = max((off[at] / abs(match.values[at].value or 1.0) for at in beyond), default=0.0)
     chance = math.prod(min(1.0, widths[at] / (share * abs(match.values[at].value) or 1.0)) for at in exact)
     # Cells in between, neither exact nor beyond, show that the column is of other runs.
     is_otherwise_exact = len(exact) + len(beyond) == len(several(off)) and (
         len(exact) >= 2 * len(beyond) or (len(exact) == len(beyond) and len({at.batch_per_gpu for at in beyond}) == 1)
     )
     if is_otherwise_exact and chance < (_CHANCE_OF_SOME if len(beyond) > 1 else _CHANCE_OF_ONE):
-        return "the others of its column are exact"
-    of_batch = [at for at in several(off) if at not in match.agreeing and at.batch_per_gpu == place.batch_per_gpu]
-    for batch in {at.batch_per_gpu for at in match.values} - {place.batch_per_gpu}:
-        given = [match.values.get(at._replace(batch_per_gpu=batch)) for at in of_batch]
-        repeats = [value and value.meets(match.printed[at]) for at, value in zip(of_batch, given, strict=True)]
-        if len(given) > 1 and all(repeats):
-            return f"it repeats what batch {batch:,} gives"
-    return ""
+        return dict.fromkeys(beyond, "the others of its column are exact")
+    copied = dict[Spot, str]()
+    inexact = [at for at in several(off) if at not in match.agreeing]
+    batches = {at.batch_per_gpu for at in match.values}
+    for of_batch, places in grouped(inexact, lambda at: at.batch_per_gpu).items():
+        for batch in batches - {of_batch} if len(places) > 1 else ():
+            given = {at: match.values.get(at._replace(batch_per_gpu=batch)) for at in places}
+            if all(value and value.meets(match.printed[at]) for at, value in given.items()):
+                copied |= dict.fromkeys({*places} & {*beyond}, f"it repeats what batch {batch:,} gives")
+    return copied
 
 
 def _through(convention: Convention, place: Spot, verdicts: Mapping[Cell, FigureVerdict]) -> FigureVerdict | None:
