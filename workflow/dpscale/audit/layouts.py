@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 
 from dpscale.audit.grids import Grid
 from dpscale.audit.numbers import MULTIPLES, WORDS, PrintedCell, cells, is_missing, unit_of
@@ -65,8 +64,6 @@ def keys_of(text: str) -> tuple[dict[str, int], str]:
             digits = next(filter(None, match.groups()))
             keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else 1
             left = f"{left[: match.start()]} {left[match.end() :]}"
-    if "per_node" in keys and "nodes" not in keys and "gpus" not in keys:
-        keys["gpus"] = keys.pop("per_node")
     return {name: value for name, value in keys.items() if 0 < value < 10**8}, " ".join(left.split())
 
 
@@ -80,9 +77,6 @@ def layouts(grid: Grid) -> Iterator[Layout]:
     """Yield the ways to read a grid."""
     for is_turned in (False, True):
         rows: list[Sequence[str]] = [*zip(*grid.rows, strict=True)] if is_turned else [*grid.rows]
-        caption = grid.caption
-        while len(rows) > 2 and len(rows[0]) > 1 and _is_title(rows[0]) and not _is_title(rows[1]):
-            caption = f"{caption} {''.join(dict.fromkeys(rows.pop(0)))}"
         rows = _with_ratios_apart([_with_joined_pairs(rows[0]), *rows[1:]])
         heads = next((at for at, row in enumerate(rows) if _is_body(row)), len(rows))
         names = {heads: [""]}
@@ -90,13 +84,9 @@ def layouts(grid: Grid) -> Iterator[Layout]:
             names[heads + 1] = _names_of_keys(rows[: heads + 2])
         for until, name in ((until, name) for until, of_row in names.items() if until < len(rows) for name in of_row):
             penalty = 0.5 * is_turned + 0.25 * (name == "batch") + 6 * (until == 0)
-            layout = _laid_out(rows, until, name, caption, is_turned, penalty)
+            layout = _laid_out(rows, until, name, grid.caption, is_turned, penalty)
             if layout.series:
                 yield layout
-
-
-def _is_title(row: Sequence[str]) -> bool:
-    return len({*filter(None, row)}) == 1 and not _is_body(row)
 
 
 def _is_body(row: Sequence[str]) -> bool:
@@ -105,13 +95,11 @@ def _is_body(row: Sequence[str]) -> bool:
 
 
 def _is_row_of_keys(row: Sequence[str]) -> bool:
-    """Whether a row holds whole numbers alone, which grow at least once, or fall: numbers of GPUs, or batches."""
+    """Whether a row holds whole numbers alone: numbers of GPUs, or batches."""
     numbers = [text for text in row[1:] if text]
     if len(numbers) < 2 or re.match(r"\d", row[0]) or not all(re.fullmatch(_ALONE, text) for text in numbers):
         return False
-    values = [_whole(text) for text in numbers]
-    is_falling = row[0] != "" and all(first > second for first, second in pairwise(values))
-    return min(values) > 0 and (is_falling or any(first < second for first, second in pairwise(values)))
+    return min(map(_whole, numbers)) > 0
 
 
 def _whole(text: str) -> int:
@@ -134,7 +122,7 @@ def _names_of_keys(rows: Sequence[Sequence[str]]) -> list[str]:
 def _laid_out(
     rows: Sequence[Sequence[str]], heads: int, name: str, caption: str, is_turned: bool, penalty: float
 ) -> Layout:
-    body = [row for row in rows[heads:] if not heads or [*row] != [*rows[heads - 1]]]
+    body = rows[heads:]
     sections, kept = _sections(body)
     row_keys, labels, states = [], defaultdict[str, dict[int, str]](dict), defaultdict[int, str](str)
     for at, section in enumerate(sections):
@@ -145,7 +133,6 @@ def _laid_out(
     columns = [*zip(*body, strict=True)]
     texts = _heads(rows[:heads], len(columns), bool(name))
     series, heads_of_keys = dict[tuple[str, str], ColumnSeries](), list[str]()
-    before: ColumnSeries | None = None
     for at, (column, head) in enumerate(zip(columns, texts, strict=True)):
         texts_here = [column[row] for row in kept]
         numbers = [cell if cell and (not cell.unit or kind_of_unit(cell.unit)) else None for cell in cells(texts_here)]
@@ -160,12 +147,8 @@ def _laid_out(
             left = left.strip(" -,")
             unit = unit_of_head(left) or _unit_of_all(numbers)
             of_head = series.setdefault((left, unit) if keys else (left, f"{unit} {at}"), ColumnSeries(left, unit))
-            if not left and not unit and keys and before and before.has_keys:
-                # What says no more than its keys is what the column before it is.
-                of_head = before
             of_head.texts |= {row: column[row] for row in kept}
             of_head.figures += [(row, keys, number) for row, number in zip(kept, numbers, strict=True) if number]
-            before = of_head
         elif held and re.search(WORDS["remarks"], head.lower()):
             for row in kept:
                 states[row] += f" {head}: {column[row]}" if column[row] else ""
@@ -233,8 +216,7 @@ def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
     section, sections, kept = "", [], []
     for at, row in enumerate(body):
         texts = {text for text in row if not is_missing(text)}
-        is_named = not any(row[1:]) or len({*row}) == 1 or re.match(_ON, row[0].lower())
-        if len(row) > 2 and len(texts) == 1 and is_named and not _is_body(row):
+        if len(row) > 2 and len(texts) == 1 and not _is_body(row):
             section = texts.pop()
         elif any(row):
             kept.append(at)
@@ -253,8 +235,7 @@ def _read_texts(
             keys, name = _keys_and_name(column[row])
             has_keys |= bool(keys)
         row_keys[row].update(keys)
-        # Several figures in a cell name nothing.
-        if name and not is_missing(name) and not re.match(r"[\d.,]+\s*%?\s*([/>→]|->)", name):
+        if name and not is_missing(name):
             names[row] = name
     return names, has_keys
 
@@ -272,13 +253,8 @@ def unit_of_head(head: str) -> str:
     """Return the unit of a head: in brackets, behind `in` or a comma, or as its last word."""
     if match := re.search(rf"(?i)\b{WORDS['counted']}\s*(?:/|per| )\s*s(?:ecs?|econds?)?\b", head):
         return f"{match.group(1).lower()}s/s"
-    head = re.sub(r"(?i)\b([gm]i?b(?:it|yte)?) (?:per )?s(?:ec)?\b", r"\1/s", head)
     bracketed = [part for inner in re.findall(_BRACKETS, head) for part in re.split(r",|;|\bin\b", inner)]
     # A number in a head has the unit behind it.
     plain = re.sub(_BRACKETS + r"|\d[\d.,]*\s*\S*", " ", head).strip()
-    per = re.findall(r"\S+ ?(?:/|\bper\b) ?\w+", plain)
-    candidates = [
-        unit_of(part) for part in (*bracketed[::-1], *per[::-1], *plain.split()[-1:], *re.findall("%", plain))
-    ]
-    of_nothing = [unit for unit in map(unit_of, plain.split()[:1]) if kind_of_unit(unit) == "nothing"]
-    return next((unit for unit in candidates if kind_of_unit(unit)), "".join(of_nothing))
+    candidates = [unit_of(part) for part in (*bracketed[::-1], *plain.split()[-1:])]
+    return next((unit for unit in candidates if kind_of_unit(unit)), "")
