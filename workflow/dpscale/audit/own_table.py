@@ -346,13 +346,7 @@ def _number(fact: Fact, study: Published) -> Number:
 
 def _values(facts: Iterable[Fact]) -> Values:
     """Return numbers by cell as the solver compares them."""
-    return {
-        fact.place._replace(group=()): (
-            float(fact.number),
-            fact.number.interval.half / (abs(float(fact.number)) or 1.0),
-        )
-        for fact in facts
-    }
+    return {fact.place._replace(group=()): fact.number for fact in facts}
 
 
 def _spot(fact: Fact) -> Spot:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from dpscale.audit.grids import Grid
 from dpscale.audit.layouts import ColumnSeries, Layout, kind_of_unit, layouts
 from dpscale.audit.numbers import MULTIPLES, SECONDS, WORDS, PrintedCell
-from dpscale.formulas.rounded import Number, exponent_of
+from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
 
 CLOCKS, PARTS, RATIOS = ("time", "rate"), ("compute", "communication"), ("speedup", "efficiency")
@@ -48,6 +48,7 @@ _TOLERANCE, _ROUGHEST = 0.01, 0.12
 _SOME = 0.4
 # Numbers that differ by less are alike.
 _DIFFERENT = 1.1
+_FACTORS = {**SECONDS, **MULTIPLES, "%": 0.01}
 # Figures that exceed these are percents; in percent, an efficiency begins at 100.
 _LARGEST_FRACTIONS = {"efficiency": 10.0, "share": 2.5}
 
@@ -74,9 +75,10 @@ class FigurePlace(NamedTuple):
         return self._replace(gpus=0)
 
 
-# Numbers by cell, in the unit of their role, each with half of its last digit as a share.
-Values = Mapping[FigurePlace, tuple[float, float]]
-_Placed = Sequence[tuple[FigurePlace, int, PrintedCell]]
+# Numbers by cell, in the unit of their role.
+Values = Mapping[FigurePlace, Number]
+# Figures with their cells, and what is remarked on their rows.
+_Placed = Sequence[tuple[FigurePlace, str, PrintedCell]]
 
 
 class Fact(NamedTuple):
@@ -117,7 +119,7 @@ class Clock(NamedTuple):
         base, figures = dict[FigurePlace, FigurePlace](), dict[FigurePlace, float]()
         for place in sorted(self.values, key=lambda place: place.gpus):
             least = base.setdefault(place.row, place)
-            (first, _), (value, _), more = self.values[least], self.values[place], place.gpus / least.gpus
+            first, value, more = float(self.values[least]), float(self.values[place]), place.gpus / least.gpus
             images = more if self.role.is_per_step and is_of_own_batch else 1.0
             if name in RATIOS:
                 ratio = value / first if self.role.name == "rate" else first / value
@@ -143,42 +145,32 @@ class _Column:
     placed: _Placed
 
     @cached_property
-    def is_percent(self) -> bool:
-        largest = max(float(cell) for *_, cell in self.series.figures)
-        return self.series.unit == "%" or largest > _LARGEST_FRACTIONS.get(self.role.name, math.inf)
-
-    def unit(self, cell: PrintedCell) -> str:
-        return "%" if self.is_percent else cell.unit or self.series.unit
-
-    def factor(self, cell: PrintedCell, gpus: int) -> float:
-        """Return what takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs."""
-        if (unit := self.unit(cell)) == "%":
-            return 0.01 if self.role.name != "utilisation" else 1.0
-        return {**SECONDS, **MULTIPLES}.get(unit.partition("/")[0], 1.0) * (gpus if self.role.is_per_gpu else 1)
+    def facts(self) -> Sequence[Fact]:
+        role, unit_of_all = self.role, self.series.unit
+        if max(float(cell) for *_, cell in self.series.figures) > _LARGEST_FRACTIONS.get(role.name, math.inf):
+            unit_of_all = "%"
+        facts = []
+        for place, state, cell in self.placed:
+            unit = "%" if unit_of_all == "%" else cell.unit or unit_of_all
+            first = unit.partition("/")[0]
+            # What takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs.
+            factor = _FACTORS.get(first, 1.0) * (place.gpus if role.is_per_gpu else 1)
+            if unit == "%" and role.name == "utilisation":
+                factor = 1.0
+            shown = (first or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
+            printed = f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
+            is_as_printed = factor == 1 and not role.is_per_step
+            number = Number.of(cell.digits, partial(mul, factor), "" if is_as_printed else printed)
+            facts.append(Fact(place, role, number, unit, self.series.head, state, cell.is_marked))
+        return facts
 
     @cached_property
     def values(self) -> Values:
-        values = dict[FigurePlace, tuple[float, float]]()
-        for place, _, cell in self.placed:
-            half = 0.5 * 10.0 ** exponent_of(cell.digits) / (abs(float(cell)) or 1.0)
-            values.setdefault(place, (float(cell) * self.factor(cell, place.gpus), half))
-        return values
+        return {fact.place: fact.number for fact in reversed(self.facts)}
 
     @property
     def clock(self) -> Clock:
         return Clock(self.role, self.values)
-
-    def facts(self, label: str, states: Mapping[int, str]) -> Iterator[Fact]:
-        """Yield the figures; `label` tells their group from others."""
-        role = self.role
-        for place, row, cell in self.placed:
-            unit, factor = self.unit(cell), self.factor(cell, place.gpus)
-            shown = (unit.partition("/")[0] or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
-            printed = f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
-            is_as_printed = factor == 1 and not role.is_per_step
-            number = Number.of(cell.digits, partial(mul, factor), "" if is_as_printed else printed)
-            of_label = place._replace(group=(*place.group, *filter(None, [label])))
-            yield Fact(of_label, role, number, unit, self.series.head, states[row], cell.is_marked)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -340,7 +332,7 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
             every = {**row_keys[row], **keys}
             group = tuple(of_rows[row] for of_rows in labels.values() if row in of_rows)
             if gpus := count_gpus(every) or most:
-                placed.append((FigurePlace(group, every.get("batch", 0), gpus), row, cell))
+                placed.append((FigurePlace(group, every.get("batch", 0), gpus), layout.states.get(row, ""), cell))
             else:
                 unplaced.add(row)
         by_series.append(placed)
@@ -435,25 +427,25 @@ def _relations(columns: Sequence[_Column]) -> Iterator[float]:
             yield max((clock.fit(name, values) for clock in clocks), default=0.0)
     for efficiencies in by_name["efficiency"]:
         for speedups_printed in by_name["speedup"]:
-            yield _share(efficiencies, {at: value / at.gpus for at, (value, _) in speedups_printed.items()})
+            yield _share(efficiencies, {at: float(value) / at.gpus for at, value in speedups_printed.items()})
     for times, rates in product(by_name["time"], by_name["rate"]):
         # They are of equally many images. Of times that hardly differ that says nothing.
-        images = {at: times[at][0] * rates[at][0] for at in times.keys() & rates.keys()}
-        seconds = [times[at][0] for at in images]
+        images = {at: float(times[at]) * float(rates[at]) for at in times.keys() & rates.keys()}
+        seconds = [float(times[at]) for at in images]
         if not seconds or max(seconds) < _DIFFERENT * min(seconds):
             continue
         middle = median(images.values()) if len(images) > 1 else math.inf
-        yield _share(rates, {at: middle / times[at][0] for at in images})
+        yield _share(rates, {at: middle / float(times[at]) for at in images})
 
 
 def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
     """Return the share of printed figures on several GPUs that are as expected; little where there are few."""
     pairs = [(printed[place], value, place.gpus) for place, value in expected.items() if place in printed]
     pairs = [pair for pair in pairs if pair[2] > 1] or pairs
-    hits = sum(
-        abs(number - value) <= min(2 * half + _TOLERANCE, _ROUGHEST) * max(abs(number), 1e-12)
-        for (number, half), value, _ in pairs
-    )
+    hits = 0
+    for number, value, _ in pairs:
+        size = max(abs(float(number)), 1e-12)
+        hits += abs(float(number) - value) <= min(2 * number.interval.half + _TOLERANCE * size, _ROUGHEST * size)
     return hits / len(pairs) * min(1.0, (len(pairs) + 1) / 3) if pairs else 0.0
 
 
@@ -473,7 +465,8 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
         if at in doubts:
             left_out.append(f"The column {head} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
-            facts += column.facts(labels.get(at, ""), layout.states)
+            label = [labels[at]] if labels.get(at) else []
+            facts += [fact._replace(place=fact.place._replace(group=(*fact.place.group, *label))) for fact in column.facts]
     unread = [f"The column {head} is left out" for head in unused if head and not head.startswith("column ")]
     return Solution(facts, [*unread, *left_out], places.batch or batch, score)
 
@@ -481,11 +474,11 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
 def _with_parts_of_steps(columns: Sequence[_Column]) -> list[_Column]:
     """Return columns where a part beside times of steps is of a step too, unless it is longer than that."""
     clocks = [column.values for column in columns if column.role.name == "time" and column.role.is_per_step]
-    steps = {place: time for values in clocks for place, (time, _) in values.items()}
+    steps = {place: float(time) for values in clocks for place, time in values.items()}
     return [
         _Column(column.series, column.role._replace(is_per_step=True), column.placed)
         if steps and column.role.name in PARTS
-        and all(part <= 1.5 * steps.get(place, part) for place, (part, _) in column.values.items())
+        and all(float(part) <= 1.5 * steps.get(place, math.inf) for place, part in column.values.items())
         else column
         for column in columns
     ]  # fmt: skip
