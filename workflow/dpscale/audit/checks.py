@@ -11,7 +11,7 @@ from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
 from dpscale.audit.verdicts import ANOTHER_RUN, RATIOS, UNEXPLAINED, UNKNOWN, Reading, defined
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.chips import TERA, Peak, chips, network_of
+from dpscale.vocabulary.chips import TERA, chips, network_of
 
 # What a doubt means: worth a look; no convention gives it; not what it is called or not what the times give; or no
 # machine can do that.
@@ -203,10 +203,7 @@ def above_the_peak(reading: Reading) -> Iterator[Doubt]:
     published = reading.published
     network, chip = network_of(published.parameters_trained), published.chip
     flop = float(published.flop_per_image or (network and network.flop_per_image) or 0)
-    precision = published.precision or "float32"
-    peak = chip.most(precision) if chip else None
-    if published.peak_tflop_s:
-        peak = Peak(precision, published.peak_tflop_s)
+    peak = chip.most(published.precision or "float32") if chip else None
     if not flop or not peak:
         return
     assumed = published.assuming("network", "precision", "images")

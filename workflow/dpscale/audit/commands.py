@@ -16,13 +16,12 @@ from dpscale.vocabulary.chips import PRECISIONS
 @click.option("--network", help="Network, where a table does not say: a part of a name in networks.yaml.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic, where a table does not say.")
 @click.option("--gpu", help="Model of the GPUs, where a table does not say.")
-@click.option("--peak", "peak_tflop_s", type=float, help="TFLOP/s of one GPU, where its model is not known.")
 def audit(
     published: tuple[Path, ...],
     out: Path | None,
     pages: Path | None,
     summary: Path | None,
-    **assumed: str | float | None,
+    **assumed: str | None,
 ) -> None:
     """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.
 
@@ -40,6 +39,6 @@ def audit(
     """
     from dpscale.audit.audit import audit_files
 
-    given = {name: str(value) for name, value in assumed.items() if value}
+    given = {name: value for name, value in assumed.items() if value}
     if status := audit_files(published, out, pages, summary, given):
         raise click.exceptions.Exit(status)

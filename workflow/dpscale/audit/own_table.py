@@ -129,12 +129,12 @@ class _Statements:
         parameters = self._number("parameters_trained") or (network.parameters if network else 0)
         words = re.findall(r"[a-z]+\d*", texts.get("precision", ""))
         precision = next((WORDS["precisions"][word] for word in words if word in WORDS["precisions"]), None)
-        peak, batch = self._number("peak_tflop_s"), texts.get("batch", "")
+        batch = texts.get("batch", "")
         assumed = {} if images else {"images": f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"}
         if not parameters and not name:
             parameters = networks()[0].parameters
             assumed["network"] = f"{parameters:,} parameters ({networks()[0].name})"
-        if not precision and ("gpu" in texts or peak):
+        if not precision and "gpu" in texts:
             assumed["precision"] = "float32 arithmetic"
         of_bus = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", self.values.get("bus_gb_s", ""))
         return Published(
@@ -146,8 +146,6 @@ class _Statements:
             batch=PER_GPU if re.search(r"per[ _]gpu", batch) else GLOBAL if "global" in batch else UNSTATED,
             gpu=_without_count(self.values["gpu"]) if "gpu" in texts else None,
             precision=precision,
-            flop_per_image=self._number("flop_per_image"),
-            peak_tflop_s=peak,
             bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in of_bus},
             assumed=assumed,
         )
