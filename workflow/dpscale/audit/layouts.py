@@ -34,7 +34,7 @@ class ColumnSeries:
 @dataclass
 class Layout:
     """A grid as series of figures. `row_keys` is what the texts of each row say, `labels` what these leave, by head and
-    row, `heads_of_keys` are of texts with keys, and `states` is what is remarked on a row."""
+    row, `heads_of_keys` are of texts with keys, `states` is what is remarked on a row, and `batch` whose batches are."""
 
     series: list[ColumnSeries]
     row_keys: Sequence[dict[str, int]]
@@ -42,7 +42,7 @@ class Layout:
     heads_of_keys: Sequence[str]
     caption: str
     states: Mapping[int, str]
-    is_of_batches_per_gpu: bool
+    batch: str
     is_turned: bool
     penalty: float
 
@@ -65,6 +65,11 @@ def keys_of(text: str) -> tuple[dict[str, int], str]:
             keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else 1
             left = f"{left[: match.start()]} {left[match.end() :]}"
     return {name: value for name, value in keys.items() if 0 < value < 10**8}, " ".join(left.split())
+
+
+def whose_batch(text: str) -> str:
+    """Return whether a text says that a batch is of one GPU, or of all; nothing where it does not say."""
+    return next((whose for whose, pattern in WORDS["batches"].items() if re.search(pattern, text.lower())), "")
 
 
 def _keys_and_name(text: str) -> tuple[dict[str, int], str]:
@@ -157,11 +162,9 @@ def _laid_out(
             if names_of_rows or not has_keys:
                 labels[head or f"column {at + 1}"] = names_of_rows
             heads_of_keys += [head] * has_keys
-    is_per_gpu = any(
-        re.search(r"batch.*(per|/)\s*(gpu|device|worker)|bs/gpu", text.lower()) for text in (*texts, caption)
-    )
+    batch = next(filter(None, map(whose_batch, (*texts, caption))), "")
     with_figures = [of_head for of_head in series.values() if of_head.figures]
-    return Layout(with_figures, row_keys, labels, heads_of_keys, caption, states, is_per_gpu, is_turned, penalty)
+    return Layout(with_figures, row_keys, labels, heads_of_keys, caption, states, batch, is_turned, penalty)
 
 
 def _unit_of_all(numbers: Sequence[PrintedCell | None]) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from dpscale.audit.checks import listed
 from dpscale.audit.grids import SUFFIXES, read_document
-from dpscale.audit.layouts import keys_of
+from dpscale.audit.layouts import keys_of, whose_batch
 from dpscale.audit.numbers import WORDS, cells
-from dpscale.audit.published import GLOBAL, PER_GPU, UNITS, UNSTATED, Published, Spot
+from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot
 from dpscale.audit.solver import CLOCKS, PARTS, RATE, RATIOS, Clock, Fact, Role, Solution, Values, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
@@ -129,7 +129,6 @@ class _Statements:
         parameters = self._number("parameters_trained") or (network.parameters if network else 0)
         words = re.findall(r"[a-z]+\d*", texts.get("precision", ""))
         precision = next((WORDS["precisions"][word] for word in words if word in WORDS["precisions"]), None)
-        batch = texts.get("batch", "")
         assumed = {} if images else {"images": f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"}
         if not parameters and not name:
             parameters = networks()[0].parameters
@@ -143,7 +142,7 @@ class _Statements:
             sha256=sha256,
             dataset_images=int(images) or ASSUMED_IMAGES,
             parameters_trained=int(parameters) or None,
-            batch=PER_GPU if re.search(r"per[ _]gpu", batch) else GLOBAL if "global" in batch else UNSTATED,
+            batch=whose_batch(f"batch {texts.get('batch', '')}") or UNSTATED,
             gpu=_without_count(self.values["gpu"]) if "gpu" in texts else None,
             precision=precision,
             bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in of_bus},

@@ -79,8 +79,9 @@ class Published:
     `sha256` is the checksum of its file: an audit names what it is of. `batch` says what the batches of its tables are:
     of one GPU, or of all GPUs together, or unstated. `of_other_runs` are figures that the table says are formed in
     other runs than its times are of. `other_clocks` are further sets of epoch times, by name. `assumed` says in words
-    what was not given, by what it is; `left_out` what of the file was not understood. `bus_gb_s` are measured bus bandwidths by the number of GPUs. `is_of_epochs` says
-    whether times were printed of epochs, not of steps or as rates.
+    what was not given, by what it is; `left_out` what of the file was not understood. `bus_gb_s` are measured bus
+    bandwidths by the number of GPUs. `is_of_epochs` says whether times were printed of epochs, not of steps or as
+    rates.
     """
 
     id: str

@@ -54,8 +54,7 @@ _LARGEST_FRACTIONS = {"efficiency": 10.0, "share": 2.5}
 
 
 class Role(NamedTuple):
-    """What a series is: its name, and per what it is: a step in place of an epoch, one GPU in place of all, and images
-    of one GPU or of all for a batch."""
+    """What a series is: its name, and per what it is: a step in place of an epoch, one GPU in place of all."""
 
     name: str
     is_per_step: bool = False
@@ -91,6 +90,10 @@ class Fact(NamedTuple):
     head: str
     state: str
     is_marked: bool
+
+    def within(self, label: str) -> "Fact":
+        """Return it with a label that tells its group from others, if there is one."""
+        return self._replace(place=self.place._replace(group=(*self.place.group, label))) if label else self
 
 
 @dataclass(frozen=True)
@@ -286,8 +289,6 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
 def _role(name: str, series: ColumnSeries, head: str, caption: str) -> Role:
     """Return a role with what it is per. Where every GPU has work of its own, a time is as that of a step."""
     per = {key: bool(re.search(pattern, head.lower())) for key, pattern in WORDS["per"].items()}
-    if name == "batch":
-        return Role(name, is_per_step=per["of_all"], is_per_gpu=per["gpu"] or per["of_one"])
     is_weak = name == "time" and bool(re.search(WORDS["weak"], f"{head} {caption}".lower()))
     return Role(name, is_weak or per["steps" if name == "rate" else "step"], per["gpu"] and name == "rate")
 
@@ -451,29 +452,33 @@ def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
 
 def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: _Places) -> Solution:
     """Return what the best assignment reads. A series against which other figures speak is left out, and said."""
-    facts, left_out, batch = list[Fact](), [*places.notes], "per_gpu" if layout.is_of_batches_per_gpu else ""
+    facts, left_out = list[Fact](), [*places.notes]
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
-    columns = _with_parts_of_steps(columns)
+    columns = _with_steps(columns, bool(places.batch))
     labels, doubts = _told_apart(columns)
     for at, column in enumerate(columns):
         role, head = column.role, column.series.head
-        if role.name == "batch":
-            batch = "global" if role.is_per_step else "per_gpu" if role.is_per_gpu else batch
         if role.name == _NOTHING and head not in places.heads:
             unused.append(head)
         if at in doubts:
             left_out.append(f"The column {head} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
-            label = [labels[at]] if labels.get(at) else []
-            facts += [fact._replace(place=fact.place._replace(group=(*fact.place.group, *label))) for fact in column.facts]
+            facts += [fact.within(labels.get(at, "")) for fact in column.facts]
     unread = [f"The column {head} is left out" for head in unused if head and not head.startswith("column ")]
-    return Solution(facts, [*unread, *left_out], places.batch or batch, score)
+    return Solution(facts, [*unread, *left_out], places.batch or layout.batch, score)
 
 
-def _with_parts_of_steps(columns: Sequence[_Column]) -> list[_Column]:
-    """Return columns where a part beside times of steps is of a step too, unless it is longer than that."""
-    clocks = [column.values for column in columns if column.role.name == "time" and column.role.is_per_step]
+def _with_steps(columns: Sequence[_Column], is_growing: bool) -> list[_Column]:
+    """Return columns where milliseconds of a batch that `is_growing` with the GPUs are of a step; and a part beside
+    times of steps, unless it is longer than these."""
+    columns = [
+        _Column(column.series, Role("time", is_per_step=True), column.placed)
+        if is_growing and column.role.name == "time" and column.series.unit in ("ms", "us")
+        else column
+        for column in columns
+    ]
+    clocks = [column.values for column in columns if column.role == Role("time", is_per_step=True)]
     steps = {place: float(time) for values in clocks for place, time in values.items()}
     return [
         _Column(column.series, column.role._replace(is_per_step=True), column.placed)
