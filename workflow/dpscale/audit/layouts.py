@@ -34,7 +34,8 @@ class ColumnSeries:
 @dataclass
 class Layout:
     """A grid as series of figures. `row_keys` is what the texts of each row say, `labels` what these leave, by head and
-    row, `heads_of_keys` are of texts with keys, `states` is what is remarked on a row, and `batch` whose batches are."""
+    row, `heads_of_keys` are of texts with keys, `states` is what is remarked on a row, and `batch` whose the batches
+    are."""
 
     series: list[ColumnSeries]
     row_keys: Sequence[dict[str, int]]

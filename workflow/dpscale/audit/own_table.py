@@ -17,7 +17,7 @@ from dpscale.audit.grids import SUFFIXES, read_document
 from dpscale.audit.layouts import keys_of, whose_batch
 from dpscale.audit.numbers import WORDS, cells
 from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot
-from dpscale.audit.solver import CLOCKS, PARTS, RATE, RATIOS, Clock, Fact, Role, Solution, Values, solve
+from dpscale.audit.solver import CLOCKS, RATE, RATIOS, Clock, Fact, Role, Solution, Values, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.tables.row import grouped
@@ -102,10 +102,10 @@ class _Statements:
         for line in lines:
             key, _, value = line.lstrip("#*-/%•> ").replace("**", "").partition(":")
             name, value = WORDS["keys"].get(key.strip().lower()), value.strip().strip("*`")
-            is_gpu = chip_named(_without_count(value)) or (len(value.split()) <= 4 and not value.isdigit())
+            is_gpu = name != "gpu" or chip_named(_without_count(value))
             # A line of the file itself goes before what it may leave out; of several, the first.
             is_first = bool(name) and self.values.get(name) == defaults.get(name)
-            if is_first and 0 < len(value) < 100 and (is_gpu or name != "gpu"):
+            if is_first and 0 < len(value) < 100 and is_gpu:
                 self.values[name] = value
 
     def _number(self, name: str) -> float | None:
@@ -242,9 +242,7 @@ def _file_into(books: list[_Book], solution: Solution, caption: str) -> None:
     why = "there are several, and nothing that is understood tells them apart"
     notes = [f"Not audited are figures for {listed([*unclear])}: {why}"] if unclear else []
     notes += solution.left_out
-    clocks = _clocks(facts.values())
-    newest_first = books[::-1]
-    for book in sorted(newest_first, key=lambda book: not clocks and not _clocks(book.facts.values())):
+    for book in reversed(books):
         if book.takes_table(facts):
             book.notes += notes
             book.batch = book.batch or solution.batch
@@ -278,13 +276,8 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, batc
     for fact in (fact for fact in facts if _key(fact) not in of_clock):
         name = fact.role.name
         is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
-        is_alike = role.name == "time" and fact.role.is_per_step == role.is_per_step
-        if name in PARTS and not is_marked and not is_alike and ("images" in assumed or not fact.place.batch):
-            why = "it is of another clock than the times, and images per epoch or step are not given"
-            left_out.append(f"The column {fact.head} is left out: {why}")
-        else:
-            table = (of_other_runs if is_marked else quantities)[_QUANTITIES.get(name, name)]
-            table.setdefault(_spot(fact), _number(fact, stated))
+        table = (of_other_runs if is_marked else quantities)[_QUANTITIES.get(name, name)]
+        table.setdefault(_spot(fact), _number(fact, stated))
     units = {fact.unit for fact in by_role.get("bandwidth", ())}
     if units == {""}:
         assumed["bandwidth"] = "the bandwidth is in GB/s"

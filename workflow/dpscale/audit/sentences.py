@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
-from dpscale.audit.checks import LOOK, SEVERITIES, listed, number
+from dpscale.audit.checks import LOOK, SEVERITIES, listed
 from dpscale.audit.conventions import OTHER, WRONG
 from dpscale.audit.published import QUANTITIES, Spot
 from dpscale.audit.search import several
@@ -46,18 +46,14 @@ def sentence(reading: Reading, quantity: str) -> str:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
         return f"The {name} cannot be checked: {listed([*reasons])}."
     if not match:
-        factor = outcome.method.factor
-        all_of = f", {number(factor.value)} times what the times give in all cells" if factor else ""
-        return f"No convention of the {outcome.tried:,} tried gives the {name}{all_of}."
+        return f"No convention of the {outcome.tried:,} tried gives the {name}."
     where = f"in {match.supporting} of {cells} cells" if outcome.best else "with figures of another run"
     chance = (
         f"; chance alone would do as well in {outcome.chance * 100:.1g} % of cases" if outcome.chance >= 1e-6 else ""
     )
-    clock = reading.clock(quantity) or reading.published.clock or "of the table"
-    of_clock = f", of the clock {clock}" if reading.published.other_clocks else ""
     differences = "; ".join(match.convention.words(OTHER, WRONG))
     defined = f"not as defined here ({differences})" if differences else "as defined here"
-    return f"The {name} is {match.convention.shown}{of_clock}, {defined}, {where}{chance}."
+    return f"The {name} is {match.convention.shown}, {defined}, {where}{chance}."
 
 
 # What is assumed of these shows in formulas as this.
@@ -90,16 +86,19 @@ def answer(tables: AuditTables) -> str:
     if faulty:
         first = min(tables.audit_warnings, key=_rank)
         sentences.append(f"{_at_its_place(first)}.")
-        if further := [cell for cell in faulty if cell != cell_of(first)]:
-            figures = f"{len(further)} more figure{'s are' if len(further) > 1 else ' is'}"
-            names = dict.fromkeys(name_of(quantity) for quantity, *_ in further)
-            sentences.append(f"{figures} in question: {listed([*names], 4)}.")
+        further = len({*faulty} - {cell_of(first)})
+        sentences += [f"{further} more in question."] if further else []
     if looks:
         first = next(row for row in tables.audit_warnings if cell_of(row) in looks)
-        numbers = "" if faulty else f": {_at_its_place(first)}"
-        sentences.append(f"{len(looks)} {'are' if len(looks) > 1 else 'is'} worth a look{numbers}.")
-    start = "" if sentences else "Nothing calls for a second look: "
-    return " ".join([*sentences, _checked(tables, faulty, start)])
+        sentences.append(f"{len(looks)} worth a look{'' if faulty else f': {_at_its_place(first)}'}.")
+    figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
+    explained = sum(row.verdict == EXPLAINED and cell_of(row) not in faulty for row in figures)
+    unknown = [row.why for row in figures if row.verdict == UNKNOWN]
+    checked = f"{explained} of {len(figures)} figures are explained" if figures else "There was no figure to check"
+    if unknown:
+        checked += f"; {len(unknown)} cannot be checked: {listed([*dict.fromkeys(unknown)])}"
+    start = "" if sentences or not figures else "Nothing calls for a second look: "
+    return " ".join([*sentences, f"{start}{checked}."])
 
 
 def in_short(tables: AuditTables) -> list[tuple[str, str]]:
@@ -117,20 +116,6 @@ def in_short(tables: AuditTables) -> list[tuple[str, str]]:
         "Conventions": conventions,
     }
     return [(question, listed(items, _CELLS_SHOWN)) for question, items in answers.items() if items]
-
-
-def _checked(tables: AuditTables, faulty: Sequence[_Cell], start: str) -> str:
-    """Say how many figures with several GPUs are explained, how many of these by other definitions than those here, and
-    how many could not be checked."""
-    figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
-    if not figures:
-        return "There was no figure to check."
-    explained = [row for row in figures if row.verdict == EXPLAINED]
-    unknown = [row.why for row in figures if row.verdict == UNKNOWN]
-    checked = f"{start}{len(explained)} of {len(figures)} figures are explained"
-    if otherwise := sum(cell_of(row) in faulty for row in explained):
-        checked += f": {len(explained) - otherwise} are as defined here, {otherwise} are something else"
-    return f"{checked}{f'; {len(unknown)} cannot be checked: {listed([*dict.fromkeys(unknown)])}' if unknown else ''}."
 
 
 def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
