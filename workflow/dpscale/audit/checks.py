@@ -65,7 +65,7 @@ def _beside(reading: Reading, quantity: str, place: Spot, given: Rounded | str |
     """Say what the times give for a figure, in its own unit and with the digits that tell the two apart."""
     printed = reading.published.quantities[quantity][place]
     detail = f"{QUANTITIES[quantity]} {printed}"
-    if isinstance(given, Rounded):
+    if isinstance(given, Rounded) and given.value >= 0:
         value, unit = printed.like(given.value)
         source = "times" if reading.published.epoch_s else "other figures"
         digits = len(re.sub(r"\D", "", str(printed).partition(" ")[0]).lstrip("0"))

@@ -28,8 +28,6 @@ _DECADES_PER_STEP, _DECADES_PER_CELL = 0.5, 4.0
 _WEIGHT_OF_ONE_GPU = 0.1
 _BLAME = {METHOD: 0, OTHER: 1, WRONG: 2}
 _NEARLY = 0.8
-# With figures known so roughly, conventions further away than this come close by chance.
-_FARTHEST_OF_ANOTHER_RUN = 3
 _SLACK = 1e-9
 _FACTOR = attrgetter("factor")
 
@@ -192,12 +190,8 @@ def search(published: Published, quantity: str) -> ColumnSearch:
     near = _searched(quantity, forms[0], constants, values, roughly)
     if near.method.is_most(near.checkable):
         near = replace(near, best=near.method)
-    elif near.best and near.best.convention.steps > _FARTHEST_OF_ANOTHER_RUN:
-        return exact
-    # A mistake is none where the definition is near in as many cells, or something else without one in more.
-    is_sure = best and near.best is not near.method and not best.convention.through
-    fewest = best.supporting + bool(is_sure) if best else 0
-    if not near.best or (best and (near.has(WRONG) or near.best.supporting < fewest)):
+    # A mistake is none where something without one is near in as many cells.
+    if not near.best or (best and (near.has(WRONG) or near.best.supporting < best.supporting)):
         return exact
     return replace(exact, best=None, near=near.best, chance=near.chance)
 

@@ -70,20 +70,10 @@ def read(published: Published) -> Reading:
     for name, outcome in outcomes.items():
         miswritten = _miswritten(outcome.best or outcome.method)
         for place in published.quantities[name]:
-            verdict = _verdict(published, outcome, place, verdicts, miswritten)
-            if verdict.given and not _can_be(published, name, place, verdict.given):
-                verdict = replace(verdict, given=None)
-            verdicts[name, place] = verdict
+            verdicts[name, place] = _verdict(published, outcome, place, verdicts, miswritten)
     for name, table in published.of_other_runs.items():
         verdicts |= dict.fromkeys([(name, place) for place in table], FigureVerdict(UNKNOWN, None, OF_OTHER_RUNS))
     return Reading(published, outcomes, verdicts)
-
-
-def _can_be(study: Published, quantity: str, place: Spot, given: Rounded) -> bool:
-    """Whether a figure can be offered for one: none is below zero, and no part of an epoch is longer than it."""
-    epoch_s = study.epoch_s.get(place)
-    is_longer = quantity in _PARTS and quantity.endswith("_s") and epoch_s and given.low > epoch_s.interval.high
-    return given.value >= 0 and not is_longer
 
 
 def _verdict(
@@ -116,8 +106,7 @@ def _verdict(
     # Where the parts of a time are of another run, so may be what was sent in them.
     parts = [verdicts.get((part, place)) for part in ("compute_s", "communication_s")]
     is_of_its_parts = outcome.quantity == "bandwidth" and any(part and part.state == ANOTHER_RUN for part in parts)
-    near = about(about(given)) if is_of_its_parts else about(given)
-    if not near.meets(outcome.method.printed[place]):
+    if not about(given).meets(outcome.method.printed[place]):
         return FigureVerdict(UNEXPLAINED, given)
     # Where times are printed too, what follows from another column may be of other runs than that.
     is_through_a_column = (outcome.best or outcome.method).convention.through and place in study.epoch_s
@@ -142,8 +131,6 @@ def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
         return base if outcome.has_another_base else ""
     if quantity == "utilisation_percent" and not study.bus_gb_s:
         return "the bandwidth that it is a share of is not given"
-    if place.gpus == 1 and quantity in ("communication_share", "bandwidth"):
-        return "one GPU sends nothing: this is something else"
     if outcome.method.printed[place].high < 0:
         return ""
     if quantity in _PARTS and is_superlinear(study, place):
