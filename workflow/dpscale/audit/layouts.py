@@ -10,8 +10,6 @@ from functools import cached_property
 from dpscale.audit.grids import Grid
 from dpscale.audit.numbers import MULTIPLES, WORDS, PrintedCell, cells, is_missing, unit_of
 
-# What may stand before a number of GPUs that names the rows below.
-_ON = r"(?:on|with|using|for|at)\b"
 _ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})k?"
 _BRACKETS = r"[(\[]([^()\[\]]*)[)\]]"
 
@@ -76,7 +74,7 @@ def whose_batch(text: str) -> str:
 def _keys_and_name(text: str) -> tuple[dict[str, int], str]:
     """Return the keys that a text says, and what these leave: the name of a group."""
     keys, left = keys_of(text)
-    return keys, re.sub(rf"(?i)^{_ON}$", "", (left if keys else text).strip(" ,;:()/-@"))
+    return keys, (left if keys else text).strip(" ,;:()/-@")
 
 
 def layouts(grid: Grid) -> Iterator[Layout]:
@@ -89,7 +87,7 @@ def layouts(grid: Grid) -> Iterator[Layout]:
         if heads + 1 < len(rows) and _is_row_of_keys(rows[heads]):
             names[heads + 1] = _names_of_keys(rows[: heads + 2])
         for until, name in ((until, name) for until, of_row in names.items() if until < len(rows) for name in of_row):
-            penalty = 0.5 * is_turned + 0.25 * (name == "batch") + 6 * (until == 0)
+            penalty = 0.5 * is_turned + 6 * (until == 0)
             layout = _laid_out(rows, until, name, grid.caption, is_turned, penalty)
             if layout.series:
                 yield layout
@@ -247,7 +245,7 @@ def _read_texts(
 def kind_of_unit(unit: str) -> str:
     """Return what a unit is of; nothing where it is none that is known, such as `gforce` of the machine `7gforce`."""
     first, _, per = unit.partition("/")
-    if per in ("s", "s/gpu") and unit not in WORDS["units"]["bandwidth"]:
+    if per == "s" and unit not in WORDS["units"]["bandwidth"]:
         return "rate" if first in ("", *MULTIPLES) or re.match(WORDS["counted"], first) else "nothing"
     first = first.partition(" ")[0]
     return next((kind for kind, units in WORDS["units"].items() if unit in units or first in units), "")

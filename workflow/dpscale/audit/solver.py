@@ -239,21 +239,17 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
         if _allows(name, series, numbers, kinds):
             weights[name] = words.get(name, 0.0)
             weights[name] += 1.5 * any(name in WORDS["roles_of_units"].get(kind, ()) for kind in kinds)
-            # Without a word, a figure that follows from others is one only where nearly all of it does. Figures under
-            # bare numbers of GPUs or batches are times, where nothing speaks against it; and times or rates where no
-            # head says what its figures are.
+            # Without a word, a figure that follows from others is one only where nearly all of it does. Where no head
+            # says what its figures are, they are times or rates.
             weights[name] -= _UNSAID * (name in _DERIVED and not is_said and not kinds)
-            weights[name] += 2 * _CLOSE * (name == "time" and not is_said and (series.has_keys or "time" in kinds))
-            weights[name] += 4 * _CLOSE * (name in CLOCKS and not is_said and are_heads_silent)
+            weights[name] += 2.0 * (name in CLOCKS and not is_said and are_heads_silent)
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
     entries = [
         (_role(name, series, f"{series.head} {' '.join(units)}", layout.caption), weight) for name, weight in scored
     ]
     entries.append((Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5))
-    # Where the words of a head say what it is, a role that none of them speaks for is none.
     most = max(weight for _, weight in entries)
-    least = most - _CLEAR if most < _PLAIN else max(most - _CLEAR, _FAINT)
-    return sorted((entry for entry in entries if entry[1] > least), key=lambda entry: -entry[1])
+    return sorted((entry for entry in entries if entry[1] > most - _CLEAR), key=lambda entry: -entry[1])
 
 
 @cache
@@ -280,7 +276,6 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
     is_no_share = allowed == {"share"} and max(numbers) > 250
     return (
         kinds <= allowed
-        and len(kinds) < 2
         and not (is_high or is_no_share)
         and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
     )
@@ -318,7 +313,6 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
             row_keys[row] |= {name: above} if above else {}
         if name != "batch":
             score += 0.5 * (1 in values.values()) + 0.5 * all(value & (value - 1) == 0 for value in values.values())
-            score -= 1.0 * (len({*values.values()}) == 1 < len(values)) + 2.0 * (max(values.values()) > 2048)
     in_heads = [keys for series in layout.series for _, keys, _ in series.figures]
     names = frozenset(name for keys in (*row_keys, *in_heads) for name in keys)
     count_gpus = _counting(row_keys, bool(names & {*_COUNTS}))
@@ -344,7 +338,7 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
         gpus_of_figures |= {place.gpus for place in places if kind not in _KEYS}
         # What several figures of a series share is no key.
         score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
-    score += 1.0 * (len(gpus_of_figures) > 1) + 0.5 * (1 in gpus_of_figures) * bool(names & {*_COUNTS})
+    score += len(gpus_of_figures) > 1
     notes = []
     if names & {*_COUNTS} == {"nodes"}:
         notes.append("Numbers of nodes are taken as numbers of GPUs: those of a node are not given")
@@ -399,10 +393,10 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
 
 
 def _counting(row_keys: Sequence[Mapping[str, int]], has_gpus: bool) -> Callable[[Mapping[str, int]], int]:
-    """Return how the number of GPUs follows from keys: nodes times those of a node, where they are of a node: fewer
-    than nodes, or equally many on several numbers of nodes. None is 0 where others name one, and one otherwise."""
+    """Return how the number of GPUs follows from keys: nodes times those of a node, where equally many stand beside
+    several numbers of nodes. None is 0 where others name one, and one otherwise."""
     pairs = {(keys["nodes"], keys["gpus"]) for keys in row_keys if {"nodes", "gpus"} <= keys.keys()}
-    is_of_a_node = len({gpus for _, gpus in pairs}) < len(pairs) or any(nodes > gpus for nodes, gpus in pairs)
+    is_of_a_node = len({gpus for _, gpus in pairs}) < len(pairs)
 
     def count(keys: Mapping[str, int]) -> int:
         nodes, of_a_node = keys.get("nodes"), keys.get("per_node") or keys.get("gpus")
@@ -429,14 +423,6 @@ def _relations(columns: Sequence[_Column]) -> Iterator[float]:
     for efficiencies in by_name["efficiency"]:
         for speedups_printed in by_name["speedup"]:
             yield _share(efficiencies, {at: float(value) / at.gpus for at, value in speedups_printed.items()})
-    for times, rates in product(by_name["time"], by_name["rate"]):
-        # They are of equally many images. Of times that hardly differ that says nothing.
-        images = {at: float(times[at]) * float(rates[at]) for at in times.keys() & rates.keys()}
-        seconds = [float(times[at]) for at in images]
-        if not seconds or max(seconds) < _DIFFERENT * min(seconds):
-            continue
-        middle = median(images.values()) if len(images) > 1 else math.inf
-        yield _share(rates, {at: middle / float(times[at]) for at in images})
 
 
 def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
