@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpscale.audit.numbers import cells, is_missing
+from dpscale.audit.layouts import cells, is_missing
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.checks import LOOK
+from dpscale.audit.conventions import CHANCE_LIMIT
 from dpscale.audit.published import UNSTATED, Printed, Published, Spot
-from dpscale.audit.search import CHANCE_LIMIT
 from dpscale.audit.sentences import in_short
 from dpscale.audit.verdicts import EXPLAINED, MEASURED, UNEXPLAINED, UNKNOWN, read
 from dpscale.tables.study import AuditTables

@@ -13,9 +13,9 @@ from msgspec import to_builtins
 
 from dpscale import __version__
 from dpscale.audit.checks import COPIED, LOOK, Doubt, doubts
+from dpscale.audit.conventions import several
 from dpscale.audit.own_table import is_table, read_studies, slug
 from dpscale.audit.published import AUDIT_PATH, GLOBAL, Published
-from dpscale.audit.search import several
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of, worst_by_cell
 from dpscale.audit.sentences import summary as in_lines
 from dpscale.audit.verdicts import FigureVerdict, Reading, corrected, read

@@ -1,18 +1,25 @@
-"""The space of conventions: every way in which a published figure may have been derived from what is printed beside it.
+"""The space of conventions: every way in which a published figure may have been derived from what is printed beside
+it; and the search for the one that gives a column, and how sure that is.
 
 conventions.yaml has them as formulas. A convention is a form, which differs from cell to cell, times a constant, which
 all cells share. A formula is worked out as it is shown: as an expression of Python, which is compiled once. It comes
 from the package alone, never from a table; what a table has are numbers, and names of clocks, which are not compiled.
+
+A convention gives a cell where the interval of its result, every input known to its last printed digit, meets that of
+what was printed. The best one explains the most digits for the least that it has to assume: each cell that it gives
+counts as many decades as its digits tell, and every step away from docs/method.md takes some off. Where one that nobody
+could object to gives as many cells, that one is taken.
 """
 
 import math
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import product
+from operator import attrgetter
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -242,3 +249,249 @@ def _parameters(published: Published) -> Iterator[Choice]:
         steps = 0 if number == trained else 2 if "without" in called[0] else 1
         kind = METHOD if number == trained else kind_of_others
         yield Choice(f"{number}", f"{number:,} parameters, {', '.join(called)}", steps, kind, number)
+
+
+# Where unrelated numbers would fit as well with at least this probability, a convention is not called found.
+CHANCE_LIMIT = 0.01
+# Figures of two runs of the same differ by about this.
+OF_ANOTHER_RUN = 0.02
+
+# What a step away from docs/method.md takes off, in decades; and the most that a cell's digits may tell.
+_DECADES_PER_STEP, _DECADES_PER_CELL = 0.5, 4.0
+# One GPU beside itself proves nothing, but a cell of it may decide between two conventions.
+_WEIGHT_OF_ONE_GPU = 0.1
+_BLAME = {METHOD: 0, OTHER: 1, WRONG: 2}
+_NEARLY = 0.8
+_SLACK = 1e-9
+_FACTOR = attrgetter("factor")
+
+Values = Mapping[Spot, Rounded]
+
+
+def several(places: Iterable[Spot]) -> list[Spot]:
+    """Return the places with several GPUs: one GPU compared with itself proves nothing."""
+    return [place for place in places if place.gpus > 1]
+
+
+def about(value: Rounded) -> Rounded:
+    """A figure that may be of another run."""
+    more = OF_ANOTHER_RUN * abs(value.value)
+    return Rounded(value.value, value.low - more, value.high + more)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A convention's values beside the printed ones. `values` lacks cells whose inputs are missing or cancel out."""
+
+    convention: Convention
+    printed: Values
+    values: Values
+
+    @cached_property
+    def agreeing(self) -> frozenset[Spot]:
+        """The cells that it gives."""
+        return frozenset(place for place, value in self.values.items() if value.meets(self.printed[place]))
+
+    @cached_property
+    def supporting(self) -> int:
+        """How many cells with several GPUs it gives."""
+        return len(several(self.agreeing))
+
+    @cached_property
+    def decades(self) -> float:
+        """How much the digits of these cells tell: as many as unrelated numbers would seldom share."""
+        return sum(
+            min(_DECADES_PER_CELL, -math.log10(self.chance_of(place))) * (1 if place.gpus > 1 else _WEIGHT_OF_ONE_GPU)
+            for place in self.agreeing
+        )
+
+    @property
+    def score(self) -> float:
+        return self.decades - _DECADES_PER_STEP * self.convention.steps
+
+    @property
+    def blame(self) -> int:
+        return sum(_BLAME[choice.kind] for choice in self.convention.choices)
+
+    def is_most(self, checkable: Sequence[Spot]) -> bool:
+        """Whether it gives most of these cells with several GPUs, and more than zeros: what may be zero agrees with
+        much. The method's own convention needs no more."""
+        resolvable = sum(self.values[place].is_not_zero for place in several(self.agreeing))
+        most = len(several(checkable)) / 2
+        return self.supporting > most and (not self.convention.steps or resolvable > most)
+
+    def by_chance(self, conventions: int) -> float:
+        """The chance that one of so many conventions agrees with as many cells of unrelated numbers."""
+        return min(1.0, conventions * _at_least(self.supporting, map(self.chance_of, several(self.values))))
+
+    def chance_of(self, place: Spot) -> float:
+        """Return the chance that a number of the right decade agrees, whatever its digits.
+
+        Leading digits of unrelated numbers are taken as uniform on a logarithmic scale (Benford 1938)."""
+        half, value = self.printed[place].half, self.values[place]
+        low, high = sorted((abs(value.low), abs(value.high)))
+        return min(1.0, math.log10((high + half) / (low - half)) or 1e-9) if low > half and value.is_not_zero else 1.0
+
+    @cached_property
+    def factor(self) -> Rounded | None:
+        """What its values have to be multiplied by to give all cells; None where chance might give them too."""
+        ratios, chances = [], []
+        for place, value in self.values.items():
+            if min(self.printed[place].low, value.low) <= 0:
+                return None
+            ratios.append(self.printed[place] / value)
+            chances.append(self.chance_of(place))
+        # The roughest cell sets the factor.
+        if not ratios or math.prod(chances) / max(chances) >= CHANCE_LIMIT:
+            return None
+        low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
+        return Rounded((low + high) / 2, low, high) if low <= high else None
+
+
+@dataclass(frozen=True)
+class ColumnSearch:
+    """Outcome of the search for a column.
+
+    `method` is the convention of docs/method.md; `best` one that gives all cells or most, beyond chance; `near` one
+    that does where its figures may be of another run; `unsure` one without a mistake that gives all, as chance might.
+    """
+
+    quantity: str
+    method: Match
+    checkable: Sequence[Spot]
+    best: Match | None = None
+    near: Match | None = None
+    unsure: Match | None = None
+    chance: float = 1.0
+    tried: int = 0
+
+    @cached_property
+    def fewest_gpus(self) -> dict[int, int]:
+        """The fewest GPUs that have a figure, by batch."""
+        most_first = sorted(self.method.printed, key=lambda place: -place.gpus)
+        return {place.batch_per_gpu: place.gpus for place in most_first}
+
+    @property
+    def match(self) -> Match | None:
+        """The convention that the column follows."""
+        return self.best or self.near
+
+    @property
+    def reference(self) -> Match:
+        """The convention that single cells are compared with."""
+        return self.match or self.method
+
+    @cached_property
+    def may_be_measured(self) -> bool:
+        """Whether figures may have been measured: most of them follow from nothing that was printed, and none is below
+        zero."""
+        is_beyond_chance = self.best and self.chance < CHANCE_LIMIT
+        # Other bytes and images are another factor; parts of a time may be that share of it.
+        is_multiple = self.quantity in ("bandwidth", "images_per_s") and self.method.factor
+        is_negative = any(figure.high < 0 for figure in self.method.printed.values())
+        # A second speedup may be of times that are not printed; the first one is of those that are.
+        is_of_these_times = self.quantity in ("speedup", "efficiency")
+        return not (is_of_these_times or is_beyond_chance or self.near or is_multiple or is_negative)
+
+    @cached_property
+    def has_another_base(self) -> bool:
+        """Whether ratios are over something else than one GPU: those on one GPU are not 1, or all of them are."""
+        printed, method = self.method.printed, self.method
+        alone = [place for place in method.values if place.gpus == 1]
+        is_one_everywhere = len(printed) > 1 and all(value.contains(1) for value in printed.values())
+        return any(place not in method.agreeing for place in alone) or (is_one_everywhere and not self.best)
+
+    def has(self, kind: str) -> bool:
+        """Whether its convention has a choice of a kind."""
+        return bool(self.match and self.match.convention.words(kind))
+
+
+def search(published: Published, quantity: str) -> ColumnSearch:
+    """Try every convention on the printed figures of one quantity."""
+    forms, constants = space(quantity, published)
+    printed = {place: number.either().interval for place, number in published.quantities[quantity].items()}
+    inputs = {place: Inputs.of(published, place, may_be_cut=True) for place in printed}
+    values = {
+        form: by_place
+        for form in forms
+        if (by_place := {place: value for place, cell in inputs.items() if (value := form.value(cell))})
+    }
+    exact = _searched(quantity, forms[0], constants, values, printed)
+    best = exact.best
+    if not exact.checkable or (best and not exact.has(WRONG)):
+        return exact
+    roughly = {place: about(figure) for place, figure in printed.items()}
+    near = _searched(quantity, forms[0], constants, values, roughly)
+    if near.method.is_most(near.checkable):
+        near = replace(near, best=near.method)
+    # A mistake is none where something without one is near in as many cells.
+    if not near.best or (best and (near.has(WRONG) or near.best.supporting < best.supporting)):
+        return exact
+    return replace(exact, best=None, near=near.best, chance=near.chance)
+
+
+def _searched(
+    quantity: str, first: Convention, constants: Sequence[Convention], values: Mapping[Convention, Values],
+    printed: Values,
+) -> ColumnSearch:  # fmt: skip
+    checkable = sorted({place for by_place in values.values() for place in by_place})
+    method = _match(first, constants[0], printed, values.get(first, {}))
+    outcome = ColumnSearch(quantity, method, checkable, tried=len(values) * len(constants))
+    ascending = sorted(constants, key=_FACTOR)
+    matches = [
+        _match(form, constant, printed, of_form)
+        for form, of_form in values.items()
+        for constant in {
+            fit for place in several(of_form) for fit in _suiting(ascending, of_form[place], printed[place])
+        }
+    ]
+    if not matches:
+        return outcome
+    best = _best(matches)
+    of_constants = [constant.steps for constant in constants]
+    as_simple = sum(form.steps + steps <= best.convention.steps for form in values for steps in of_constants)
+    chance = best.by_chance(as_simple)
+    if not best.is_most(checkable):
+        return replace(outcome, chance=chance)
+    if chance < CHANCE_LIMIT or not best.convention.steps:
+        return replace(outcome, best=best, chance=chance)
+    return replace(outcome, unsure=None if best.convention.words(WRONG) else best, chance=chance)
+
+
+def _match(form: Convention, constant: Convention, printed: Values, values: Values) -> Match:
+    """Return the values of a form times a constant beside the printed ones."""
+    times_constant = {place: value * constant.factor for place, value in values.items()}
+    return Match(form.times(constant), printed, times_constant)
+
+
+def _suiting(ascending: Sequence[Convention], value: Rounded, printed: Rounded) -> Sequence[Convention]:
+    """Return the constants with which a value gives a printed figure."""
+    if value.low <= 0 or printed.low <= 0:
+        return [constant for constant in ascending if (value * constant.factor).meets(printed)]
+    low, high = printed.low / value.high * (1 - _SLACK), printed.high / value.low * (1 + _SLACK)
+    return ascending[bisect_left(ascending, low, key=_FACTOR) : bisect_right(ascending, high, key=_FACTOR)]
+
+
+def _best(matches: Sequence[Match]) -> Match:
+    """Return the best match.
+
+    Nobody is blamed where something blameless gives as many cells and tells nearly as much; and what follows from the
+    times is preferred to what goes through printed columns."""
+    first = max(matches, key=lambda match: match.score)
+    telling = [
+        match
+        for match in matches
+        if match.supporting >= first.supporting
+        and len(match.agreeing) >= len(first.agreeing)
+        and match.decades >= _NEARLY * first.decades
+    ]
+    return max(telling, key=lambda match: (-match.blame, -len(match.convention.through), match.score))
+
+
+def _at_least(wanted: int, chances: Iterable[float]) -> float:
+    """The chance that `wanted` or more of independent events happen (Poisson binomial distribution)."""
+    exactly = [1.0]
+    for chance in chances:
+        happens = [0.0, *(chance * before for before in exactly)]
+        exactly = [with_it + (1 - chance) * without for with_it, without in zip(happens, [*exactly, 0.0], strict=True)]
+    return sum(exactly[wanted:])

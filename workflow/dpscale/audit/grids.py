@@ -16,9 +16,11 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from dpscale.audit.numbers import WORDS
 from dpscale.errors import PublishedError
 from dpscale.regular_files import read_bytes
+from dpscale.vocabulary import own_yaml
+
+WORDS = own_yaml(__file__, "words.yaml")
 
 _MARKDOWN, _NOTEBOOK, _EXCEL, _HTML = (".md", ".markdown"), (".ipynb",), (".xlsx", ".xlsm"), (".html", ".htm")
 SUFFIXES = (".csv", ".tsv", ".txt", ".rst", *_MARKDOWN, *_NOTEBOOK, ".tex", *_HTML, *_EXCEL)

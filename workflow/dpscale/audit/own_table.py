@@ -13,9 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpscale.audit.checks import listed
-from dpscale.audit.grids import SUFFIXES, read_document
-from dpscale.audit.layouts import keys_of, whose_batch
-from dpscale.audit.numbers import WORDS, cells
+from dpscale.audit.grids import SUFFIXES, WORDS, read_document
+from dpscale.audit.layouts import cells, keys_of, whose_batch
 from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot
 from dpscale.audit.solver import CLOCKS, RATE, RATIOS, Clock, Fact, Role, Solution, Values, solve
 from dpscale.errors import PublishedError

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
 from dpscale.audit.checks import LOOK, SEVERITIES, listed
-from dpscale.audit.conventions import OTHER, WRONG
+from dpscale.audit.conventions import OTHER, WRONG, several
 from dpscale.audit.published import QUANTITIES, Spot
-from dpscale.audit.search import several
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
 from dpscale.records.facts import AuditRecord
 from dpscale.tables.row import grouped

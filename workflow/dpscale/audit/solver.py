@@ -16,9 +16,8 @@ from operator import mul
 from statistics import median
 from typing import NamedTuple
 
-from dpscale.audit.grids import Grid
-from dpscale.audit.layouts import ColumnSeries, Layout, kind_of_unit, layouts
-from dpscale.audit.numbers import MULTIPLES, SECONDS, WORDS, PrintedCell
+from dpscale.audit.grids import WORDS, Grid
+from dpscale.audit.layouts import MULTIPLES, SECONDS, ColumnSeries, Layout, PrintedCell, kind_of_unit, layouts
 from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
 
@@ -274,11 +273,7 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
     allowed = {"ratio", "share"} if name == "speedup" else {of_role.get(name, name)}
     is_high = name in CLOCKS and min(numbers) <= 0
     is_no_share = allowed == {"share"} and max(numbers) > 250
-    return (
-        kinds <= allowed
-        and not (is_high or is_no_share)
-        and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
-    )
+    return kinds <= allowed and not (is_high or is_no_share) and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
 
 
 def _role(name: str, series: ColumnSeries, head: str, caption: str) -> Role:

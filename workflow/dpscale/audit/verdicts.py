@@ -8,9 +8,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dpscale.audit.conventions import Choice, Convention, Inputs, definition
+from dpscale.audit.conventions import (
+    Choice,
+    ColumnSearch,
+    Convention,
+    Inputs,
+    Match,
+    about,
+    definition,
+    search,
+    several,
+)
 from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
-from dpscale.audit.search import ColumnSearch, Match, about, search, several
 from dpscale.formulas.rounded import Rounded
 from dpscale.tables.row import grouped
 
