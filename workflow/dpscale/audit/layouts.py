@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from dpscale.audit.grids import WORDS, Grid
 from dpscale.vocabulary.states import MARK, NOT_RESOLVABLE
@@ -154,13 +154,6 @@ class Layout:
     batch: str
     is_turned: bool
     penalty: float
-
-    @cached_property
-    def counts_devices(self) -> bool:
-        """Whether a head, a row or a column says a number of GPUs or nodes."""
-        named = [*self.row_keys, *(keys for series in self.series for _, keys, _ in series.figures)]
-        device = re.compile(rf"{WORDS['device']}|\bnodes?\b", re.IGNORECASE)
-        return any({*keys} - {"batch"} for keys in named) or any(device.search(series.head) for series in self.series)
 
 
 def keys_of(text: str) -> tuple[dict[str, int], str]:

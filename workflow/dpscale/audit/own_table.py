@@ -16,7 +16,7 @@ from dpscale.audit.checks import listed
 from dpscale.audit.grids import SUFFIXES, WORDS, read_document
 from dpscale.audit.layouts import cells, keys_of, whose_batch
 from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot
-from dpscale.audit.solver import CLOCKS, RATE, RATIOS, Clock, Fact, Role, Solution, Values, solve
+from dpscale.audit.solver import CLOCKS, RATE, Fact, Role, Solution, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.tables.row import grouped
@@ -263,8 +263,7 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, batc
     clock = by_role.get("time", in_place_of_times)
     role = clock[0].role if clock else Role("rate")
     if stated.batch == UNSTATED:
-        fits = [_fit(clock, by_role, is_of_own_batch) for is_of_own_batch in (True, False)]
-        stated = replace(stated, batch=batch or (GLOBAL if fits[0] < fits[1] else UNSTATED))
+        stated = replace(stated, batch=batch or UNSTATED)
     left_out, assumed = [*stated.left_out], dict(stated.assumed)
     if role == Role("time") and "images" in assumed and (images := _images(rates, clock)):
         del assumed["images"]
@@ -291,14 +290,6 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, batc
         left_out=[*dict.fromkeys(left_out)],
         is_of_epochs=role == Role("time"),
     )
-
-
-def _fit(clock: Sequence[Fact], by_role: Mapping[str, Sequence[Fact]], is_of_own_batch: bool) -> float:
-    """Return how much of the printed speedups and efficiencies a clock gives, where each GPU has a batch of its own or
-    all share one."""
-    ratios = {name: _values(by_role.get(name, ())) for name in RATIOS}
-    of_clock = Clock(clock[0].role, _values(clock)) if clock else None
-    return sum(of_clock.fit(name, values, [is_of_own_batch]) for name, values in ratios.items() if of_clock)
 
 
 def _images(rates: Sequence[Fact], times: Sequence[Fact]) -> int:
@@ -331,11 +322,6 @@ def _number(fact: Fact, study: Published) -> Number:
     images_per_step = (fact.place.batch or 1) * (1 if study.batch == GLOBAL else fact.place.gpus)
     factor = images_per_step if fact.role.name == "rate" else study.dataset_images / images_per_step
     return Number(fact.number.shown, fact.number.interval * factor, fact.number.if_cut * factor)
-
-
-def _values(facts: Iterable[Fact]) -> Values:
-    """Return numbers by cell as the solver compares them."""
-    return {fact.place._replace(group=()): fact.number for fact in facts}
 
 
 def _spot(fact: Fact) -> Spot:

@@ -45,8 +45,6 @@ _MOST_GPUS = 20_000
 _TOLERANCE, _ROUGHEST = 0.01, 0.12
 # A ratio of which less than this follows from a clock may be of another.
 _SOME = 0.4
-# Numbers that differ by less are alike.
-_DIFFERENT = 1.1
 _FACTORS = {**SECONDS, **MULTIPLES, "%": 0.01}
 # Figures that exceed these are percents; in percent, an efficiency begins at 100.
 _LARGEST_FRACTIONS = {"efficiency": 10.0, "share": 2.5}
@@ -229,26 +227,24 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     numbers = [float(cell) for *_, cell in series.figures]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}
-    # What says nothing, and names no GPUs either, may be of anything.
-    are_heads_silent = layout.counts_devices and not any(
-        {*_spoken_for(column.head)} & {*_FIGURES} or column.unit for column in layout.series
-    )
     weights = {}
     for name in (*_KEYS, *_FIGURES):
         if _allows(name, series, numbers, kinds):
             weights[name] = words.get(name, 0.0)
             weights[name] += 1.5 * any(name in WORDS["roles_of_units"].get(kind, ()) for kind in kinds)
-            # Without a word, a figure that follows from others is one only where nearly all of it does. Where no head
-            # says what its figures are, they are times or rates.
+            # Without a word, a figure that follows from others is one only where nearly all of it does. Figures under
+            # bare numbers of GPUs or batches are times, where nothing speaks against it.
             weights[name] -= _UNSAID * (name in _DERIVED and not is_said and not kinds)
-            weights[name] += 2.0 * (name in CLOCKS and not is_said and are_heads_silent)
+            weights[name] += name == "time" and not is_said and (series.has_keys or "time" in kinds)
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
     entries = [
         (_role(name, series, f"{series.head} {' '.join(units)}", layout.caption), weight) for name, weight in scored
     ]
     entries.append((Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5))
     most = max(weight for _, weight in entries)
-    return sorted((entry for entry in entries if entry[1] > most - _CLEAR), key=lambda entry: -entry[1])
+    # Where the words of a head say what it is, a role that none of them speaks for is none.
+    least = most - _CLEAR if most < _PLAIN else max(most - _CLEAR, _FAINT)
+    return sorted((entry for entry in entries if entry[1] > least), key=lambda entry: -entry[1])
 
 
 @cache
@@ -334,13 +330,7 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
         # What several figures of a series share is no key.
         score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
     score += len(gpus_of_figures) > 1
-    notes = []
-    if names & {*_COUNTS} == {"nodes"}:
-        notes.append("Numbers of nodes are taken as numbers of GPUs: those of a node are not given")
-    if unplaced:
-        named = {row: text for of_rows in layout.labels.values() for row, text in of_rows.items()}
-        rows = ", ".join(named.get(row, f"row {row + 1}") for row in sorted(unplaced))
-        notes.append(f"What names no number of GPUs is left out: {rows[:60]}")
+    notes = [f"Rows that name no number of GPUs are left out: {len(unplaced)}"] if unplaced else []
     return _Places(by_series, score, names, labels, notes, batch)
 
 
@@ -447,27 +437,36 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
         elif role.name in _FIGURES:
             facts += [fact.within(labels.get(at, "")) for fact in column.facts]
     unread = [f"The column {head} is left out" for head in unused if head and not head.startswith("column ")]
-    return Solution(facts, [*unread, *left_out], places.batch or layout.batch, score)
+    return Solution(facts, [*unread, *left_out], places.batch or layout.batch or _whose_batch(columns), score)
+
+
+def _whose_batch(columns: Sequence[_Column]) -> str:
+    """Return `global` where times of steps give the ratios beside them if all GPUs share one batch."""
+    clocks = [column.clock for column in columns if column.role.name in CLOCKS and column.role.is_per_step]
+    ratios = [column for column in columns if column.role.name in RATIOS]
+    own, shared = (
+        sum(clock.fit(ratio.role.name, ratio.values, [is_own]) for clock in clocks for ratio in ratios)
+        for is_own in (True, False)
+    )
+    return "global" if own < shared else ""
 
 
 def _with_steps(columns: Sequence[_Column], is_growing: bool) -> list[_Column]:
-    """Return columns where milliseconds of a batch that `is_growing` with the GPUs are of a step; and a part beside
-    times of steps, unless it is longer than these."""
-    columns = [
-        _Column(column.series, Role("time", is_per_step=True), column.placed)
-        if is_growing and column.role.name == "time" and column.series.unit in ("ms", "us")
+    """Return columns where milliseconds of a batch that `is_growing` with the GPUs are of a step; and a part in the
+    unit of the times of steps beside it."""
+    of_steps = [
+        column
+        for column in columns
+        if column.role.name == "time"
+        and (column.role.is_per_step or (is_growing and column.series.unit in ("ms", "us")))
+    ]
+    units = {column.series.unit for column in of_steps}
+    return [
+        _Column(column.series, column.role._replace(is_per_step=True), column.placed)
+        if column in of_steps or (column.role.name in PARTS and column.series.unit in units)
         else column
         for column in columns
     ]
-    clocks = [column.values for column in columns if column.role == Role("time", is_per_step=True)]
-    steps = {place: float(time) for values in clocks for place, time in values.items()}
-    return [
-        _Column(column.series, column.role._replace(is_per_step=True), column.placed)
-        if steps and column.role.name in PARTS
-        and all(float(part) <= 1.5 * steps.get(place, math.inf) for place, part in column.values.items())
-        else column
-        for column in columns
-    ]  # fmt: skip
 
 
 def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, str]]:
