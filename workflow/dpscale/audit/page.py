@@ -23,8 +23,6 @@ _ORDER = (
     *("epoch_s", "speedup", "speedup_alternative", "efficiency", "bandwidth", "communication_s", "compute_s"),
     *("images_per_s", "utilisation_percent"),
 )
-# Quantities that are shown although they were not printed.
-_ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
 # Two definitions that differ by less give the same number.
 _SAME = 1e-6
 # What a check means, and what to do, in words for whoever printed the figures; by a part of its name.
@@ -99,20 +97,15 @@ def studies(tables: Tables | AuditTables, batches: Mapping[str, str]) -> Iterato
 def _table(
     study: str, title: str, batch: str, cells: Sequence[AuditRow], worst: Mapping[tuple[str, int, int], str]
 ) -> ShownTable:
-    """Return every cell as it was printed and as it is defined here, with the `worst` that is said about it: times,
-    then every printed quantity, and what was computed here alone."""
+    """Return every cell as it was printed, with the `worst` that is said about it: times, then every quantity."""
     columns: dict[str, dict[tuple[int, int], str]] = {}
     by_quantity = grouped(cells, lambda row: row.quantity)
     for name in _ORDER:
         rows = by_quantity.get(name, [])
-        printed = [row.published_unit for row in rows if row.published]
-        computed = [row.unit for row in rows if row.corrected.is_known or row.reason]
-        if not printed and not (computed and name in _ALWAYS_COMPUTED):
-            continue
-        shown, words = (_published, printed[:1]) if printed else (_as_defined, [computed[0], "as defined here"])
-        columns[", ".join(filter(None, [name_of(name).capitalize(), *words]))] = {
-            (row.batch_per_gpu, row.gpus): Flagged.of(shown(row), worst.get(cell_of(row), "")) for row in rows
-        }
+        if units := [row.published_unit for row in rows if row.published]:
+            columns[", ".join(filter(None, [name_of(name).capitalize(), units[0]]))] = {
+                (row.batch_per_gpu, row.gpus): Flagged.of(_published(row), worst.get(cell_of(row), "")) for row in rows
+            }
     places = sorted({place for entries in columns.values() for place in entries})
     return ShownTable(
         name=f"figures-{study}",
@@ -131,14 +124,5 @@ def _published(row: AuditRow) -> str:
     is_another = given.is_known and abs(given.value - corrected.value) > _SAME * abs(corrected.value)
     if not row.published or not corrected.is_known or (row.verdict == EXPLAINED and not is_another):
         return row.published or ABSENT
-    unit = f" {row.unit}" if row.unit != row.published_unit and row.unit else ""
-    return f"{row.published} → {_as_defined(row)}{unit}"
-
-
-def _as_defined(row: AuditRow) -> str:
-    """Three significant digits."""
-    figure, scale = row.corrected, 100 if row.published.endswith("%") else 1
-    if not figure.is_known:
-        unknown = "not resolvable" if row.reason.startswith("not resolvable") else "not known"
-        return unknown if row.reason else ABSENT
-    return plain(figure.value * scale, 3) + (" %" if scale > 1 else "")
+    scale, unit = (100, " %") if row.published.endswith("%") else (1, "")
+    return f"{row.published} → {plain(corrected.value * scale, 3)}{unit}"
