@@ -7,7 +7,6 @@ import pytest
 from dpscale.audit.checks import IMPOSSIBLE, LOOK, above_the_peak, doubts
 from dpscale.audit.published import Published, Spot
 from dpscale.audit.verdicts import corrected, read
-from dpscale.vocabulary.chips import chip_named
 from published_factory import by_place, published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
@@ -127,18 +126,3 @@ def test_several_gpus_have_several_peaks() -> None:
 )
 def test_the_peak_is_that_of_the_gpu_and_the_precision(changes: dict[str, Any], is_impossible: bool) -> None:
     assert (IMPOSSIBLE in severities_by_place("128x1 8.00, 128x2 9.00", **changes).values()) == is_impossible
-
-
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("rtx8000", "RTX 8000"),
-        ("NVIDIA A40", "A40"),
-        ("h100", "H100 SXM"),
-        ("Tesla V100-SXM2-16GB", "V100 SXM2"),
-        *((unknown, None) for unknown in ("Voodoo 3", "", "RTX", "NVIDIA H20", "NVIDIA L40")),
-    ],
-)
-def test_chips_by_the_names_that_people_write(written: str, name: str | None) -> None:
-    chip = chip_named(written)
-    assert (chip and chip.name) == name

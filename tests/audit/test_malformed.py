@@ -25,33 +25,24 @@ NO_FIGURES = "no table holds figures of training"
 FILES: dict[str, tuple[str, str | bytes, str]] = {
     # Encodings, and what is no text.
     "zero byte": ("t.csv", HEAD + "32,1,9\0.0\n", "is no text. Save the table as CSV in UTF-8"),
-    "image": ("t.markdown", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text"),
     "another kind of file": ("t.pdf", PDF, "is no table: save it as one of .csv"),
     # Too little, too much.
     "empty": ("t.csv", "", "has no table"),
-    "head alone": ("t.csv", HEAD, NO_FIGURES),
     "no number": ("t.csv", f"{HEAD}32,1,nan\n32,2,-\n", NO_FIGURES),
-    "prose": ("t.txt", "We trained it on two GPUs.\n", NO_FIGURES),
     "huge": ("t.csv", HEAD + ROWS * 400_000, "cannot be read: it has more than 5 MB"),
     "long line": ("t.csv", HEAD + "3" * 300_000, "holds a line that no table has"),
     # Markdown, LaTeX, HTML, notebooks.
-    "table without an end": ("t.tex", "\\begin{tabular}{lll}\nbatch & gpus & time \\\\\n", "has no table"),
     "braces that stay open": ("t.tex", "\\begin{tabular}{lll}" + "{" * 900 + "\\end{tabular}", "has no table"),
-    "page without a table": ("t.html", "<p>batch gpus time</p>", "has no table"),
-    "table of pictures": ("t.html", "<table><tr><td><img src=x></table>", "has no table"),
     "deep page": ("t.html", "<table><tr><td>" * 5_000, "has no table"),
     "no notebook": ("t.ipynb", "[1]", "is no notebook"),
-    "broken notebook": ("t.ipynb", '{"cells": [{"cell_type": "markdown"}]}', "is no notebook"),
     # Excel.
     "no workbook": ("t.xlsx", TABLE, "is no Excel file, or has a password. Save it as CSV"),
     # Studies in YAML.
-    "yaml, a list": ("t.yaml", "- 1\n- 2\n", "is not of type"),
     "yaml, no yaml": ("t.yaml", "a: [1, 2\n", "is not YAML"),
     "yaml, a tag": ("t.yaml", "title: !!python/object:os.system x", "is not YAML"),
     "yaml, anchors": ("t.yaml", "a: &a [1,1]\nb: &b [*a,*a]\nc: [*b,*b]\n", "write out what *names stand for"),
     "yaml, deep": ("t.yaml", "title: " + "[" * 5_000, "nested too deeply"),
     "yaml, a key twice": ("t.yaml", "epoch_s: {32: {1: 38.0, 1: 39.0}}", "1 is there twice"),
-    "yaml, empty": ("t.yaml", "", "is a required property"),
 }
 
 
@@ -77,13 +68,9 @@ def test_a_malformed_file_is_one_line(tmp_path: Path, name: str) -> None:
 # Rows below the head, and what is read of them: a cell that is not understood stops no table.
 ROWS_BELOW_HEAD = {
     "32,1,3\n32,2,2..5": "32x1 3",
-    "32,1,3\n32,2,fast": "32x1 3",
     "32,1,3\n32,2,2,5": "32x1 3, 32x2 2",
     "32,1,3\n,2,2": "32x1 3, 32x2 2",
-    "32,1,3\n32,2,~2": "32x1 3, 32x2 2",
     "32,1,3\n\n\n32,2,2": "32x1 3, 32x2 2",
-    "32,1,3\n32,2,0:01:23": "32x1 3, 32x2 83",
-    "32,1,3 s\n32,2,2000 ms": "32x1 3, 32x2 2000 ms",
     "32,1,3\n32,2,=A1*2": "32x1 3",
 }
 
@@ -180,9 +167,7 @@ def zipped(path: Path) -> None:
         ("t.xlsx", zipped, "is no Excel file"),
         ("t.xlsx", lambda path: openpyxl.Workbook().save(path), "has no table"),
         ("t.csv", lambda path: None, "cannot be read: No such file"),
-        ("t.yaml", lambda path: None, "cannot be read: No such file"),
         ("t.csv", Path.mkdir, "cannot be read: Is a directory"),
-        ("folder", Path.mkdir, "is no table: save it as one of .csv"),
         ("t.csv", lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
     ],
 )

@@ -46,12 +46,6 @@ def test_a_page_says_what_was_printed_what_it_is_and_what_to_do(
     assert text in text_of(render([audits[f"study-{study}"]]))
 
 
-def test_what_cannot_be_computed_is_a_word() -> None:
-    cancelled = published("32x1 40.0, 32x2 20.0, 128x2 18.0", {"communication_s": "32x2 0.0, 128x2 1.0"})
-    text = text_of(render([audit(cancelled)]))
-    assert "not resolvable" in text and "not known" in text
-
-
 def test_what_was_assumed_or_left_out_is_said(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("batch,gpus,time (s),mood\n32,1,40.00,good\n32,2,25.00,good\n")

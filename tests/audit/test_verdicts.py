@@ -6,8 +6,7 @@ import pytest
 
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.checks import LOOK
-from dpscale.audit.conventions import CHANCE_LIMIT
-from dpscale.audit.published import UNSTATED, Printed, Published, Spot
+from dpscale.audit.published import UNSTATED, Published, Spot
 from dpscale.audit.sentences import in_short
 from dpscale.audit.verdicts import EXPLAINED, MEASURED, UNEXPLAINED, UNKNOWN, read
 from dpscale.tables.study import AuditTables
@@ -75,12 +74,6 @@ def test_a_bandwidth_over_nothing_cannot_be_checked() -> None:
     assert (verdict.state, verdict.why) == (UNKNOWN, "its communication time may be zero within rounding")
 
 
-def test_a_fit_on_one_rough_cell_is_not_taken_for_a_convention() -> None:
-    outcome = read(published("32x1 25.86, 32x2 36.93", {"bandwidth": "32x2 0.0018"})).outcomes["bandwidth"]
-    assert (outcome.match, outcome.unsure) == (None, None)
-    assert outcome.chance > CHANCE_LIMIT
-
-
 def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
     """Figures with ceil(D/b) steps are right where b is the batch of all GPUs."""
     table = {}
@@ -119,16 +112,6 @@ def test_measured_parts_that_are_no_whole_are_worth_a_look_and_no_more() -> None
     }
 
 
-def test_compute_that_was_measured_and_communication_that_is_the_rest_add_up() -> None:
-    rest = {place: f"{float(clean().epoch_s[place]) - float(part):.2f}" for place, part in table("compute_s").items()}
-    record = audit(published(EPOCH_S, {"compute_s": PARTS["compute_s"], "communication_s": rest}))
-    assert record.warnings == []
-
-
-def table(quantity: str) -> Printed:
-    return published(EPOCH_S, {quantity: PARTS[quantity]}).quantities[quantity]
-
-
 def test_a_figure_that_was_measured_is_never_below_zero() -> None:
     study = with_cell("communication_s", (32, 2), "-3.1")
     assert read(study).verdicts["communication_s", Spot(32, 2)].state == UNEXPLAINED
@@ -161,15 +144,6 @@ def test_rows_of_other_numbers_of_gpus_are_exchanged() -> None:
     exchanged = {place: compute[place._replace(gpus=6 - place.gpus)] for place in compute}
     record = audit(with_table(clean(), "compute_s", exchanged))
     assert is_faulty(record) and "in the rows of other numbers of GPUs" in str(record.warnings[0]["detail"])
-
-
-def test_nothing_longer_than_the_time_is_offered() -> None:
-    """One GPU is so slow that its time over N is more than the time of N: parts of that are not corrected."""
-    columns = {"compute_s": "32x2 52.01, 128x2 30.94, 512x2 19.00, 32x4 26.00, 128x4 15.47, 512x4 12.08"}
-    record = audit(published(EPOCH_S.replace("512x2 29.41", "512x2 20.00"), columns))
-    assert not is_faulty(record)
-    (cell,) = [row for row in record.cells if row["published"] == "19.00"]
-    assert (cell["verdict"], cell["recomputed"], cell["corrected"]) == (UNKNOWN, None, None)
 
 
 def test_a_wrong_unit_shows_the_printed_number_in_the_right_one() -> None:

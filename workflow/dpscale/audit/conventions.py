@@ -365,12 +365,6 @@ class ColumnSearch:
     chance: float = 1.0
     tried: int = 0
 
-    @cached_property
-    def fewest_gpus(self) -> dict[int, int]:
-        """The fewest GPUs that have a figure, by batch."""
-        most_first = sorted(self.method.printed, key=lambda place: -place.gpus)
-        return {place.batch_per_gpu: place.gpus for place in most_first}
-
     @property
     def match(self) -> Match | None:
         """The convention that the column follows."""

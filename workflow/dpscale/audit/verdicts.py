@@ -97,9 +97,6 @@ def _verdict(
         return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.shown)
     if place in outcome.method.agreeing:
         return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
-    is_base = place.gpus == outcome.fewest_gpus[place.batch_per_gpu]
-    if is_base and given and given.meets(outcome.method.printed[place]):
-        return FigureVerdict(EXPLAINED, given, "as defined here")
     if reason := _missing(study, outcome, place):
         return FigureVerdict(UNKNOWN, None, reason)
     if outcome.unsure and place in outcome.unsure.agreeing:
@@ -115,7 +112,8 @@ def _verdict(
     # Where the parts of a time are of another run, so may be what was sent in them.
     parts = [verdicts.get((part, place)) for part in ("compute_s", "communication_s")]
     is_of_its_parts = outcome.quantity == "bandwidth" and any(part and part.state == ANOTHER_RUN for part in parts)
-    if not about(given).meets(outcome.method.printed[place]):
+    near = about(about(given)) if is_of_its_parts else about(given)
+    if not near.meets(outcome.method.printed[place]):
         return FigureVerdict(UNEXPLAINED, given)
     # Where times are printed too, what follows from another column may be of other runs than that.
     is_through_a_column = (outcome.best or outcome.method).convention.through and place in study.epoch_s
