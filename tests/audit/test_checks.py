@@ -106,11 +106,6 @@ def test_a_time_against_the_peak(one_gpu_s: str, severity: str | None) -> None:
     assert severities_by_place(f"128x1 {one_gpu_s}").get(Spot(128, 1)) == severity
 
 
-def test_several_gpus_have_several_peaks() -> None:
-    severities = severities_by_place("128x1 17.20, 128x2 5.00, 128x4 2.60")
-    assert severities == {Spot(128, 2): IMPOSSIBLE, Spot(128, 4): LOOK}
-
-
 @pytest.mark.parametrize(
     ("changes", "is_impossible"),
     [

@@ -65,24 +65,6 @@ def test_a_malformed_file_is_one_line(tmp_path: Path, name: str) -> None:
     assert message in refused(path)
 
 
-# Rows below the head, and what is read of them: a cell that is not understood stops no table.
-ROWS_BELOW_HEAD = {
-    "32,1,3\n32,2,2..5": "32x1 3",
-    "32,1,3\n32,2,2,5": "32x1 3, 32x2 2",
-    "32,1,3\n,2,2": "32x1 3, 32x2 2",
-    "32,1,3\n\n\n32,2,2": "32x1 3, 32x2 2",
-    "32,1,3\n32,2,=A1*2": "32x1 3",
-}
-
-
-@pytest.mark.parametrize("rows", ROWS_BELOW_HEAD)
-def test_a_cell_that_is_no_number_is_none(tmp_path: Path, rows: str) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text(f"{HEAD}{rows}\n")
-    (study,) = read_table(path)
-    assert ", ".join(f"{batch}x{gpus} {time}" for (batch, gpus), time in study.epoch_s.items()) == ROWS_BELOW_HEAD[rows]
-
-
 @pytest.mark.parametrize("text", ["9" * 5_000, "-" * 5_000, "(" * 5_000, "a" * 5_000, "8 gpus " * 700])
 def test_a_head_or_a_cell_of_thousands_of_characters_is_read_at_once(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.csv"

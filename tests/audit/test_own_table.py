@@ -143,15 +143,6 @@ def test_a_column_that_is_not_understood_is_left_out(tmp_path: Path) -> None:
     assert study.quantities == {}
 
 
-HTML = """<p>gpu: A40</p><table><tr><th>Batch<th colspan=2>Epoch time (s)</tr><tr><th><th>1 GPU<th>2 GPUs</tr>
-<tr><td>32<td>9.00<td>5.00</tr></table>"""
-
-
-def test_a_page_is_read(tmp_path: Path) -> None:
-    (study,) = read_table(written(tmp_path, HTML, "t.html"))
-    assert shown(study).startswith("\nepoch_s: 32x1 9.00, 32x2 5.00\nstated: A40\n")
-
-
 def test_a_workbook_is_read_as_it_shows_its_numbers(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     for row in (["Batch", "GPUs", "Time (s)", "Efficiency"], [32, 1, 9.0, None], [32, 2, 5.0, 0.9]):

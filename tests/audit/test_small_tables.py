@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from command_line import dpscale
 from dpscale.audit.audit import audit
 from dpscale.audit.own_table import read_studies
 
@@ -23,12 +22,3 @@ def test_a_small_table(name: str, status: str, cells: str, answers: str) -> None
     faulty = sorted({f"{row['quantity']} {row['batch_per_gpu']}x{row['gpus']}" for row in warnings})
     assert (", ".join(faulty) or "-", str(int(bool(warnings)))) == (cells, status)
     assert " / ".join(record.answer for record in records) == answers
-
-
-def test_all_of_them_at_once_have_one_summary(tmp_path: Path) -> None:
-    done = dpscale("audit", TABLES, "--summary", tmp_path / "audit.csv", "--page", tmp_path / "pages")
-    lines = (tmp_path / "audit.csv").read_text().splitlines()
-    assert len(lines) == 1 + len([*TABLES.iterdir()])
-    assert sum(",faults," in line for line in lines[1:]) == sum(status == "1" for _, status, *_ in EXPECTED)
-    assert len([*(tmp_path / "pages").iterdir()]) == len(EXPECTED)
-    assert done.returncode == 1

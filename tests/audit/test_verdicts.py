@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.checks import LOOK
 from dpscale.audit.published import UNSTATED, Published, Spot
 from dpscale.audit.sentences import in_short
 from dpscale.audit.verdicts import EXPLAINED, MEASURED, UNEXPLAINED, UNKNOWN, read
@@ -102,14 +101,6 @@ def test_what_may_have_been_measured_is_held_against_nothing(quantity: str, besi
     cells = [cell for cell in record.cells if cell["quantity"] == quantity and cell["published"]]
     assert {(cell["verdict"], cell["why"]) for cell in cells} == {(UNKNOWN, MEASURED)}
     assert not is_faulty(record) and "6 cannot be checked" in record.answer
-
-
-def test_measured_parts_that_are_no_whole_are_worth_a_look_and_no_more() -> None:
-    columns = {"compute_s": PARTS["compute_s"], "communication_s": PARTS["communication_s"]}
-    record = audit(published(EPOCH_S, columns))
-    assert {(row["check"], row["severity"]) for row in record.warnings} == {
-        ("T(N,b) is not compute plus communication", LOOK)
-    }
 
 
 def test_a_figure_that_was_measured_is_never_below_zero() -> None:
