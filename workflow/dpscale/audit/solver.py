@@ -221,9 +221,7 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
         share = 0.4 if series.head else 0.8
         taken = {name for column in layout.series for name in _spoken_for(column.head) if name in _DERIVED}
         above = _spoken_for(layout.caption).items()
-        words = {name: share * weight for name, weight in above if name not in (_NOTHING, *taken)}
-        if taken & {*_spoken_for(layout.caption)}:  # nor does it speak against others then
-            words = {name: weight for name, weight in words.items() if weight > 0}
+        words = {name: share * weight for name, weight in above if name not in (_NOTHING, *taken) and weight > 0}
     numbers = [float(cell) for *_, cell in series.figures]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}
