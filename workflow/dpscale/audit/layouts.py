@@ -214,12 +214,10 @@ def _whole(text: str) -> int:
 
 
 def _names_of_keys(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return what the row of keys before the last row may hold: batches, where a head above says so, or its own first
-    cell, with GPUs or texts below it."""
-    *above, last, body = rows
+    """Return what the row of keys before the last row may hold: batches alone, where its first cell says so, with
+    GPUs or texts below it."""
+    *_, last, body = rows
     batch, first = r"(?i)batch|\bbs\b", last[0]
-    if any(re.search(batch, cell) for row in above for cell in row[1:]):
-        return ["batch"]
     if re.search(batch, first) and not re.match(r"\d", body[0]):
         return ["batch"]
     is_of_gpus = re.search(WORDS["row_of_keys"].replace("{device}", WORDS["device"]), first, re.IGNORECASE)

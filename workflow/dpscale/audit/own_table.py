@@ -199,9 +199,7 @@ class _Book:
         left_out = [*stated.left_out, *self.notes, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
         for group in of_studies:
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
-            # Of one with times of its own, only those of one GPU are taken.
-            has_clock = bool(_clocks(groups[group]))
-            lent = [fact for fact in groups.get(lenders[group], ()) if fact.place.gpus == 1 or not has_clock]
+            lent = [fact for fact in groups[lenders[group]] if fact.place.gpus == 1]
             facts = {_key(fact)[1:]: fact for fact in [*lent, *groups[group]]}
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
@@ -213,15 +211,14 @@ def _is_sweep(facts: Mapping[_Key, Fact]) -> bool:
 
 
 def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
-    """Return the group whose figures stand for this one too. Where one has no times, that is the group whose times it
-    is of. Where it has none of one GPU, it is a row of one GPU for all strategies, or the strategy of fewer GPUs. The
-    group itself where several may be meant."""
+    """Return the group whose figures of one GPU stand for this one too, where it has none: a row of one GPU for all
+    strategies, or the strategy of fewer GPUs. The group itself where several may be meant."""
     own = {fact.place.gpus for fact in groups[group]}
     lenders: defaultdict[int, list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
         gpus, unlike = {fact.place.gpus for fact in facts}, len({*other} - {*group})
         has_base = 1 in gpus and 1 not in own and unlike <= 1 and (gpus == {1} or max(gpus) < min(own))
-        if other != group and _clocks(facts) and (has_base or not _clocks(groups[group])):
+        if other != group and _clocks(facts) and has_base:
             lenders[unlike].append(other)
     nearest = lenders[min(lenders)] if lenders else []
     return nearest[0] if len(nearest) == 1 else group
