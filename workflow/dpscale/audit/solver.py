@@ -30,12 +30,11 @@ _KEYS = (*_COUNTS, "batch")
 # What is counted by rates that do not say.
 RATE = "images/s"
 
-# An assignment this near to the best may as well be meant.
-_CLOSE = 0.5
 # Assignments that are tried, and the roles of a series among them; fewer where there are so many cells.
 _MOST_ASSIGNMENTS, _MOST_ROLES, _MOST_CELLS = 256, 3, 200_000
 # A word that speaks so much louder than the next decides.
 _CLEAR = 4.0
+# What a word says that is no hint alone, one that says hardly anything, and what no word takes off.
 _PLAIN, _FAINT, _UNSAID = 3.0, 0.5, 3.5
 # What a fit of all figures of a relation counts, beside the words.
 _WEIGHT_OF_RELATION = 4.0
