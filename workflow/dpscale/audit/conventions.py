@@ -484,7 +484,9 @@ def _best(matches: Sequence[Match]) -> Match:
 
 def _at_least(wanted: int, chances: Iterable[float]) -> float:
     """The chance that `wanted` or more of independent events happen (Poisson binomial distribution)."""
-    exactly = [1.0]
+    exactly, chances = [1.0], [*chances]
+    if wanted == len(chances):
+        return math.prod(chances)
     for chance in chances:
         happens = [0.0, *(chance * before for before in exactly)]
         exactly = [with_it + (1 - chance) * without for with_it, without in zip(happens, [*exactly, 0.0], strict=True)]
