@@ -75,7 +75,7 @@ lock: $(READY)-dev  ## Pin requirements anew from pyproject.toml; UPGRADE="--upg
 report: STUDY := config/quick.yaml
 report: WITHOUT_GPU := config/laptop.yaml
 report: SHOW := summary
-report: $(READY) $(FIRST_PAGE)  ## Measure the study that fits this machine, and render its page (laptop: 4 min); CONFIG= another study, RUNS=5 so many runs
+report: $(READY) $(FIRST_PAGE)  ## Measure the study that fits this machine, and render its page (laptop: 3 min); CONFIG= another study, RUNS=5 so many runs
 
 assignment: STUDY := config/assignment.yaml
 assignment: SHOW := handin --out handin

@@ -32,6 +32,7 @@ from dpscale.scheduler.snakemake import (
     measure_one_at_a_time,
     never_incomplete,
     partial_command,
+    preload,
     has_several_nodes,
     prepare_slurm,
     schedule_when_jobs_end,
@@ -146,6 +147,7 @@ onstart:
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         tell(f"set aside: {aside}", err=True)
     schedule_when_jobs_end(workflow)
+    preload(workflow, sum(job.rule.name in CELL_RULES for job in jobs), STUDY["device"])
     begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
     gpu = CLUSTER.gpu_jobs.gpu_type if has_several_nodes(workflow) else model_here()
     follow(workflow, Progress(STUDY, RESULTS, begun, gpu))

@@ -13,6 +13,7 @@ import pytest
 
 from dpscale.errors import MeasurementError, RecordError
 from dpscale.measure.launch.cells import git_state
+from dpscale.measure.parent import PRELOADED
 from processes import alive, started_by, workers_of
 from project import wait_for
 from stub_cell import helpers_for_workers, measure_stub, start_stub
@@ -40,7 +41,24 @@ time.sleep(1000)
 """
 
 
-def test_the_outcome_of_the_workers_is_the_record(tmp_path: Path) -> None:
+@pytest.fixture(params=["started", "forked"])
+def kin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The process whose children the workers are: this one, which starts them, or one that is preloaded."""
+    if request.param == "started":
+        yield os.getpid()
+        return
+    path = str(tmp_path_factory.mktemp("preloaded") / "workers")
+    code = f"from dpscale.measure.worker import preloaded as p; p.KINDS = (); p.serve({path!r})"
+    with helpers_for_workers():
+        process = subprocess.Popen([sys.executable, "-c", code])
+    with process, pytest.MonkeyPatch.context() as patch:
+        wait_for(Path(path).exists)
+        patch.setenv(PRELOADED, path)
+        yield process.pid
+        process.kill()
+
+
+def test_the_outcome_of_the_workers_is_the_record(tmp_path: Path, kin: int) -> None:
     record = measure_stub(tmp_path / "r.json")
     assert (record["status"], record["cell"]["strategy"]) == ("ok", "ddp")
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
@@ -55,18 +73,20 @@ def test_the_outcome_of_the_workers_is_the_record(tmp_path: Path) -> None:
     ],
 )
 def test_a_cell_that_fails_is_one_line_and_leaves_neither_a_record_nor_a_worker(
-    tmp_path: Path, behaviour: str, message: str
+    tmp_path: Path, behaviour: str, message: str, kin: int
 ) -> None:
     with pytest.raises(MeasurementError, match=message):
         measure_stub(tmp_path / "r.json", behaviour)
     assert not list(tmp_path.iterdir())
-    assert not alive(set(workers_of(os.getpid()).values())), "this process has started others, too"
+    workers = set(workers_of(kin).values()) if kin == os.getpid() else started_by(kin)
+    assert not alive(workers), "this process has started others, too"
 
 
-def test_workers_end_with_their_launcher(tmp_path: Path) -> None:
+def test_forked_workers_end_with_their_launcher(tmp_path: Path, kin: int) -> None:
     launcher = start_stub(tmp_path / "r.json", "wait")
-    wait_for(lambda: len(started_by(launcher.pid)) == 2)
-    workers = started_by(launcher.pid)
+    parent = launcher.pid if kin == os.getpid() else kin
+    wait_for(lambda: len(started_by(parent)) == 2)
+    workers = started_by(parent)
     launcher.kill()
     launcher.wait()
     wait_for(lambda: not alive(workers))

@@ -3,11 +3,13 @@
 Snakemake promises none of it, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
 """
 
+import atexit
 import fcntl
 import os
 import shlex
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +21,9 @@ from snakemake.settings import types
 from snakemake.settings.enums import RerunTrigger
 
 from dpscale.errors import ClusterError, StudyError
+from dpscale.measure.parent import PRELOADED
 from dpscale.records.outdated import Outdated
+from dpscale.records.temporary import TemporaryFolder
 from dpscale.scheduler import slurm
 from dpscale.scheduler.cluster import Cluster, runtime_min
 from dpscale.schemas.validation import read_yaml
@@ -99,6 +103,18 @@ def decide_by_results(workflow: "Workflow", outdated: Outdated) -> None:
     """
     workflow.dag_settings.rerun_triggers = {RerunTrigger.MTIME}
     workflow.dag.forcefiles.update(outdated.paths)
+
+
+def preload(workflow: "Workflow", cells: int, device: str) -> None:
+    """Load torch once for all cells of this run on a CPU, where this machine measures more than one."""
+    if device != "cpu" or cells < 2 or workflow.executor_plugin.name != "local":
+        return
+    folder = TemporaryFolder()
+    atexit.register(folder.cleanup)
+    path = str(Path(folder.name, "workers"))
+    command = [sys.executable, "-m", "dpscale.measure.worker.preloaded", path]
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.environ[PRELOADED] = path
 
 
 def schedule_when_jobs_end(workflow: "Workflow") -> None:

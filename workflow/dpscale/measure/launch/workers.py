@@ -18,7 +18,7 @@ from types import FrameType
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
-from dpscale.measure.parent import OUTCOME, PARENT_PID
+from dpscale.measure.parent import NUMBER, OUTCOME, PARENT_PID, PRELOADED
 from dpscale.records.files import JsonRecord
 from dpscale.records.temporary import TemporaryFolder
 
@@ -69,21 +69,33 @@ class Workers:
         self._job_file.write_text(json.dumps({**job, "folder": str(self.folder), **team.for_workers()}))
         self._module = module
         self._count = count
+        self._gpus = gpus
         self._environment = {**os.environ, **team.variables, PARENT_PID: str(os.getpid()), **_first_gpus(gpus)}
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes] | ForkedWorker] = []
 
     def __enter__(self) -> "Workers":
         for ending in _ENDINGS:
             signal.signal(ending, _exit_on_signal)
         for rank in self._team.ranks(self._count):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dpscale.measure.worker", self._module, str(self._job_file), str(rank)],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            self._processes.append(process)
+            self._processes.append(self._begun(rank))
         return self
+
+    def _begun(self, rank: int) -> "subprocess.Popen[bytes] | ForkedWorker":
+        """On a CPU by the process that has loaded torch, where there is one."""
+        arguments = self._module, str(self._job_file), str(rank)
+        path = os.environ.get(PRELOADED)
+        if path and not self._gpus and self._team.place.nodes == 1:
+            request = self.folder / f"fork-{rank}.json"
+            asked = {"arguments": arguments, "environment": self._environment, "folder": str(Path.cwd())}
+            request.write_text(json.dumps(asked))
+            if forked := ForkedWorker.begin(path, request):
+                return forked
+        return subprocess.Popen(
+            [sys.executable, "-m", "dpscale.measure.worker", *arguments],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def __exit__(self, *error: object) -> None:
         for process in self._processes:
@@ -140,6 +152,42 @@ class Workers:
             if end_with_parent and os.getppid() != self._parent_pid:
                 raise MeasurementError(ENDED)
             time.sleep(POLL_S)
+
+
+class ForkedWorker:
+    """A worker that measure/worker/preloaded.py has forked, with what is needed of `subprocess.Popen`."""
+
+    def __init__(self, connection: socket.socket, pid: int):
+        self._connection = connection
+        self.pid = pid
+        self._code: int | None = None
+
+    @classmethod
+    def begin(cls, path: str, request: Path) -> "ForkedWorker | None":
+        """The worker of a request, with this process's output; None where nobody answers at the socket `path`."""
+        connection = socket.socket(socket.AF_UNIX)
+        with suppress(OSError):
+            connection.connect(path)
+            socket.send_fds(connection, [str(request).encode()], [sys.stdout.fileno(), sys.stderr.fileno()])
+            if answer := connection.recv(NUMBER.size, socket.MSG_WAITALL):
+                return cls(connection, NUMBER.unpack(answer)[0])
+        connection.close()
+        return None
+
+    def poll(self) -> int | None:
+        with suppress(BlockingIOError):
+            self._receive(socket.MSG_DONTWAIT)
+        return self._code
+
+    def wait(self) -> None:
+        self._receive(0)
+        self._connection.close()
+
+    def _receive(self, flags: int) -> None:
+        if self._code is None:
+            answer = self._connection.recv(NUMBER.size, flags)
+            # Nothing comes where that process was killed: its workers are, too.
+            self._code = NUMBER.unpack(answer)[0] if answer else -signal.SIGKILL
 
 
 def _first_gpus(gpus: int) -> dict[str, str]:
