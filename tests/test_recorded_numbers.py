@@ -1,10 +1,12 @@
 """Numbers of recorded studies in documents are made of the records, and made anew they are the same."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+import bench_numbers
 import costs
 import made
 import recorded_numbers
@@ -32,3 +34,26 @@ def test_the_page_of_readme_and_its_chart_say_what_the_records_do(root: Path, tm
     assert made.words_of(made.PAGE.read_text()) == made.words_of(page)
     assert words.findall(made.PAGE.read_text()) == words.findall(page)
     assert made.PAGE.stat().st_size <= 400_000
+
+
+def test_readme_says_no_speedup_of_few_steps_and_not_the_fastest_study_alone() -> None:
+    """As on a page: an epoch of six full steps has no speedup. A later study on such GPUs was slower at batch 128."""
+    table = recorded_numbers.speedups_found()
+    assert re.search(r"^\| 2,048 \|.*\| – \| – \|$", table, re.MULTILINE)
+    assert "A later study of one run on such GPUs, so without intervals, gave `ddp` 2.92 at 32, 2.67 at 128" in table
+
+
+def test_steps_with_a_search_and_without_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From what docs/upstream/cudnn_search_per_thread.py prints; a sentence where nothing was recorded."""
+    monkeypatch.setattr(bench_numbers, "ROOT", tmp_path)
+    assert "|" not in bench_numbers.search_per_thread()
+    cases = [
+        {"gpus": gpus, "batch_per_gpu": 128, "searches": searches, "step_ms": step_ms}
+        for gpus, searches, step_ms in ((1, False, 11.4), (1, True, 11.2), (2, False, 53.8), (2, True, 1003.0))
+    ]
+    file = tmp_path / "results/recorded-search-per-thread/machine-1.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"torch": "2.11", "gpu": "H100", "cases": cases}))
+    *_, alone, both = bench_numbers.search_per_thread().splitlines()
+    assert alone == "| H100, torch 2.11 | 128 | one GPU | 11.4 | 11.2 |"
+    assert both == "| H100, torch 2.11 | 128 | DataParallel on 2 GPUs | 53.8 | 1,003.0 |"

@@ -1,5 +1,6 @@
 """Every page in a real browser, from its file: offline, scripts on and off, light and dark, wide and narrow."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,4 +77,12 @@ def test_on_a_phone_tables_scroll_under_their_first_column_and_no_word_is_broken
     assert table.evaluate("region => { region.scrollLeft = 200; return region.scrollLeft }") == 200
     assert first.bounding_box() == before
     assert page.evaluate(BROKEN_WORDS) == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_the_recorded_study_is_printed_on_10_pages_at_most(browser: Browser, recorded_file: Path) -> None:
+    page = browser.new_page()
+    page.goto(recorded_file.as_uri())
+    assert 4 < len(re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True))) <= 10
     page.close()
