@@ -45,6 +45,12 @@ def test_steps_that_belong_to_a_switch_do_not_count(probe: str, before: str, que
     assert schedule.skipped(probe, before, queued, 0.01) == steps
 
 
+@pytest.mark.parametrize(("kept_s", "steps"), [(0.0, 10), (0.002, 12), (0.007, 29), (0.0095, 10), (0.012, 10)])
+def test_batches_that_stand_ready_are_used_up_at_the_difference_of_paces(kept_s: float, steps: int) -> None:
+    """Where loading takes next to nothing, there is nothing to wait for."""
+    assert schedule.skipped("as_it_is", "batch_kept", 8, 0.01, kept_s) == steps
+
+
 def test_where_steps_take_long_the_first_probes_are_all_that_is_tried() -> None:
     """And in a short run nothing that waits for later rounds."""
     assert schedule.that_fit(PROBES, 0.01, 60) == PROBES

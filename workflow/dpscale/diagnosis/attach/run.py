@@ -372,14 +372,14 @@ class Beginning:
 
 
 def install(job: AttachJob, folder: Path) -> None:
-    """Puts all hooks in; for `pace` those of optimisers alone, for `turns` those that see batches too."""
+    """Puts all hooks in; for `pace` and `turns` those of optimisers and batches alone: a wait is no pause."""
     beginning = Beginning(job, folder)
     hooks.leave_out_of_graphs(Beginning.stepped)
     os.register_at_fork(after_in_child=beginning.forget)
     hooks.add(beginning.listen, beginning.unlisten)
-    if job.mode == "turns":
+    if job.mode != "diagnose":
         hooks.put(loader.BATCHES)
-    if job.mode == "diagnose":
+    else:
         hooks.add(partial(gc.callbacks.append, EVENTS.collected), partial(gc.callbacks.remove, EVENTS.collected))
         hooks.put((*calls.PLACES, *loader.PLACES))
     hooks.put(((os, "_exit", hooks.noting(beginning.exits)),))

@@ -34,6 +34,9 @@ SWITCHES = (
     "deterministic_off",
     "fused_optimiser",
 )
+# So long a script waits for batches that stand ready to be used up; where it waits for a smaller part of its step, it
+# does not wait at all.
+USED_UP_S, LEAST_WAITED = 2.0, 0.1
 LEAST_STEPS, MOST_STEPS = 4, 2000
 # Of steps that take so long, half as many do, and fewer belong to a switch.
 LONG_STEP_S = 0.5
@@ -56,7 +59,7 @@ class AttachJob:
     """The order of a run, from its job.json."""
 
     minutes: float
-    mode: str = "diagnose"  # or `pace`: nothing but a clock of steps; or `turns` with another script
+    mode: str = "diagnose"  # or `pace`: nothing but a clock of steps and batches; or `turns` with another script
     rounds: float = math.inf  # at most
     leave_out: Sequence[str] = ()  # interventions
 
@@ -92,13 +95,16 @@ def profiled(step_s: float) -> int:
     return min(PROFILED_CHANGING, steps_of(step_s, PROFILED_S)) if LOADING.shapes_change() else PROFILED
 
 
-def skipped(probe: str, before: str, queued: int, step_s: float) -> int:
-    """Steps to throw away: those of batches that are to be kept; and after a block without the loader, those whose
-    batches (`queued`) stand ready by now."""
+def skipped(probe: str, before: str, queued: int, step_s: float, kept_s: float = 0.0) -> int:
+    """Steps to throw away: those of batches that are to be kept; and after a block without the loader, which took
+    `kept_s` a step, those until the batches are used up that stand ready by now (`queued`). Workers go on meanwhile:
+    the less they are too slow, the longer that takes."""
     if probe.startswith("batch_kept"):
         loading = KEPT
     else:
-        loading = min(queued, 32) + SKIPPED if before.startswith("batch_kept") else 0
+        waited = 1 - kept_s / step_s if kept_s else 1.0
+        used_up = min(queued / waited, max(queued, USED_UP_S / step_s)) if waited > LEAST_WAITED else queued
+        loading = min(round(used_up), 32) + SKIPPED if before.startswith("batch_kept") else 0
     switched = {probe, before} & set(SWITCHES) and step_s < LONG_STEP_S
     return max(SKIPPED_AFTER_SWITCHES if switched else SKIPPED, loading)
 
@@ -140,7 +146,8 @@ def rounds(run: Any, probes: Sequence[str], seconds: float) -> Iterator[Turn]:
             if clock() > until + (0.3 if number else 1.0) * seconds:
                 return
             step_s = pace_s.get(name, run.clock.pace_s)
-            skip = skipped(name, before, LOADING.queued(), step_s)
+            kept_s = pace_s.get(before, 0.0) if before.startswith("batch_kept") else 0.0
+            skip = skipped(name, before, LOADING.queued(), step_s, kept_s)
             yield Turn("timing", number, name, skip, steps_of(step_s, block_s))
             pace_s[name] = run.blocks[-1]["seconds"] / run.blocks[-1]["steps"]
             before = name
