@@ -133,6 +133,12 @@ def test_an_attempt_without_slurm_that_came_later_counts_alone() -> None:
     assert failure_of().reason == "Error: stopped after 5 s"
 
 
+def test_an_empty_log_that_came_later_is_no_attempt() -> None:
+    slurm_log("slurmstepd: error: Exceeded job memory limit\n")
+    os.utime(own_log(""), (2e9, 2e9))
+    assert "out of host memory" in failure_of().reason
+
+
 def test_long_logs_are_cut() -> None:
     own_log("\n".join(f"{number} " + "x" * 1000 for number in range(100)))
     lines = failure_of().log.splitlines()[1:]

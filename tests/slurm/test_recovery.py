@@ -3,9 +3,11 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
+from processes import running_in
 from project import wait_for
 from slurm_project import SlurmProject, changed_configuration, read
 from throwaway_slurm import ThrowawaySlurm
@@ -58,3 +60,17 @@ def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice
     assert [job["JobState"] for job in project.jobs()] == ["COMPLETED"]
     assert read(project.record())["provenance"]["job_id"] == job["JobId"]
     assert project.planned() == {"tables": 1, "report": 1, "all": 1}, "what it finished is kept"
+
+
+def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmProject) -> None:
+    """All nodes may go down at once. Snakemake has then marked the record as incomplete, which it never is."""
+    record = project.record()
+    content = record.read_bytes()
+    project.start_a_cell()
+    for process in running_in(project.folder):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    wait_for(lambda: not project.alive())
+    record.write_bytes(content)
+    assert project.snakemake("--unlock").returncode == 0
+    assert project.planned() == {}

@@ -21,6 +21,21 @@ def test_more_time_than_the_partition_gives_is_said_at_once(project: SlurmProjec
     assert not project.jobs()
 
 
+def test_a_stage_that_fails_says_its_own_reason_and_one_that_does_not_names_its_page(project: SlurmProject) -> None:
+    """The last line of Slurm's own log gives no reason."""
+    project.page.unlink()
+    line = "    write_text(out, render"
+    failing = f"    raise SystemExit('Error: no ink')\n{line}"
+    project.edit("present/commands.py", line, failing)
+    done = project.command_line("--retries", "0")
+    assert done.returncode == 1
+    printed = " ".join(done.stdout.split())
+    assert "report: failed; no ink; log: results/tiny/logs/report.log" in printed
+    assert "At least one job" not in printed
+    project.edit("present/commands.py", failing, line)
+    assert project.command_line().stdout.splitlines()[-1] == "page: report/tiny.html"
+
+
 @pytest.fixture(scope="module")
 def strict(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """A cluster that charges accounts, of one node with two GPUs."""

@@ -115,11 +115,12 @@ def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
     """Return Slurm's log of the newest job that was to make this record, and not that of another study's cell.
 
     Jobs of other studies have the same names, and a job that failed early names no record at all. The log must not be
-    older than the cell's own log `since`: otherwise the last attempt was made without Slurm.
+    older than the cell's own log `since`: otherwise the last attempt was made without Slurm. An empty one says nothing
+    of that: Snakemake makes it when a job has failed.
     """
     wildcards = "_".join(str(value) for name, value in cell.coordinates.items() if name != "nodes")
     folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
-    oldest = since.stat().st_mtime if since.exists() else 0.0
+    oldest = since.stat().st_mtime if since.exists() and since.stat().st_size else 0.0
     logs = filter(Path.is_file, folder.glob("*.log"))
     for path in sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True):
         text = read_end(path, LOG_BYTES).decode(errors="replace")
