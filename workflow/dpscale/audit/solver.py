@@ -10,7 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from decimal import Decimal
+from functools import cache, cached_property, lru_cache, partial
 from itertools import product
 from operator import mul
 from statistics import median
@@ -135,6 +136,13 @@ class Clock(NamedTuple):
         return max(_share(values, self.given(name, is_own)) for is_own in kinds)
 
 
+@lru_cache(maxsize=10_000)
+def _number(digits: str, factor: float, printed: str) -> Number:
+    """Return a printed number in the unit of its role. Many roles are tried with the same ones; text tells 1.4 and 1.40
+    apart, which equal decimals do not."""
+    return Number.of(Decimal(digits), partial(mul, factor), printed)
+
+
 @dataclass(frozen=True, eq=False)
 class _Column:
     """A series in its role, with the cells of its figures."""
@@ -159,7 +167,7 @@ class _Column:
             shown = (first or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
             printed = f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
             is_as_printed = factor == 1 and not role.is_per_step
-            number = Number.of(cell.digits, partial(mul, factor), "" if is_as_printed else printed)
+            number = _number(str(cell.digits), factor, "" if is_as_printed else printed)
             facts.append(Fact(place, role, number, unit, self.series.head, state, cell.is_marked))
         return facts
 
