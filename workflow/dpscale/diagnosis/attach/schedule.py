@@ -95,16 +95,17 @@ def profiled(step_s: float) -> int:
     return min(PROFILED_CHANGING, steps_of(step_s, PROFILED_S)) if LOADING.shapes_change() else PROFILED
 
 
-def skipped(probe: str, before: str, queued: int, step_s: float, kept_s: float = 0.0) -> int:
-    """Steps to throw away: those of batches that are to be kept; and after a block without the loader, which took
-    `kept_s` a step, those until the batches are used up that stand ready by now (`queued`). Workers go on meanwhile:
-    the less they are too slow, the longer that takes."""
+def skipped(probe: str, before: str, queued: int, step_s: float, before_s: float = 0.0) -> int:
+    """Steps to throw away: those of batches that are to be kept; and after a block without the loader, those until the
+    batches are used up that stand ready by now (`queued`). Workers go on meanwhile: the longer that takes, the less a
+    step is longer than one before (`before_s`)."""
+    loading = 0
     if probe.startswith("batch_kept"):
         loading = KEPT
-    else:
-        waited = 1 - kept_s / step_s if kept_s else 1.0
+    elif before.startswith("batch_kept"):
+        waited = 1 - before_s / step_s
         used_up = min(queued / waited, max(queued, USED_UP_S / step_s)) if waited > LEAST_WAITED else queued
-        loading = min(round(used_up), 32) + SKIPPED if before.startswith("batch_kept") else 0
+        loading = min(round(used_up), 32) + SKIPPED
     switched = {probe, before} & set(SWITCHES) and step_s < LONG_STEP_S
     return max(SKIPPED_AFTER_SWITCHES if switched else SKIPPED, loading)
 
@@ -146,8 +147,7 @@ def rounds(run: Any, probes: Sequence[str], seconds: float) -> Iterator[Turn]:
             if clock() > until + (0.3 if number else 1.0) * seconds:
                 return
             step_s = pace_s.get(name, run.clock.pace_s)
-            kept_s = pace_s.get(before, 0.0) if before.startswith("batch_kept") else 0.0
-            skip = skipped(name, before, LOADING.queued(), step_s, kept_s)
+            skip = skipped(name, before, LOADING.queued(), step_s, pace_s.get(before, 0.0))
             yield Turn("timing", number, name, skip, steps_of(step_s, block_s))
             pace_s[name] = run.blocks[-1]["seconds"] / run.blocks[-1]["steps"]
             before = name
