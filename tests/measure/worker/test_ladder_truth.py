@@ -114,13 +114,13 @@ def test_a_rank_at_half_speed_is_named_and_no_other(
 
 
 def check(step_s: Mapping[str, Sequence[float]]) -> None:
-    """The hook that sleeps is compared with the same hook without sleep, no closer than rounds repeat themselves. All
-    others are compared by their fastest rounds: other processes only add to a step, and the sleep is in every round."""
+    """The hook that sleeps is compared with the same hook without sleep, no closer than rounds repeat themselves. It may
+    cost more than its sleep: on a machine that is shared, a core comes back slower (a step of 150 ms took 190 after a
+    pause of 40). All others are compared by their fastest rounds: the sleep is in every round."""
     rounds = [slept - awake for slept, awake in zip(step_s["training"], step_s["allreduce_hook"], strict=True)]
     spread_s = median(abs(difference - median(rounds)) for difference in rounds)
     print(f"{median(rounds) * 1e3:.2f} ms, rounds differ by {spread_s * 1e3:.2f} ms")
-    assert SLEEP_S / 2 < median(rounds) < 2 * SLEEP_S
-    assert abs(median(rounds) - SLEEP_S) < 0.1 * SLEEP_S + 2 * spread_s
+    assert 0.9 * SLEEP_S - 2 * spread_s < median(rounds) < 2 * SLEEP_S
     before = [min(step_s[rung]) - min(step_s[rung_before]) for rung_before, rung in pairwise(BEFORE_IT)]
     assert max(before) < 0.8 * SLEEP_S, before
 
