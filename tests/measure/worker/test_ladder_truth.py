@@ -114,9 +114,9 @@ def test_a_rank_at_half_speed_is_named_and_no_other(
 
 
 def check(step_s: Mapping[str, Sequence[float]]) -> None:
-    """The hook that sleeps is compared with the same hook without sleep, no closer than rounds repeat themselves. It may
-    cost more than its sleep: on a machine that is shared, a core comes back slower (a step of 150 ms took 190 after a
-    pause of 40). All others are compared by their fastest rounds: the sleep is in every round."""
+    """The hook that sleeps is compared with the same hook without sleep, no closer than rounds repeat themselves. It
+    may cost more than its sleep: on a machine that is shared, a core comes back slower (a step of 150 ms took 190 after
+    a pause of 40). All others are compared by their fastest rounds: the sleep is in every round."""
     rounds = [slept - awake for slept, awake in zip(step_s["training"], step_s["allreduce_hook"], strict=True)]
     spread_s = median(abs(difference - median(rounds)) for difference in rounds)
     print(f"{median(rounds) * 1e3:.2f} ms, rounds differ by {spread_s * 1e3:.2f} ms")
