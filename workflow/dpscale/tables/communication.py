@@ -2,32 +2,27 @@
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import (
-    BLOCKS,
     BUS_BANDWIDTH,
     ENVIRONMENT,
     EPOCH,
-    FULL_STEPS,
     GB_PER_S,
     GPUS,
-    IS_HEADLINE,
     KIB,
     MB,
     MICROSECONDS,
     MILLISECONDS,
     NODES,
-    OTHER_RUNS,
     PERCENT,
-    REASON,
     RESTS_ON,
     RUNS,
     SECONDS,
     SERVERS,
-    STATUS,
     STEP,
     STEPS_PER_EPOCH,
     column,
 )
-from dpscale.tables.row import OfConfiguration, Place, Row
+from dpscale.tables.row import OfConfiguration, Row
+from dpscale.tables.timing import OfComparison
 
 COMMUNICATION = column(
     "Communication time",
@@ -36,17 +31,7 @@ COMMUNICATION = column(
 )
 
 
-class _OfComparison(Place):
-    status: str = STATUS
-    reason: str = REASON
-    full_steps_per_epoch: int | None = FULL_STEPS
-    is_headline: bool | None = IS_HEADLINE
-    blocks: int | None = BLOCKS
-    rests_on: str = RESTS_ON
-    other_runs: bool | None = OTHER_RUNS
-
-
-class CommunicationRow(_OfComparison):
+class CommunicationRow(OfComparison):
     """Communication time of every configuration of several GPUs: inferred by subtraction (E1), and estimated
     independently (E2, E3, E5).
     """
@@ -94,7 +79,7 @@ class CommunicationRow(_OfComparison):
     )
 
 
-class BandwidthRow(_OfComparison):
+class BandwidthRow(OfComparison):
     """Bytes of the allreduce, the bandwidth inferred from them and from the communication time, and its share of the
     bandwidth measured alone.
     """

@@ -42,6 +42,18 @@ PEAK_MEMORY = column("Peak memory", "Most bytes that torch had allocated on a de
 UNITS = column("Units", "Servers, or runs of one server: of the two times the fewer that one rests on.")
 
 
+class OfComparison(Place):
+    """A configuration beside one device."""
+
+    status: str = STATUS
+    reason: str = REASON
+    full_steps_per_epoch: int | None = FULL_STEPS
+    is_headline: bool | None = IS_HEADLINE
+    blocks: int | None = BLOCKS
+    rests_on: str = RESTS_ON
+    other_runs: bool | None = OTHER_RUNS
+
+
 class TimesRow(Place):
     """Epoch time, step time and throughput of every configuration, with 95 % intervals, and memory; one
     without a number says in ``status`` and ``reason`` why.
@@ -70,24 +82,17 @@ class TimesRow(Place):
     nodes: int | None = NODES
 
 
-class SpeedupRow(Place):
+class SpeedupRow(OfComparison):
     """Speedup and efficiency of every configuration over one GPU: weak scaling at the same batch per GPU, strong
     scaling at the same global batch.
     """
 
     scaling: str = SCALING.shown
-    status: str = STATUS
-    reason: str = REASON
-    full_steps_per_epoch: int | None = FULL_STEPS
-    is_headline: bool | None = IS_HEADLINE
-    blocks: int | None = BLOCKS
     servers: int | None = SERVERS
-    rests_on: str = RESTS_ON
     borrowed_from: int | None = column(
         "Borrowed from",
         "Other configurations whose spread is part of the speedup's interval, which rests on two servers or runs.",
     )
-    other_runs: bool | None = OTHER_RUNS
     epoch_s: Figure = EPOCH.but(definition="T(N,b) of the blocks of this row.")
     baseline_epoch_s: Figure = column("Epoch time on one", "T(1,b), or T(1,B), of the blocks of this row.", SECONDS)
     speedup: Figure = SPEEDUP.shown
