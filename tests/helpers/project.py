@@ -41,7 +41,11 @@ class Copy:
 
     def draw_nothing(self) -> None:
         """Have pictures be empty. To draw them takes longer than all else about a page."""
-        self.edit("present/charts/picture.py", "vl_convert.vegalite_to_svg(chart.to_dict())", repr(NOTHING_DRAWN))
+        self.edit(
+            "present/charts/picture.py",
+            "vl_convert.vegalite_to_svg(chart.to_dict(validate=False))",
+            repr(NOTHING_DRAWN),
+        )
 
 
 class Project(Copy):

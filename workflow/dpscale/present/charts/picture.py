@@ -41,9 +41,6 @@ _CONFIG = alt.Config(
     title=alt.TitleConfig(
         anchor="start", frame="bounds", color=INK, fontSize=12, subtitleColor=QUIET, subtitleFontSize=11
     ),
-    legend=alt.LegendConfig(
-        orient="bottom", columns=2, title=None, labelColor=INK, labelFontSize=11, labelLimit=150, symbolOpacity=1
-    ),
     axis=alt.AxisConfig(
         labelColor=INK,
         titleColor=INK,
@@ -121,7 +118,7 @@ def picture(
     chart = alt.LayerChart(layer=layers, title=title, width=WIDTH, height=height, config=_CONFIG)
     chart.padding = {**_PADDING, "right": room_right}
     require_addresses()
-    drawn = vl_convert.vegalite_to_svg(chart.to_dict())
+    drawn = vl_convert.vegalite_to_svg(chart.to_dict(validate=False))
     named = drawn.replace("<svg", f"{_BEGIN}{quoteattr(heading)}", 1)
     # Vega gives roles to groups of marks, which have no names.
     return Picture(name, heading, named.replace("<g ", '<g aria-hidden="true" ', 1))
