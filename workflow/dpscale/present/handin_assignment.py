@@ -7,7 +7,7 @@ they are handed in. Which rows speak beside a table is decided here; the words a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -29,7 +29,7 @@ from dpscale.present.findings.answer import reason
 from dpscale.present.text.numbers import ABSENT, Printed, at_least, recomputable
 from dpscale.present.text.sentences import Paragraphs, paragraphs
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.present.text.words import Terms, capitalised, headline, in_order, largest, ok, rank, scope, state
+from dpscale.present.text.words import Terms, capitalised, headline, in_order, ok, rank, scope, state
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import PLAIN, Unit
@@ -128,8 +128,8 @@ def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> Paragraphs:
 
 def largest_rung(ladder: Iterable[LadderRow]) -> LadderRow | None:
     """Return the change that adds most to a step, if there is any."""
-    rungs = [rung for rung in ladder if rung.order > 0 and rung.difference_s.is_known]
-    return largest(rungs, lambda rung: rung.difference_s.value) if rungs else None
+    rungs = (rung for rung in ladder if rung.order > 0 and rung.difference_s.is_known)
+    return max(rungs, key=lambda rung: rung.difference_s.value, default=None)
 
 
 def _example(rows: Sequence[P]) -> P:
@@ -233,7 +233,7 @@ class AssignmentTable:
     title: str
     caption: str
     quantities: Sequence[Quantity]
-    paragraphs: Paragraphs = field(default_factory=dict)
+    paragraphs: Paragraphs
 
     @property
     def places(self) -> list[PrintedPlace]:
@@ -277,9 +277,8 @@ class AssignmentTable:
         columns = [ShownColumn[Any]("", is_number=False)]
         for batch in batches:
             columns += [ShownColumn(quantity.short, over=f"Batch {batch:,}") for quantity in self.quantities]
-        notes = terms.notes_of([word for cell in row for word in cell.split(", ")] for row in rows)
         caption = f"{self.caption}. The appendix has the intervals"
-        return ShownTable(self.name, caption, columns, rows, title=self.title, notes=notes)
+        return ShownTable(self.name, caption, columns, rows, title=self.title, notes=terms.notes_of(rows))
 
     def by_batch(self, times: Sequence[TimesRow], terms: Terms) -> ShownTable:
         """Return one row per strategy and batch of `times`, with columns for every number of devices. A batch that
@@ -317,7 +316,7 @@ class AssignmentTable:
                 for heading in ("Strategy", *headings)
             ],
             cells=rows,
-            notes=terms.notes_of([word for cell in row for word in cell.split(", ")] for row in rows),
+            notes=terms.notes_of(rows),
             paragraphs=self.paragraphs,
         )
 
@@ -354,6 +353,7 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
             "Table 1: time and speedup",
             f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
             [_quantity("time", "Time (s)", "epoch_s", timed), _quantity("speedup", "Speedup", "speedup", weak)],
+            of_speedup(rows, first, terms),
         ),
         AssignmentTable(
             "table-2",
@@ -364,6 +364,7 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
                 _quantity("computation", "Compute (s)", "compute_s", rows.communication),
                 _quantity("communication", "Comm (s)", "communication_s", rows.communication),
             ],
+            of_communication(rows, terms),
         ),
         AssignmentTable(
             "table-3",
@@ -374,10 +375,10 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
                 _quantity("bandwidth", "GB/s", "bandwidth_gb_s", rows.bandwidth),
                 _quantity("utilisation", "%", "utilisation", rows.bandwidth),
             ],
+            of_bandwidth(rows.bandwidth, terms),
         ),
     )
-    texts = of_speedup(rows, first, terms), of_communication(rows, terms), of_bandwidth(rows.bandwidth, terms)
-    return [replace(grid, paragraphs=text) for grid, text in zip(tables, texts, strict=True) if grid.has_results]
+    return [table for table in tables if table.has_results]
 
 
 def _quantity(name: str, short: str, column: str, rows: Sequence[Timed]) -> Quantity:
@@ -398,6 +399,9 @@ def _cell(row: Timed, column: str, unit: Unit) -> Printed:
 
 
 def _states(row: Timed) -> tuple[str, ...]:
-    other_runs = (OTHER_RUNS,) if getattr(row, "other_runs", None) else ()
-    borrowed = (BORROWED,) if getattr(row, "borrowed_from", None) else ()
-    return (*(() if row.status == "ok" else (row.status,)), *other_runs, *borrowed)
+    states = {
+        row.status: row.status != "ok",
+        OTHER_RUNS: getattr(row, "other_runs", None),
+        BORROWED: getattr(row, "borrowed_from", None),
+    }
+    return tuple(word for word, holds in states.items() if holds)

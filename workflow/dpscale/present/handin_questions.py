@@ -2,7 +2,7 @@
 not measured what is missing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from dpscale.analyse.answer.claims import (
     EPOCH_IN_ALL_RUNS,
@@ -35,7 +35,7 @@ class Section:
     table: ShownTable | None = None
     picture: Picture | None = None
     heading: str = ""
-    formulas: Sequence[str] = field(default_factory=list)
+    formulas: Sequence[str] = ()
 
 
 def sections(
@@ -79,7 +79,7 @@ def _sweep(times: Sequence[TimesRow], terms: Terms) -> Section:
     speaking = headline(timed) or timed
     ends = [speaking[0], speaking[-1]] if speaking else []
     too_large = min((row.batch_per_gpu for row in of_one_device if row.status == "oom"), default=None)
-    way = _way(speaking[0], speaking[-1]) if len(speaking) > 1 else ""
+    way = _way(*ends) if len(speaking) > 1 else ""
     sentences = paragraphs("handin", "sweep", terms, ends=ends, way=way, too_large=too_large)
     if not timed:
         return Section("sweep", sentences)

@@ -46,19 +46,14 @@ GPUS = (1, 2, 4)
 
 @dataclass(frozen=True)
 class Report:
-    """Facts of the machine by name, tables, and sentences: what is lacking, and what the writer has to add."""
+    """Facts of the machine, tables, and sentences: what is lacking, and what the writer has to add."""
 
-    facts: Mapping[str, str]
+    machine: Sequence[str]
     lacking: Sequence[str]
     grids: Sequence[AssignmentTable]
     sections: Sequence[Section]
     to_say: Sequence[str]
     terms: Terms
-
-    @property
-    def machine(self) -> list[str]:
-        """The facts as the report lists them."""
-        return [f"{name}: {value}" for name, value in self.facts.items()]
 
     @property
     def sheets(self) -> list[ShownTable]:
@@ -75,7 +70,7 @@ def report(study: JsonValues, tables: Tables, terms: Terms) -> Report:
     printed_grids = grids(rows, terms)
     arms = [row for row in tables.training_summary if row.environment in ("", place.environment)]
     return Report(
-        facts=_facts(study, rows, place, dates(tables.records), terms),
+        machine=_machine(study, rows, place, dates(tables.records), terms),
         lacking=_lacking(rows.times, printed_grids, terms),
         grids=printed_grids,
         sections=sections(rows, printed_grids, in_place.times, arms, terms),
@@ -93,10 +88,10 @@ def _assigned(rows: AssignmentRows) -> AssignmentRows:
     return rows.where(lambda row: row.gpus in GPUS and row.batch_per_gpu in chosen)
 
 
-def _facts(
+def _machine(
     study: JsonValues, rows: AssignmentRows, place: EnvironmentsRow, measured_on: str, terms: Terms
-) -> dict[str, str]:
-    """Return the facts of the machine and the study by name."""
+) -> list[str]:
+    """Return the facts of the machine and the study, each behind its name."""
     facts = paragraphs(
         "handin",
         "machine",
@@ -109,7 +104,7 @@ def _facts(
         parameters=next((row.parameters for row in rows.bandwidth if row.parameters), None),
         dates=measured_on,
     )
-    return {name: " ".join(lines) for name, lines in facts.items()}
+    return [f"{name}: {' '.join(lines)}" for name, lines in facts.items()]
 
 
 def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable], terms: Terms) -> list[str]:

@@ -110,11 +110,11 @@ class Terms:
         return written.replace("Image", sample.capitalize())
 
     def notes_of(self, cells: Iterable[Iterable[str]]) -> list[str]:
-        """Return the meanings of the words for states that stand in these cells, alone or before a colon; and that of
-        the mark."""
-        rows = [list(row) for row in cells]
-        words = {cell.partition(":")[0] for row in rows for cell in row}
-        if any(MARK in cell for row in rows for cell in row):
+        """Return the meanings of the words for states that stand in these cells, several after commas, or one before
+        a colon; and that of the mark."""
+        texts = [cell for row in cells for cell in row]
+        words = {word.partition(":")[0] for text in texts for word in text.split(", ")}
+        if any(MARK in text for text in texts):
             words.add(state(OTHER_RUNS))
         return [f"{word}: {self.filled(meaning)}." for word, meaning in STATES.values() if word in words]
 
