@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 
 WIDEST = 120
-DIM, RED, GREEN, BOLD = "2", "31", "32", "1"
+DIM, RED = "2", "31"
 
 # Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
 _CONTROLS = re.compile(

@@ -103,14 +103,13 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     def over_blocks(value_of: Callable[[ProfiledBlock], float]) -> Figure:
         return over(lambda record: [value_of(block) for block in record.profiled_blocks])
 
-    def exposed_s(block: ProfiledBlock) -> float:
-        return fmean(device.exposed_s for device in block.devices)
-
     return CommunicationRow(
         training_step_s=over(lambda record: _steps_s(record, "training"), "log"),
         ablation_step_s=over(_ablated_s),
         profiler_step_s=over_blocks(lambda block: fmean(block.communication_s)),
-        profiler_exposed_step_s=over_blocks(exposed_s) if profiler == "ok" else UNKNOWN,
+        profiler_exposed_step_s=over_blocks(lambda block: fmean(device.exposed_s for device in block.devices))
+        if profiler == "ok"
+        else UNKNOWN,
         profiler_least_step_s=over_blocks(lambda block: min(block.communication_s)) if alike else UNKNOWN,
         profiler=profiler,
     )

@@ -452,7 +452,7 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
     )
     if not compared.blocks:
         return row
-    row = replace(
+    return replace(
         row,
         servers=compared.epoch.servers,
         epoch_s=compared.epoch,
@@ -461,8 +461,8 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
         speedup=compared.speedup,
         borrowed_from=compared.speedup.borrowed_from,
         efficiency=compared.speedup.map(lambda speedup: scaling.efficiency(speedup, gpus)),
+        speedup_from_steps=UNKNOWN if series == "strong" else compared.speedup_from_steps,
     )
-    return row if series == "strong" else replace(row, speedup_from_steps=compared.speedup_from_steps)
 
 
 def block_rows(compared: Iterable[tuple[str, Comparison]]) -> Iterator[BlocksRow]:

@@ -132,7 +132,8 @@ class Study:
             values["strategies"] = [
                 row
                 for row in self["strategies"]
-                if not _setting_of_ddp(row, changes) and any(map(strategy(row).allows, values["gpus"]))
+                if not (strategy(row).is_sharded and any(key.startswith("ddp_") for key in changes))
+                and any(map(strategy(row).allows, values["gpus"]))
             ]
         if "gpus" not in changes:
             rows = [strategy(row) for row in values["strategies"]]
@@ -150,11 +151,6 @@ class Study:
     def to_json(self) -> str:
         """Return the complete study as one line of JSON, with sorted keys."""
         return json.dumps(self.values, sort_keys=True)
-
-
-def _setting_of_ddp(name: str, changes: JsonValues) -> str | None:
-    """Return a setting that a variant changes and that the strategy `name` lacks, if there is one."""
-    return next((key for key in changes if key.startswith("ddp_")), None) if strategy(name).is_sharded else None
 
 
 def _contradictions(study: Study) -> Iterator[str]:

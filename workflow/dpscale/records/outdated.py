@@ -53,7 +53,8 @@ def find_outdated(study: Study, planned: Plan, results: Path, also: Iterable[Pat
     other_files = (
         *_outdated_study(study, results),
         *_outdated_dataset(study, results),
-        *_outdated_network(study, results),
+        # A file that is not there is made anyway.
+        *([results / NETWORK_FACTS] if examine_network(results, study.settings)[1] else []),
         *also,
         *_partial_tables(results),
     )
@@ -70,12 +71,6 @@ def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
         return
     except (OSError, ValueError, RecursionError, StudyError):
         yield path
-
-
-def _outdated_network(study: Study, results: Path) -> Iterator[Path]:
-    _, problem = examine_network(results, study.settings)
-    if problem:
-        yield results / NETWORK_FACTS
 
 
 def _partial_tables(results: Path) -> Iterator[Path]:

@@ -24,7 +24,7 @@ class Progress:
         self._gpu = gpu
         self._results = results
         self._cells = {str(results / cell.path): cell for cell in plan(study).all_cells}
-        self._states = dict(zip(self._cells.values(), self._read(self._cells.values()), strict=True))
+        self._states = {state.cell: state for state in self._read(self._cells.values())}
         self._to_come = set(to_come)
         self._failed: set[AnyCell] = set()
         self._since = time.time()
