@@ -251,20 +251,3 @@ def test_the_quotient_of_printed_times_is_the_printed_speedup_or_the_row_has_a_m
         if not row.other_runs:
             printed = Rounded.of(Decimal(value_of(row.speedup, MULTIPLES)))
             assert printed.meets(Rounded.of(Decimal(value_of(one_gpu))) / Rounded.of(Decimal(value_of(epoch))))
-
-
-@pytest.mark.parametrize("study", ["recorded", "recorded-h200-4", "recorded-gpt"])
-def test_what_loading_costs_is_the_mean_of_what_it_costs_in_each_run(root: Path, study: str) -> None:
-    tables, records = recorded_tables(root, study), Recomputed(root / "results" / study)
-    assert tables.scopes
-    for row in tables.scopes:
-        place = row.strategy, row.gpus, row.batch_per_gpu
-        compute, loaded = (
-            records.one_gpu(row.batch_per_gpu, scope) if row.gpus == 1 else records.epochs(*place, scope=scope)
-            for scope in ("compute", "end_to_end")
-        )
-        by_server = defaultdict(list)
-        for block in loaded.keys() & compute.keys():
-            by_server[block[0]].append(loaded[block] - compute[block])
-        expected_s = np.mean([np.mean(differences) for differences in by_server.values()])
-        assert row.loader_s.value == pytest.approx(expected_s, abs=1e-9), place
