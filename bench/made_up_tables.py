@@ -212,11 +212,13 @@ def _with_fault(
 
 
 def _typo(random: Random, number: str) -> str:
-    """Another digit, by which the number is some percent off or more."""
+    """Another digit, by which the number is some percent off or more: and more than one of its last digit, as a number
+    is that was cut in place of rounded."""
+    one = 10.0 ** -len(number.partition(".")[2])
     while True:
         at = random.choice([n for n, digit in enumerate(number) if digit.isdigit()])
         changed = f"{number[:at]}{random.choice('123456789')}{number[at + 1 :]}"
-        if abs(float(changed) / float(number) - 1) > 0.03:
+        if abs(float(changed) - float(number)) > max(0.03 * abs(float(number)), 1.5 * one):
             return changed
 
 

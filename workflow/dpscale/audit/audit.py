@@ -39,12 +39,12 @@ _UNITS = {"compute_s": "s", "communication_s": "s", "images_per_s": "images/s", 
 _IN_SHORT = "in short"
 
 
-def audit(published: Published, studies: Sequence[Published] = ()) -> AuditRecord:
+def audit(published: Published, studies: Sequence[Published] = (), beside: Sequence[Published] = ()) -> AuditRecord:
     """Return the record of an audit: a row of every figure, of every column, and of every warning; pure.
 
-    `studies` are what others published, to set its times beside.
+    `studies` are what others published, to set its times beside, and `beside` those of its own file.
     """
-    reading = read(published)
+    reading = read(published, beside)
     if any("the batch being that of all GPUs" in choice.words for choice in reading.choices("bandwidth")):
         reading = replace(reading, published=replace(reading.published, batch=GLOBAL))
     published = reading.published
@@ -165,9 +165,9 @@ def audit_files(
             lines.append(SummaryLine(str(path), "not read", 0, str(error).removeprefix(f"{path}: ")))
             status = NOT_READ
     studies = _with_own_ids(by_file)
-    every = [study for of_file in studies.values() for study in of_file]
     for path, of_file in studies.items():
-        records = [audit(study, every) for study in of_file]
+        others = [study for other, of_other in studies.items() if other != path for study in of_other]
+        records = [audit(study, others, of_file) for study in of_file]
         click.echo("\n".join([*map(in_lines, records), *_written(records, out, pages)]) + "\n")
         lines.append(_line(path, records))
         if is_table(path) and any(map(is_faulty, records)):

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import product
 from operator import attrgetter
 from types import CodeType
@@ -322,7 +322,7 @@ class Match:
 
     def by_chance(self, conventions: int) -> float:
         """The chance that one of so many conventions agrees with as many cells of unrelated numbers."""
-        return min(1.0, conventions * _at_least(self.supporting, map(self.chance_of, several(self.values))))
+        return min(1.0, conventions * at_least(self.supporting, map(self.chance_of, several(self.values))))
 
     def chance_of(self, place: Spot) -> float:
         """Return the chance that a number of the right decade agrees, whatever its digits.
@@ -400,6 +400,7 @@ class ColumnSearch:
         return bool(self.match and self.match.convention.words(kind))
 
 
+@lru_cache(1_000)
 def search(published: Published, quantity: str) -> ColumnSearch:
     """Try every convention on the printed figures of one quantity."""
     forms, constants = space(quantity, published)
@@ -412,14 +413,18 @@ def search(published: Published, quantity: str) -> ColumnSearch:
     }
     exact = _searched(quantity, forms[0], constants, values, printed)
     best = exact.best
-    if not exact.checkable or (best and not exact.has(WRONG)):
+    gives_all = best and best.supporting == len(several(exact.checkable))
+    if not exact.checkable or (best and not exact.has(WRONG) and (gives_all or not best.convention.steps)):
         return exact
     roughly = {place: about(figure) for place, figure in printed.items()}
     near = _searched(quantity, forms[0], constants, values, roughly)
     if near.method.is_most(near.checkable):
         near = replace(near, best=near.method)
-    # A mistake is none where something without one is near in as many cells.
-    if not near.best or (best and (near.has(WRONG) or near.best.supporting < best.supporting)):
+    # A mistake is none where something without one is near in as many cells; nor is a detour where that is in more.
+    least = best.supporting + (not exact.has(WRONG)) if best else 0
+    if not near.best or near.best.supporting < least or (best and near.has(WRONG)):
+        return exact
+    if best and best.convention.shown == near.best.convention.shown:
         return exact
     return replace(exact, best=None, near=near.best, chance=near.chance)
 
@@ -482,7 +487,7 @@ def _best(matches: Sequence[Match]) -> Match:
     return max(telling, key=lambda match: (-match.blame, -len(match.convention.through), match.score))
 
 
-def _at_least(wanted: int, chances: Iterable[float]) -> float:
+def at_least(wanted: int, chances: Iterable[float]) -> float:
     """The chance that `wanted` or more of independent events happen (Poisson binomial distribution)."""
     exactly, chances = [1.0], [*chances]
     if wanted == len(chances):

@@ -72,7 +72,7 @@ class Spot(NamedTuple):
 Printed = Mapping[Spot, Number]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Published:
     """A study as published. Numbers have the digits that were printed; times are seconds.
 

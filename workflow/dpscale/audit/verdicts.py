@@ -4,8 +4,7 @@ definitions of docs/method.md give in its place.
 Nobody is accused on an assumption: a figure is not explained only where printed ones contradict it.
 """
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dpscale.audit.conventions import (
@@ -15,6 +14,7 @@ from dpscale.audit.conventions import (
     Inputs,
     Match,
     about,
+    at_least,
     definition,
     search,
     several,
@@ -32,8 +32,8 @@ _PARTS = ("compute_s", "communication_s", "communication_share")
 OF_OTHER_RUNS = "the table says that it is formed in other runs than its times are of"
 MEASURED = "no definition gives the column, so it may have been measured"
 
-# Where all other figures would be exact by chance less often, the only one that is near is misprinted; or several.
-_CHANCE_OF_ONE, _CHANCE_OF_SOME = 0.04, 0.015
+# Of a figure, in tables where some are no more than near.
+_CHANCE_OF_MISPRINT = 0.16
 # What of the interval in which a number lies that was rounded or cut is that of rounding.
 _OF_ROUNDING = 2 / 3
 
@@ -72,12 +72,15 @@ class Reading:
         return outcome.match.convention.clock if outcome and outcome.match else ""
 
 
-def read(published: Published) -> Reading:
-    """Find the convention of every column, and the verdict of every figure."""
-    outcomes = {name: search(published, name) for name in QUANTITIES if name in published.quantities}
-    verdicts: dict[Cell, FigureVerdict] = {}
+def read(published: Published, beside: Iterable[Published] = ()) -> Reading:
+    """Find the convention of every column, and the verdict of every figure. `beside` are further studies of its file,
+    which say how exact its author is."""
+    of_file = [published, *(study for study in beside if study is not published)]
+    searches = [{name: search(study, name) for name in QUANTITIES if name in study.quantities} for study in of_file]
+    is_exact = _is_exact(outcome for of_study in searches for outcome in of_study.values())
+    outcomes, verdicts = searches[0], dict[Cell, FigureVerdict]()
     for name, outcome in outcomes.items():
-        miswritten = _miswritten(outcome.best or outcome.method)
+        miswritten = _miswritten(outcome, is_exact)
         for place in published.quantities[name]:
             verdicts[name, place] = _verdict(published, outcome, place, verdicts, miswritten)
     for name, table in published.of_other_runs.items():
@@ -151,27 +154,40 @@ def is_superlinear(study: Published, place: Spot) -> bool:
     return bool(epoch_s and one_gpu_s and (one_gpu_s.interval / place.gpus).low > epoch_s.interval.high)
 
 
-def _miswritten(match: Match) -> dict[Spot, str]:
-    """Return which figures were misprinted or copied, where they may be near as if of another run, and why.
+def _compared(outcome: ColumnSearch) -> tuple[Match, list[Spot], list[Spot]]:
+    """Return what single figures are compared with; and which figures it gives, and which it nearly gives."""
+    match = outcome.best or outcome.method
+    inexact = [at for at in several(match.values) if at not in match.agreeing]
+    near = [at for at in inexact if about(match.values[at]).meets(match.printed[at])]
+    return match, several(match.agreeing), near
 
-    If all were off by as much as the worst, each other one would be exact by chance as often as its rounding is wide
-    beside that. And where this and more figures of a batch are what those of another batch give, they were copied.
-    """
-    off = {at: abs(match.printed[at].value - value.value) for at, value in match.values.items()}
-    rounding = {at: _OF_ROUNDING * match.printed[at].half for at in off}
-    widths = {at: match.values[at].half + rounding[at] for at in off}
-    beyond = [at for at in several(off) if off[at] > 3 * rounding[at] + match.values[at].half]
-    exact = [at for at in several(match.agreeing) if off[at] <= widths[at]]
-    share = max((off[at] / abs(match.values[at].value or 1.0) for at in beyond), default=0.0)
-    chance = math.prod(min(1.0, widths[at] / (share * abs(match.values[at].value) or 1.0)) for at in exact)
-    # Cells in between, neither exact nor beyond, show that the column is of other runs.
-    is_otherwise_exact = len(exact) + len(beyond) == len(several(off)) and (
-        len(exact) >= 2 * len(beyond) or (len(exact) == len(beyond) and len({at.batch_per_gpu for at in beyond}) == 1)
-    )
-    if is_otherwise_exact and chance < (_CHANCE_OF_SOME if len(beyond) > 1 else _CHANCE_OF_ONE):
-        return dict.fromkeys(beyond, "the others of its column are exact")
+
+def _is_exact(outcomes: Iterable[ColumnSearch]) -> bool:
+    """Whether what is near is misprinted: if all figures were off by as much as the worst of these, so many would be
+    exact more seldom than as many are misprinted."""
+    widths, off = list[float](), list[float]()
+    for outcome in outcomes:
+        match, exact, near = _compared(outcome)
+        # What follows from printed figures, and not from times, is exact whatever they are.
+        if not match.convention.through or not outcome.method.values:
+            for at in (*exact, *near):
+                width = _OF_ROUNDING * match.printed[at].half + match.values[at].half
+                widths.append(width / (abs(match.values[at].value) or 1.0))
+            off += [abs(match.printed[at].value / match.values[at].value - 1) for at in near]
+    chances = [min(1.0, width / max(off)) for width in widths if off]
+    return at_least(len(chances) - len(off), chances) < _CHANCE_OF_MISPRINT ** len(off)
+
+
+def _miswritten(outcome: ColumnSearch, is_exact: bool) -> dict[Spot, str]:
+    """Return which figures were misprinted or copied, where they may be near as if of another run, and why. Where this
+    and more figures of a batch are what those of another batch give, they were copied."""
+    match, exact, near = _compared(outcome)
+    off = {at: abs(match.printed[at].value - match.values[at].value) - match.values[at].half for at in match.values}
+    beyond = [at for at in several(off) if off[at] > 2 * _OF_ROUNDING * match.printed[at].half]
+    if is_exact and len(near) == 1 <= len(exact):
+        return dict.fromkeys(beyond, "the others are exact")
     copied = dict[Spot, str]()
-    inexact = [at for at in several(off) if at not in match.agreeing]
+    inexact = [at for at in several(match.values) if at not in match.agreeing]
     batches = {at.batch_per_gpu for at in match.values}
     for of_batch, places in grouped(inexact, lambda at: at.batch_per_gpu).items():
         for batch in batches - {of_batch} if len(places) > 1 else ():

@@ -84,7 +84,8 @@ class Rounded:
 class Number:
     """A printed number: how it is shown, and what it stands for in the unit of its quantity.
 
-    `if_cut` is that where further digits were left out, not rounded: 1.40 for 1.40 to 1.41.
+    `if_cut` is that where further digits were left out, not rounded: 1.40 for 1.40 to 1.41; and 40,300, a whole number
+    that ends in zeros, for 40,250 to 40,350.
     """
 
     shown: str
@@ -97,6 +98,10 @@ class Number:
         near, towards = Rounded.of(digits), 1 if digits >= 0 else -1
         beyond = near.value + towards * 2 * near.half
         readings = near, Rounded(near.value, *sorted((near.value, beyond)))
+        # Three digits are significant at least.
+        zeros = min(exponent_of(digits.normalize()), digits.adjusted() - 2)
+        if zeros > exponent_of(digits) == 0:
+            readings = near, Rounded.of(digits.quantize(Decimal((0, (1,), zeros))))
         return cls(shown or str(digits), *(convert(reading) if convert else reading for reading in readings))
 
     def either(self) -> "Number":
