@@ -111,7 +111,7 @@ def test_what_was_assumed_caps_the_impossible_and_saying_it_lifts_that(tmp_path:
 def test_a_right_time_beside_a_wrong_one_is_not_accused(tmp_path: Path) -> None:
     status, sentence = audited(tmp_path, written(HONEST).replace("128,1,61.87", "128,1,81.87"))
     assert status == 1
-    assert sentence.startswith("Batch 128, 2 GPUs: speedup 1.52; the times give 2.01. 2 more in question.")
+    assert sentence.startswith("Batch 128, 2 GPUs: speedup 1.52; the times give 2.01. 4 more in question.")
     assert "wrong: epoch time" not in sentence
 
 

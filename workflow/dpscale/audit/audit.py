@@ -110,7 +110,7 @@ def _findings(reading: Reading) -> Iterator[AuditFindingsRow]:
             quantity=quantity,
             verdict=verdict_of(reading, quantity),
             convention=outcome.match.convention.shown if outcome.match else "",
-            supporting_cells=outcome.match.supporting if outcome.match else 0,
+            supporting_cells=outcome.reference.supporting,
             independent_cells=len(several(outcome.checkable)),
             conventions_tried=outcome.tried,
             chance=outcome.chance,

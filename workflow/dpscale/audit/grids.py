@@ -151,6 +151,10 @@ def _csv(path: Path, text: str, document: Document) -> None:
 def _markdown(text: str, document: Document) -> None:
     from markdown_it import MarkdownIt
 
+    # What goes on behind an empty line, without a head of its own, is the same table; and one may begin below any text.
+    is_rule = r"[ \t]*\|?[ \t:|-]*-[ \t:|-]*$"
+    text = re.sub(rf"(?m)(^[ \t]*\|.*\n)(?:[ \t]*\n)+(?=[ \t]*\|.*\n(?!{is_rule}))", r"\1", text)
+    text = re.sub(rf"(?m)^(?=[ \t]*\|.*\n{is_rule})", "\n", text)
     # In a table without a frame, a bar in front has an empty cell before it.
     frameless = r"^(?!\s*\|)[^\n]*\|[^\n]*\n[\s:|-]*-[\s:|-]*\n(?:[^\n]*\|[^\n]*(?:\n|\Z))+"
     text = re.sub(frameless, lambda table: re.sub(r"(?m)^\s*\|", "| |", table[0]), text, flags=re.MULTILINE)

@@ -15,7 +15,7 @@ from dpscale.audit.grids import WORDS, Grid
 from dpscale.vocabulary.states import MARK, NOT_RESOLVABLE
 
 # Units of time, in seconds.
-SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "ms": 1e-3, "us": 1e-6}
+SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "ms": 1e-3, "us": 1e-6}
 _THOUSANDS = {"k": 3, "K": 3, "M": 6, "B": 9}
 # Of what rates count, as in `K/sec`.
 MULTIPLES = {"k": 1e3, "m": 1e6}
@@ -23,8 +23,8 @@ MULTIPLES = {"k": 1e3, "m": 1e6}
 _SPACE = r"[ \u00a0\u2007\u2009\u202f'’_]"
 _DIGITS = rf"[+-]?(?:\d(?:[\d.,]|{_SPACE}(?=\d{{3}}(?!\d)))*|\.\d+)(?:e[+-]?\d{{1,2}})?"
 _APPROXIMATELY = r"^(?:~|≈|∼|\\sim|ca\.?|about|approx\.?|x|×|\$)\s*(?=[\d.+-])"
-# What may stand behind a number and its unit: an interval, a deviation, other figures, a footnote.
-_BEHIND = r"(?:\s|\[[^\]]*\]|\([^)]*\)|(?:±|\+/-|\+-).*|[*†‡§¹²³⁴-⁹.^]|[a-d]\b)*$"
+# What may stand behind a number and its unit: an interval, a deviation, other figures, a share, a footnote.
+_BEHIND = r"(?:\s|/\s*(?:[\d.,]+\s*%|-)|\[[^\]]*\]|\([^)]*\)|(?:±|\+/-|\+-).*|[*†‡§¹²³⁴-⁹.^]|[a-d]\b)*$"
 # What is counted is no unit.
 _UNIT = rf"(?!{WORDS['no_units']})(?:(?:[a-zµμ×%][a-zµμ.]*|(?=/))(?:\s*(?:/|per)\s*[a-z.]+)*)"
 # Words of this project's own tables where it has no number.
@@ -60,10 +60,10 @@ def is_missing(text: str) -> bool:
     return bool(re.fullmatch(rf"{_MISSING}|{_OUT_OF_MEMORY}|{_BOUND}", words))
 
 
-def cells(texts: Sequence[str]) -> list[PrintedCell | None]:
-    """Return the numbers of a column; None where a text holds none."""
+def cells(texts: Sequence[str], has_decimal_commas: bool = False) -> list[PrintedCell | None]:
+    """Return the numbers of a column; None where a text holds none. Other columns may show that commas are decimal."""
     split = [_split(text) for text in texts]
-    has_decimal_commas = _comma_is_decimal([of_text[0] for of_text in split if of_text])
+    has_decimal_commas = has_decimal_commas or _comma_is_decimal([of_text[0] for of_text in split if of_text])
     return [
         PrintedCell(_decimal(of_text[0], has_decimal_commas), of_text[1], MARK in text) if of_text else None
         for text, of_text in zip(texts, split, strict=True)
@@ -71,7 +71,7 @@ def cells(texts: Sequence[str]) -> list[PrintedCell | None]:
 
 
 def _comma_is_decimal(digits: Iterable[str]) -> bool:
-    """Return whether a number of a column shows that its commas are decimal ones, and none that its points are."""
+    """Return whether a number shows that commas are decimal ones, and none that points are."""
     commas = points = False
     for text in digits:
         commas |= bool(re.fullmatch(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", text) or re.search(r"\.\d{3},", text))
@@ -236,11 +236,15 @@ def _laid_out(
         if text:
             labels[""][at] = text
     columns = [*zip(*body, strict=True)]
+    has_decimal_commas = _comma_is_decimal([of_text[0] for row in body for text in row if (of_text := _split(text))])
     texts = _heads(rows[:heads], len(columns), bool(name))
     series, heads_of_keys = dict[tuple[str, str], ColumnSeries](), list[str]()
     for at, (column, head) in enumerate(zip(columns, texts, strict=True)):
         texts_here = [column[row] for row in kept]
-        numbers = [cell if cell and (not cell.unit or kind_of_unit(cell.unit)) else None for cell in cells(texts_here)]
+        numbers = [
+            cell if cell and (not cell.unit or kind_of_unit(cell.unit)) else None
+            for cell in cells(texts_here, has_decimal_commas)
+        ]
         held = sum(not is_missing(text) for text in texts_here)
         if held and 2 * sum(map(bool, numbers)) >= held:
             keys, left = keys_of(head)
@@ -318,9 +322,11 @@ def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
     """Return the section that each row is in, and the rows that are figures: a row of one text names those below."""
     section, sections, kept = "", [], []
     for at, row in enumerate(body):
-        texts = {text for text in row if not is_missing(text)}
-        if len(row) > 2 and len(texts) == 1 and not _is_body(row):
-            section = texts.pop()
+        texts = [text for text in dict.fromkeys(row) if not is_missing(text)]
+        # What differs from the row above in its keys alone was not run.
+        is_as_above = at > 0 and keys_of(row[0])[1] == keys_of(body[at - 1][0])[1]
+        if len(row) > 2 and len(texts) == 1 and not _is_body(row) and not is_as_above:
+            section = texts[0]
         elif any(row):
             kept.append(at)
         sections.append(section)

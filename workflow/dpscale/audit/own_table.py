@@ -200,7 +200,8 @@ class _Book:
         for group in of_studies:
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
             lent = [fact for fact in groups[lenders[group]] if fact.place.gpus == 1]
-            facts = {_key(fact)[1:]: fact for fact in [*lent, *groups[group]]}
+            of_several = [fact for fact in groups[group] if fact.place.gpus > 1]
+            facts = {_key(fact)[1:]: fact for fact in [*lent, *of_several]}
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
             yield _study([*facts.values()], self.sweep, named, self.batch, has_mark)
@@ -211,13 +212,15 @@ def _is_sweep(facts: Mapping[_Key, Fact]) -> bool:
 
 
 def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
-    """Return the group whose figures of one GPU stand for this one too, where it has none: a row of one GPU for all
-    strategies, or the strategy of fewer GPUs. The group itself where several may be meant."""
-    own = {fact.place.gpus for fact in groups[group]}
+    """Return the group whose figures of one GPU stand for this one too, where it has none, or none that its ratios are
+    over: a row of one GPU for all strategies, or the strategy of fewer GPUs. The group itself where several may be
+    meant."""
+    alone = [fact.number.interval for fact in groups[group] if fact.place.gpus == 1 and fact.role.name == "speedup"]
+    own = {fact.place.gpus for fact in groups[group]} - {1 for ratio in alone if not ratio.contains(1)}
     lenders: defaultdict[int, list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
         gpus, unlike = {fact.place.gpus for fact in facts}, len({*other} - {*group})
-        has_base = 1 in gpus and 1 not in own and unlike <= 1 and (gpus == {1} or max(gpus) < min(own))
+        has_base = 1 in gpus and 1 not in own and unlike <= 1 and (gpus == {1} or max(gpus) < min(own, default=0))
         if other != group and _clocks(facts) and has_base:
             lenders[unlike].append(other)
     nearest = lenders[min(lenders)] if lenders else []

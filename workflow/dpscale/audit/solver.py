@@ -334,7 +334,7 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
         gpus_of_figures |= {place.gpus for place in places if kind not in _KEYS}
         # What several figures of a series share is no key.
         score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
-    score += len(gpus_of_figures) > 1
+    score += (len(gpus_of_figures) > 1) - 8.0 * len(unplaced) / len(row_keys)
     notes = [f"Rows that name no number of GPUs are left out: {len(unplaced)}"] if unplaced else []
     return _Places(by_series, score, names, labels, notes, batch)
 

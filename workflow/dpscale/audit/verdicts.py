@@ -97,7 +97,10 @@ def _verdict(
 ) -> FigureVerdict:
     match, given = outcome.best, outcome.reference.values.get(place)
     if match and place in match.agreeing:
-        return _through(match.convention, place, verdicts) or FigureVerdict(EXPLAINED, given, match.convention.shown)
+        as_defined = outcome.method.values.get(place)
+        return _through(match.convention, place, verdicts, as_defined) or FigureVerdict(
+            EXPLAINED, given, match.convention.shown
+        )
     if place in outcome.method.agreeing:
         return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
     if reason := _missing(study, outcome, place):
@@ -197,15 +200,18 @@ def _miswritten(outcome: ColumnSearch, is_exact: bool) -> dict[Spot, str]:
     return copied
 
 
-def _through(convention: Convention, place: Spot, verdicts: Mapping[Cell, FigureVerdict]) -> FigureVerdict | None:
+def _through(
+    convention: Convention, place: Spot, verdicts: Mapping[Cell, FigureVerdict], as_defined: Rounded | None
+) -> FigureVerdict | None:
     """Return the verdict of a figure that follows from printed ones which something contradicts; None where nothing
-    does."""
+    does. A ratio that follows from a wrong one is wrong `as_defined`."""
     for name in convention.through:
         verdict = verdicts.get((name, place))
         if verdict and verdict.state in (ANOTHER_RUN, UNEXPLAINED):
-            state = ANOTHER_RUN if verdict.state == ANOTHER_RUN else UNKNOWN
+            is_wrong = verdict.state == UNEXPLAINED and name in RATIOS and as_defined
+            state = verdict.state if verdict.state == ANOTHER_RUN or is_wrong else UNKNOWN
             why = f"it follows from the {QUANTITIES[name]} printed there, which is {verdict.state}"
-            return FigureVerdict(state, None, why)
+            return FigureVerdict(state, as_defined if is_wrong else None, why)
     return None
 
 
