@@ -84,11 +84,14 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
     shown = [study for study in studies if study.quantities or study.of_other_runs] or studies[:1]
     times_alone = [study.title.partition(": ")[2].replace(", ", " / ") for study in studies if study not in shown]
     note = [f"Series of times or rates alone, with nothing to check: {listed(times_alone)}"] if times_alone else []
-    numbers, numbered = Counter[str](), []
+    numbers, said, numbered = Counter[str](), set[str](), []
     for study in shown:
         numbers[study.id] += 1
         id = f"{study.id}-{numbers[study.id]}" if numbers[study.id] > 1 else study.id
-        numbered.append(replace(study, id=id, left_out=[*study.left_out, *note]))
+        # What is left out is said once.
+        left_out = [omission for omission in (*study.left_out, *note) if omission not in said]
+        said.update(left_out)
+        numbered.append(replace(study, id=id, left_out=left_out))
     return numbered
 
 
@@ -195,7 +198,7 @@ class _Book:
         several = [group for group, facts in groups.items() if any(fact.place.gpus > 1 for fact in facts)]
         of_studies = several or [*groups]
         lenders = {group: _lender(group, groups) for group in of_studies}
-        unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values()})]
+        unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values(), ()})]
         left_out = [*stated.left_out, *self.notes, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
         for group in of_studies:
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
@@ -269,6 +272,8 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, batc
         del assumed["images"]
         left_out.append(f"Rates times times are about {images:,} images per epoch, which were not given")
         stated = replace(stated, dataset_images=images)
+    if role.is_per_step and "images" in assumed:
+        assumed["images"] = "a step has N*b images"
     quantities, of_other_runs = defaultdict[str, _Table](dict), defaultdict[str, _Table](dict)
     of_clock = {*map(_key, clock)}
     for fact in (fact for fact in facts if _key(fact) not in of_clock):

@@ -428,7 +428,7 @@ def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
 
 def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: _Places) -> Solution:
     """Return what the best assignment reads. A series against which other figures speak is left out, and said."""
-    facts, left_out = list[Fact](), [*places.notes]
+    facts, left_out, line = list[Fact](), [*places.notes], "row" if layout.is_turned else "column"
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
     columns = _with_steps(columns, bool(places.batch))
@@ -438,10 +438,10 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
         if role.name == _NOTHING and head not in places.heads:
             unused.append(head)
         if at in doubts:
-            left_out.append(f"The column {head} is left out: {doubts[at]}")
+            left_out.append(f"The {line} {head} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
             facts += [fact.within(labels.get(at, "")) for fact in column.facts]
-    unread = [f"The column {head} is left out" for head in unused if head and not head.startswith("column ")]
+    unread = [f"The {line} {head} is left out" for head in unused if head and not head.startswith("column ")]
     return Solution(facts, [*unread, *left_out], places.batch or layout.batch or _whose_batch(columns), score)
 
 
@@ -501,13 +501,13 @@ def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, s
             if given[nearest] > _SOME:
                 labels[at] = labels[nearest]
             elif name in RATIOS:
-                doubts[at] = "it is a ratio of two columns, or of a clock that its head does not name"
+                doubts[at] = "no times of one series give it, so it may be a ratio of two"
                 continue
         meant = first.setdefault((name, labels.get(at, "")), at)
         if meant == at or not columns[at].values.keys() & columns[meant].values.keys():
             continue
         if clocks:
-            doubts[at] = f"the {name} of the times is the column {columns[meant].series.head}"
+            doubts[at] = f"the {name} of the times is {columns[meant].series.head}"
         else:
             # Times of another table are those of one of them, and none says of which.
             doubts |= dict.fromkeys((at, meant), f"there are several of {name}, and no times beside them")

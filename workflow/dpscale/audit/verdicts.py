@@ -112,7 +112,7 @@ def _verdict(
         name = "R" if any(time.shown.endswith("/s") for time in study.epoch_s.values()) else "T"
         missing = [f"{name}({at.gpus},b)" for at in sorted({place.alone, place}) if at not in study.epoch_s]
         zero = "its communication time may be zero within rounding"
-        return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not printed" if missing else zero)
+        return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not read" if missing else zero)
     if outcome.may_be_measured:
         return FigureVerdict(UNKNOWN, None, MEASURED)
     # Where the parts of a time are of another run, so may be what was sent in them.
