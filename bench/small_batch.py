@@ -32,10 +32,10 @@ from torch.multiprocessing.spawn import start_processes
 
 from dpscale.formulas import OnServer
 from dpscale.formulas.figure import estimate_of_blocks
-from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.worker.step_worker import CapturedStep
 from dpscale.measure.workload.images import classification_loss
 from dpscale.measure.workload.networks import CifarResNet18, in_precision
+from dpscale.measure.workload.update import training_step
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.units import compile_by_unit

@@ -34,10 +34,11 @@ from torch.multiprocessing.spawn import start_processes
 
 from dpscale.measure.ranks import meet
 from dpscale.measure.worker.communication import steps_of
-from dpscale.measure.worker.epoch_timer import EpochTimer, training_step
+from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.measure.workload.images import classification_loss
 from dpscale.measure.workload.networks import CifarResNet18
+from dpscale.measure.workload.update import training_step
 from dpscale.schemas.settings import TimingSettings
 from dpscale.strategies.in_torch import parallelise
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dpscale.measure.worker.epoch_timer import training_step
 from dpscale.measure.worker.step_worker import STEPS_BEFORE, CapturedStep
 from dpscale.measure.workload.batches import Step
 from dpscale.measure.workload.images import classification_loss
 from dpscale.measure.workload.networks import CifarResNet18, in_precision
+from dpscale.measure.workload.update import training_step
 from on_gpus import measured
 
 IMAGES = 4096

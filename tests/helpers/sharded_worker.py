@@ -3,14 +3,20 @@
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.strategies.in_torch import parallelise
 
 STEPS = 6
-# The name here, and the argument that is the whole message, by torch's own operation.
-COLLECTIVES = {"c10d::_allgather_base_": ("all_gather", 0), "c10d::_reduce_scatter_base_": ("reduce_scatter", 1)}
+# The name here, the argument that is the whole message, and that of the group, by torch's own operation.
+COLLECTIVES = {
+    "c10d::_allgather_base_": ("all_gather", 0, 2),
+    "c10d::_reduce_scatter_base_": ("reduce_scatter", 1, 2),
+    "c10d::allreduce_": ("allreduce", 0, 1),
+    "c10d::broadcast_": ("broadcast", 0, 1),
+}
 
 
 class ShardedWorker(StepWorker):
@@ -43,16 +49,18 @@ class ShardedWorker(StepWorker):
 
 
 class Sent(TorchDispatchMode):
-    """Collectives as torch dispatches them: operation and bytes."""
+    """Collectives as torch dispatches them: operation, bytes of the whole message, and the ranks that take part."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.messages: list[tuple[str, int]] = []
+        self.messages: list[tuple[str, int, int]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.name in COLLECTIVES:
-            operation, place = COLLECTIVES[func._schema.name]
-            self.messages.append((operation, args[place].numel() * args[place].element_size()))
+            operation, place, group = COLLECTIVES[func._schema.name]
+            sent = args[place] if isinstance(args[place], list) else [args[place]]
+            members = dist.ProcessGroup.unbox(args[group]).size()
+            self.messages.append((operation, sum(tensor.nbytes for tensor in sent), members))
         return func(*args, **(kwargs or {}))
 
 

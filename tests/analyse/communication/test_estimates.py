@@ -12,6 +12,7 @@ from dpscale.analyse.tables import build_tables
 from dpscale.errors import StrategyError
 from dpscale.plan.cells import CommunicationCell, Configuration, TimingCell
 from dpscale.plan.study import Study
+from dpscale.schemas.settings import WholeStepSettings
 from dpscale.strategies import known
 from dpscale.strategies.strategy import NetworkSize
 from dpscale.tables.communication import BandwidthRow
@@ -135,9 +136,10 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: 
 def test_gradients_that_are_sent_in_half_the_bytes_are_counted_so() -> None:
     """Once, a study of bfloat16 gradients had twice the bandwidth that its links carried."""
     facts = NetworkSize(parameters=100, gradient_bytes=400)
-    sent = {dtype: known.strategy("ddp").sent_bytes(2, facts, dtype) for dtype in ("float32", "bfloat16")}
+    settings = {dtype: WholeStepSettings(ddp_gradient_dtype=dtype) for dtype in ("float32", "bfloat16")}
+    sent = {dtype: known.strategy("ddp").sent_bytes(2, facts, settings[dtype]) for dtype in settings}
     assert sent == {"float32": 400, "bfloat16": 200}
-    assert known.strategy("dp").sent_bytes(2, facts, "bfloat16") == 400
+    assert known.strategy("dp").sent_bytes(2, facts, settings["bfloat16"]) == 400
 
 
 def test_a_strategy_that_states_no_bytes_has_no_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:

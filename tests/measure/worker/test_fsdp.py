@@ -11,7 +11,7 @@ from dpscale.analyse.communication import ladder_rows
 from dpscale.measure.workload.networks import Autocast, CifarResNet18
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord
-from dpscale.schemas.settings import StepSettings
+from dpscale.schemas.settings import StepSettings, WholeStepSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
 from dpscale.strategies.strategy import NetworkSize
@@ -32,10 +32,10 @@ def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -
     outcome = outcome_of(ShardedWorker, {**job, "settings": SETTINGS.to_json()})
     assert outcome["losses"]["fsdp"] == pytest.approx(outcome["losses"]["ddp"], rel=1e-5)
     sizes = unit_bytes(CifarResNet18(SETTINGS.width))
-    sent = outcome["sent"]
-    assert sorted(map(tuple, sent)) == sorted(STRATEGY.messages_of_step(typed_facts(SETTINGS, fsdp_unit_bytes=sizes)))
+    sent = [(operation, size) for operation, size, _ in outcome["sent"]]
+    assert sorted(sent) == sorted(STRATEGY.messages_of_step(typed_facts(SETTINGS, fsdp_unit_bytes=sizes)))
     moved = sum(size for _, size in sent) * (GPUS - 1) / GPUS
-    assert moved == STRATEGY.sent_bytes(GPUS, NetworkSize(0, sum(sizes)))
+    assert moved == STRATEGY.sent_bytes(GPUS, NetworkSize(0, sum(sizes)), WholeStepSettings())
 
 
 @pytest.mark.processes

@@ -140,7 +140,7 @@ def bandwidth_row(study: Study, compared: Comparison, collectives: Iterable[Coll
     if not compared.blocks:
         return row
     network = next(record.network for record in compared.point.records if record.network)
-    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, network, study.settings.ddp_gradient_dtype)
+    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, network, study.settings)
     steps = scaling.steps_per_epoch(study.epoch_images, row.gpus, row.batch_per_gpu)
     call = "allreduce", network.gradient_bytes
     timed = between(collectives, row.gpus, row.environment)

@@ -8,6 +8,7 @@ from dpscale.analyse.answer.answer import Asked, answer_rows
 from dpscale.analyse.answer.claims import counts_rows
 from dpscale.analyse.causes_of_study import causes_rows
 from dpscale.analyse.communication import bandwidth_row, collectives_rows, communication_row, ladders
+from dpscale.analyse.memory import memory_rows
 from dpscale.analyse.points import block_rows, points_of, speedup_row
 from dpscale.analyse.records import (
     absences_rows,
@@ -79,6 +80,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         servers=list(servers_rows(every_point, records.values())),
         variants=list(variant_rows(variants, network)),
         one_gpu=list(one_gpu_rows(variants)),
+        memory=list(memory_rows(records, network)),
         ladder=list(ladders(steps, points)),
         collectives=collectives,
         communication=[communication_row(comparison, steps, network, collectives) for comparison in inferred],

@@ -11,6 +11,7 @@ from dpscale.schemas.settings import (
     StepSettings,
     TimingSettings,
     TrainingSettings,
+    WholeStepSettings,
     sample_of,
 )
 from dpscale.strategies.known import strategy
@@ -67,6 +68,11 @@ class Configuration:
             return "not available", f"{row.label} needs all its GPUs on one node: one process drives them"
         if self.nodes > 1 and isinstance(settings, TimingSettings) and settings.ddp_reducer == "copies":
             return "not available", "copies reach the GPUs of one node: use torch's reducer"
+        if isinstance(settings, WholeStepSettings):
+            if self.batch_per_gpu % settings.accumulate:
+                return "not available", f"{self.batch_per_gpu} does not divide into {settings.accumulate} micro-batches"
+            if row.own_settings == "fsdp" and self.gpus % settings.fsdp_replicas:
+                return "not available", f"{self.gpus} GPUs do not divide into {settings.fsdp_replicas} replicas"
         if self.gpus % self.nodes:
             return "not available", f"{self.gpus} GPUs do not fill {self.nodes} nodes evenly"
         for key, why in row.not_with.items():

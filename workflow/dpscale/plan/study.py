@@ -39,6 +39,9 @@ _NOT_TAKEN_APART = {
     "images_on": "steps are taken apart with images on the host",
     "ddp_reducer": "steps are taken apart with torch's reducer",
     "ddp_gradient_dtype": "steps are taken apart with float32 gradients",
+    "accumulate": "steps are taken apart with their batch as one",
+    "fsdp_reshard_after_forward": "steps of fsdp are taken apart as FULL_SHARD",
+    "fsdp_replicas": "steps of fsdp are taken apart as FULL_SHARD",
 }
 
 
@@ -132,8 +135,7 @@ class Study:
             values["strategies"] = [
                 row
                 for row in self["strategies"]
-                if not (strategy(row).is_sharded and any(key.startswith("ddp_") for key in changes))
-                and any(map(strategy(row).allows, values["gpus"]))
+                if not _changes_another(row, changes) and any(map(strategy(row).allows, values["gpus"]))
             ]
         if "gpus" not in changes:
             rows = [strategy(row) for row in values["strategies"]]
@@ -151,6 +153,12 @@ class Study:
     def to_json(self) -> str:
         """Return the complete study as one line of JSON, with sorted keys."""
         return json.dumps(self.values, sort_keys=True)
+
+
+def _changes_another(name: str, changes: JsonValues) -> bool:
+    """Return whether a variant changes settings of other strategies alone, so that the strategy `name` is as before."""
+    others = {row.own_settings for row in STRATEGIES.values()} - {"", strategy(name).own_settings}
+    return strategy(name).is_parallel and any(key.split("_")[0] in others for key in changes)
 
 
 def _contradictions(study: Study) -> Iterator[str]:
@@ -251,12 +259,23 @@ def contradiction(settings: NetworkSettings) -> Contradiction | None:
 
 def _contradictions_of(settings: NetworkSettings) -> Iterator[Contradiction]:
     yield from _of_workload(settings)
-    if isinstance(settings, StepSettings) and settings.device == "cpu" and settings.cuda_graph:
-        yield "cuda_graph", "a CUDA graph needs CUDA GPUs"
+    if isinstance(settings, StepSettings):
+        yield from _of_step(settings)
     if isinstance(settings, TimingSettings):
         yield from _of_timing(settings)
     if isinstance(settings, TrainingSettings):
         yield from _of_arm(settings)
+
+
+def _of_step(settings: StepSettings) -> Iterator[Contradiction]:
+    if settings.device == "cpu" and settings.cuda_graph:
+        yield "cuda_graph", "a CUDA graph needs CUDA GPUs"
+    if settings.precision == "float16":
+        why = "does not go with float16: torch's GradScaler looks at every gradient before it lets the update be made"
+        if settings.cuda_graph:
+            yield "cuda_graph", why
+        if settings.fused_optimiser:
+            yield "fused_optimiser", why
 
 
 def _of_workload(settings: NetworkSettings) -> Iterator[Contradiction]:
@@ -287,14 +306,16 @@ def _of_timing(settings: TimingSettings) -> Iterator[Contradiction]:
             yield "ddp_reducer", "copies sends no buffers: set ddp.broadcast_buffers to false too"
         if settings.ddp_gradient_dtype != "float32":
             yield "ddp_reducer", "copies sends gradients as they are: leave ddp.gradient_dtype out"
+        if settings.accumulate > 1:
+            yield "ddp_reducer", "copies sends gradients in every backward pass: leave accumulate out"
 
 
 def _of_arm(arm: TrainingSettings) -> Iterator[Contradiction]:
     row = strategy(arm.strategy)
     if not row.allows(arm.gpus):
         yield "gpus", f"{arm.gpus} does not go with {arm.strategy}, which has {row.gpus_allowed}"
-    if row.is_sharded:
-        yield "strategy", f"{arm.strategy} has no arms: checkpoints and test accuracy need whole weights. Use ddp"
+    if row.shards:
+        yield "strategy", f"{arm.strategy} has no arms: a training needs whole weights and momenta. Use ddp"
     if arm.sync_batch_norm and not row.has_process_per_gpu:
         yield "sync_batch_norm", f"{arm.strategy} has no process group to share statistics in: it needs ddp"
     if arm.schedule == "one_cycle" and not 0 < arm.warmup_epochs < arm.epochs:

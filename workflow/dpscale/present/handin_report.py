@@ -21,7 +21,6 @@ from dpscale.present.text.table import ShownTable
 from dpscale.present.text.words import Terms, capitalised, ok
 from dpscale.records.files import write_bytes, write_text
 from dpscale.schemas.settings import JsonValues
-from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.row import csv_text
 from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import Tables
@@ -41,6 +40,7 @@ _LATEX = {
 _LAST_LINE = {".tex": "% dpscale {}\n", ".md": "<!-- dpscale {} -->\n", ".csv": "# dpscale {}\n"}
 
 BATCHES = (32, 128, 512)
+ASSIGNED = ("dp", "ddp")  # strategies
 GPUS = (1, 2, 4)
 
 
@@ -112,7 +112,7 @@ def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable]
     places = [(row.strategy, row.gpus, row.batch_per_gpu) for row in ok(times)]
     strategies, gpus, batches = map(set, zip(*places, strict=True)) if places else (set(), set(), set())
     reasons = {row.strategy: row.reason for row in reversed(times)}
-    absent = [name for name in parallel_strategies() if name not in strategies and not STRATEGIES[name].is_sharded]
+    absent = [name for name in ASSIGNED if name not in strategies]
     return sentences(
         "handin",
         "lacking",

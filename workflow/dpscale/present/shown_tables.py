@@ -13,6 +13,7 @@ from dpscale.present.text.words import Terms, state, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
+from dpscale.tables.memory import MemoryRow
 from dpscale.tables.study import AbsencesRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, ServersRow, SpeedupRow, TimesRow, VariantsRow
@@ -132,6 +133,12 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
         marked="speedup",
+    ),
+    TableOfRows(
+        MemoryRow,
+        "memory",
+        "Memory of a step on the {device} that needs most",
+        ("variant", "point"),
     ),
     TableOfRows(
         ServersRow,

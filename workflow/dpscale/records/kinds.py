@@ -222,6 +222,27 @@ class Watched(_Part):
     other_processes: Count | None  # Most processes on one GPU that are not this cell's workers.
 
 
+class AllocatedMemory(_Part):
+    """What torch's allocator holds on a device more than before the network was built, in bytes."""
+
+    built_bytes: Number  # By network and optimiser, before the first step: weights, buffers, DDP's buckets.
+    gradients_bytes: Number  # Between two steps, what it gives back with the gradients.
+    optimiser_bytes: Number  # Without gradients, after the first steps, beyond `built_bytes`.
+    activations_bytes: Number  # By a forward pass, until its backward pass begins.
+    peak_bytes: Number  # At most, in a step.
+
+
+class StepMemory(_Part):
+    """Memory of a training step on the first device of a rank: what its tensors add up to, in bytes."""
+
+    weights_bytes: Count  # And buffers.
+    gradients_bytes: Count
+    optimiser_bytes: Count
+    # What a forward pass saves for its backward pass, every piece of memory once, without weights.
+    saved_bytes: Count
+    allocated: AllocatedMemory | None  # None on a CPU, where torch does not count.
+
+
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2. Older ones have `energy_j`.
 class Scope(_Part):
     """Timed epochs in a scope of the clock."""
@@ -238,6 +259,7 @@ class Scope(_Part):
     watched: list[Watched] = []  # In every timed epoch.
     # Seconds of every timed epoch that no step explains, where timing it again did not help; 0 where it is undisturbed.
     stalled_s: list[float] = []
+    skipped_updates: Count = 0  # In the timed epochs, in float16: gradients overflowed.
     step_s_quantiles: StepQuantiles | None = None  # Of older records.
 
     def __post_init__(self) -> None:
@@ -304,7 +326,7 @@ class TimingPlace(RunPlace, kw_only=True):
 # 1: One GPU was timed in cells of its own (`single`) alone. The clock held the closing barrier.
 # 2: `alone`: baselines in every job. `watched` in every epoch. Later `chip`, `preparation_s` and quartiles of steps
 #    were added, which change no number; and `ddp_bucket_bytes` and `profile` went. Later still, disturbed epochs were
-#    timed again, and `stalled_s` was added: no other epoch is another.
+#    timed again, and `stalled_s` was added: no other epoch is another. `memory` and `skipped_updates` are the newest.
 class TimingRecord(StepsRecord, kw_only=True):
     """A timing cell: epochs of a configuration, by scope."""
 
@@ -319,6 +341,7 @@ class TimingRecord(StepsRecord, kw_only=True):
     # where its baseline comes from cells of single.
     alone: list[Alone] | None = None
     chip: MeasuredChip | None = None  # None on a CPU.
+    memory: list[StepMemory] = []  # Of every rank. Empty where the step is compiled, or captured in a CUDA graph.
     epochs_total_s: Any = None  # Of older records.
     ddp_bucket_bytes: Any = None  # Of older records.
     profile: Any = None  # Of older records.

@@ -196,9 +196,17 @@ class StepSettings(CollectivesSettings):
     precision: str = step_setting(
         "precision",
         "float32 leaves TF32 convolutions as torch has them by default; float32-strict turns TF32 off; bfloat16 is "
-        "autocast; bfloat16-pure keeps weights, batch-norm statistics, gradients and momentum in bfloat16 too.",
+        "autocast; bfloat16-pure keeps weights, batch-norm statistics, gradients and momentum in bfloat16 too; float16 "
+        "is autocast with torch's GradScaler, for GPUs without bfloat16 (V100, T4, RTX 8000).",
         "float32",
-        enum=["float32", "float32-strict", "bfloat16", "bfloat16-pure"],
+        enum=["float32", "float32-strict", "bfloat16", "bfloat16-pure", "float16"],
+    )
+    checkpoint_activations: str = step_setting(
+        "checkpoint_activations",
+        "Which parts keep their input alone for the backward pass, and compute forward once more there: none, or "
+        "blocks, every stage of a ResNet and every block of a transformer. Less memory for more time.",
+        "none",
+        enum=["none", "blocks"],
     )
     memory_format: str = step_setting(
         "memory_format",
@@ -272,6 +280,26 @@ class WholeStepSettings(StepSettings):
         "What ddp's allreduce adds up. bfloat16 halves the bytes, by torch's hook bf16_compress_hook.",
         "float32",
         enum=["float32", "bfloat16"],
+    )
+    accumulate: int = step_setting(
+        "accumulate",
+        "Micro-batches that a GPU's batch is cut into: a forward and a backward pass each, and one update. Gradients "
+        "are exchanged in the last one alone; but dp does all its copies, and fsdp gathers its weights, for each.",
+        1,
+        minimum=1,
+    )
+    fsdp_reshard_after_forward: bool = step_setting(
+        "fsdp.reshard_after_forward",
+        "Does fsdp give back the weights that it has gathered, and gather them again for the backward pass "
+        "(FULL_SHARD); or keep them until then (SHARD_GRAD_OP).",
+        True,
+    )
+    fsdp_replicas: int = step_setting(
+        "fsdp.replicas",
+        "How often fsdp's weights exist. With 2, half of the GPUs share them, and so does the other half "
+        "(HYBRID_SHARD); gradients are then added up between the halves too.",
+        1,
+        minimum=1,
     )
 
 

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from dpscale.errors import StrategyError
 from dpscale.measure.workload.batches import Batch, Step, Workload
+from dpscale.measure.workload.update import Update
 from dpscale.schemas.settings import StepSettings
 
 Devices = Sequence[torch.device]
@@ -36,6 +37,7 @@ class Steps(Protocol):
     gpus_here: int
     device: torch.device
     devices: list[torch.device]
+    settings: StepSettings
     memory_format: torch.memory_format
     full_batches: list[Batch]
 
@@ -57,6 +59,9 @@ class Steps(Protocol):
     def build_network(self) -> nn.Module:
         """The plain network on this rank's first device."""
 
+    def update_of(self, network: nn.Module, optimiser: Optimizer) -> Update:
+        """How a batch changes the weights of a network."""
+
     def variant(self, network: nn.Module, batches: Sequence[Batch]) -> StepVariant:
         """The training step of a network, whose weights are those of all rungs."""
 
@@ -69,8 +74,9 @@ def alone(steps: Steps) -> StepVariant:
 def parallelise(network: nn.Module, strategy: str, devices: Devices, settings: StepSettings) -> nn.Module:
     """Return `network`, which lies on the first of this process's `devices`, as `strategy` trains it with the settings.
 
-    A strategy with a process per GPU needs an initialised process group. On a CPU `devices` is empty. Raises
-    StrategyError where the strategy has no wrapper.
+    A strategy with a process per GPU needs an initialised process group. On a CPU `devices` is empty. What it returns
+    may have `no_sync`, a context in which gradients stay each rank's own and add up; and `distributed_optimiser`, which
+    makes the strategy's optimiser of a plain one. Raises StrategyError where the strategy has no wrapper.
     """
     parallel: nn.Module = _function(strategy, "wrap")(network, devices, settings)
     return parallel
@@ -84,7 +90,7 @@ def rungs_of(strategy: str, steps: Steps) -> dict[str, StepVariant]:
 
 
 def _function(strategy: str, name: str) -> Any:
-    place = f"dpscale.strategies.{strategy}.in_torch"
+    place = f"dpscale.strategies.{strategy.replace('-', '_')}.in_torch"
     function = getattr(import_module(place), name, None) if find_spec(place) else None
     if function is None:
         raise StrategyError(f"{strategy} has no {name} in {place}")

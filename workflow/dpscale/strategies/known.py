@@ -4,7 +4,7 @@ ever taken for another."""
 from collections.abc import Iterator, Mapping
 
 from dpscale.errors import StrategyError
-from dpscale.strategies import ddp, dp, fsdp, single
+from dpscale.strategies import ddp, ddp_flat, ddp_naive, dp, fsdp, single, zero1
 from dpscale.strategies.strategy import Strategy
 
 # In the order in which people read them: the last one that was measured speaks for a study.
@@ -12,6 +12,9 @@ _STRATEGIES = (
     single.STRATEGY,
     dp.STRATEGY,
     fsdp.STRATEGY,
+    zero1.STRATEGY,
+    ddp_naive.STRATEGY,
+    ddp_flat.STRATEGY,
     ddp.STRATEGY,
 )
 STRATEGIES: Mapping[str, Strategy] = {row.name: row for row in _STRATEGIES}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
@@ -53,11 +53,32 @@ class NetworkFacts(NetworkSize, frozen=True, kw_only=True, forbid_unknown_fields
     # DDP's buckets, after it has built them anew, in the order in which they are reduced.
     ddp_buckets: Annotated[list[Bucket], Meta(min_length=1)]
     fsdp_unit_bytes: list[Bytes] = []  # Weights that FSDP gathers as one, the network's own before its units'.
+    weight_bytes: list[Bytes] = []  # Every weight by itself, as its gradient is sent by ddp-naive.
 
     @property
     def bytes_per_image(self) -> tuple[int, int]:
         """Bytes of the network's input and of its output, which DataParallel moves."""
         return self.input_bytes_per_image, self.output_bytes_per_image
+
+
+class Exchange(Protocol):
+    """The settings of a study that decide how many bytes a step sends."""
+
+    @property
+    def accumulate(self) -> int:
+        """Micro-batches of a step."""
+
+    @property
+    def ddp_gradient_dtype(self) -> str:
+        """What ddp's allreduce adds up."""
+
+    @property
+    def fsdp_reshard_after_forward(self) -> bool:
+        """Are weights gathered again for the backward pass."""
+
+    @property
+    def fsdp_replicas(self) -> int:
+        """How many times all weights exist."""
 
 
 # A collective of a step: its operation, and its size in bytes.
@@ -84,14 +105,15 @@ class Strategy:
     """Whether its first GPU sends images to the others and gets their outputs, in every step."""
     all_ranks_send_alike: bool = False
     """Whether every GPU sends as much: one that communicates longer than another then waits for it."""
-    is_sharded: bool = False
-    """Whether every GPU keeps its share of the weights alone: it is then used to save memory."""
+    shards: frozenset[str] = frozenset()
+    """What every GPU keeps its share of alone, to save memory: weights, gradients, optimiser."""
+    own_settings: str = ""
+    """How settings begin that are its own: `ddp` or `fsdp`."""
     messages_of_step: Callable[[NetworkFacts], list[Message]]
     """The collectives of one step, by the network's facts."""
-    bytes_sent: Callable[[int, NetworkSize], float] | None = None
-    """The bytes that a GPU sends per step, from the number of GPUs and the network's facts; None if not known."""
-    converts_gradients: bool = False
-    """Whether it sends gradients in `ddp.gradient_dtype` of the study."""
+    bytes_sent: Callable[[int, NetworkSize, Exchange], float] | None = None
+    """The bytes that a GPU sends per step, from the number of GPUs, the network's facts and the settings; None if not
+    known."""
     adds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The work that a rung adds to the rung before it. A rung is a variant of the step, by its name in records."""
     controls: frozenset[str] = frozenset()
@@ -112,13 +134,12 @@ class Strategy:
         """The allowed numbers of GPUs in words: `1`, or `more than 1`."""
         return "more than 1" if self.is_parallel else "1"
 
-    def sent_bytes(self, gpus: int, network: NetworkSize, gradient_dtype: str = "float32") -> float:
+    def sent_bytes(self, gpus: int, network: NetworkSize, exchange: Exchange) -> float:
         """Return the bytes that each of the GPUs sends per step, from which its bandwidth follows. Raises StrategyError
         where they are not known."""
         if self.bytes_sent is None:
             raise StrategyError(f"{self.name} has no bytes that a GPU sends per step: it has no bandwidth")
-        is_halved = self.converts_gradients and gradient_dtype == "bfloat16"
-        return self.bytes_sent(gpus, network) / (2 if is_halved else 1)
+        return self.bytes_sent(gpus, network, exchange)
 
     def added(self, before: str, rung: str) -> str:
         """Return what `rung` adds to the rung `before`, in a few words; its name, where that is not known."""

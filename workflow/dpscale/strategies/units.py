@@ -6,6 +6,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
 
 _LISTS = (nn.ModuleList, nn.ModuleDict)
 
@@ -38,6 +42,13 @@ def compile_by_unit(network: nn.Module) -> None:
     for unit in units(network):
         unit.forward = _apart(torch.compile(unit.forward, dynamic=False))
     network.compile(dynamic=False)
+
+
+def checkpoint_by_unit(network: nn.Module) -> None:
+    """Let every unit of `network` keep its input alone for the backward pass, and compute forward once more there; in
+    place. Batch-norm's running statistics then take in every batch twice."""
+    chosen = set(units(network))
+    apply_activation_checkpointing(network, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=chosen.__contains__)
 
 
 def _apart(compiled: Callable[..., Any]) -> Callable[..., Any]:

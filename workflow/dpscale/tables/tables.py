@@ -13,6 +13,7 @@ from dpscale.tables.communication import (
     CommunicationRow,
     LadderRow,
 )
+from dpscale.tables.memory import MemoryRow
 from dpscale.tables.row import AGAIN, Row, read_rows
 from dpscale.tables.study import (
     AbsencesRow,
@@ -56,6 +57,7 @@ class Tables:
     training_summary: Sequence[TrainingSummaryRow] = ()
     variants: Sequence[VariantsRow] = ()
     one_gpu: Sequence[OneGpuRow] = ()
+    memory: Sequence[MemoryRow] = ()
     environments: Sequence[EnvironmentsRow] = ()
     records: Sequence[RecordsRow] = ()
     rejected: Sequence[RejectedRow] = ()

@@ -95,7 +95,7 @@ class CommunicationWorker(StepWorker):
         """Return the training step of a network, whose weights and momenta are those of all rungs, if none has
         shards."""
         optimiser = self.optimiser_of(network)
-        if not strategy(self.configuration.strategy).is_sharded:  # shards are not the plain network's weights
+        if "weights" not in strategy(self.configuration.strategy).shards:  # shards are not the plain network's weights
             self._share_weights(network, optimiser)
         return StepVariant(network, optimiser, self.step_of(network, optimiser), batches)
 

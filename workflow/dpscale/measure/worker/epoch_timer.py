@@ -1,17 +1,15 @@
 """The clock, and the training step. The study measures exactly the work between two readings of this clock."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from dpscale.measure.ranks import gather
-from dpscale.measure.workload.batches import Batch, Step, to_device
+from dpscale.measure.workload.batches import Batch, Step
 
 GLOO_SETTLES_S = 0.005
 
@@ -121,21 +119,3 @@ def let_gloo_settle() -> None:
     """
     if dist.is_initialized():  # also where this worker times alone, between epochs of all
         time.sleep(GLOO_SETTLES_S)
-
-
-def training_step(
-    network: nn.Module,
-    optimiser: Optimizer,
-    loss: Callable[[nn.Module, Batch], Tensor],
-    device: torch.device,
-    memory_format: torch.memory_format,
-) -> Step:
-    """Return a step: copy to the device, forward, backward, update. It waits for nothing."""
-
-    def step(batch: Batch) -> None:
-        batch = to_device(batch, device, memory_format)
-        optimiser.zero_grad()
-        loss(network, batch).backward()
-        optimiser.step()
-
-    return step

@@ -12,24 +12,25 @@ import torch
 
 # The first optimiser imports it, which takes seconds: here all ranks do so at once, not one after the other.
 import torch._dynamo
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from dpscale.errors import WorkloadError
 from dpscale.measure.worker.base import Worker
-from dpscale.measure.worker.epoch_timer import let_gloo_settle, training_step
+from dpscale.measure.worker.epoch_timer import let_gloo_settle
 from dpscale.measure.workload import workload_of
 from dpscale.measure.workload.batches import Batch, Share, Step, Workload, in_host_memory, mapped, tensors, to_device
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, samples_of_epoch
 from dpscale.measure.workload.networks import in_precision, network_size
+from dpscale.measure.workload.update import Update, training_step
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import JsonRecord
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.known import strategy
-from dpscale.strategies.units import compile_by_unit
+from dpscale.strategies.units import checkpoint_by_unit, compile_by_unit
 
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 RECOMPILE_LIMIT = 64
@@ -55,6 +56,7 @@ class StepWorker(Worker):
         self.dataset = Path(job["dataset"])  # of the built-in workload's images
         self.phase = "setup"
         self.network: dict[str, int] | None = None
+        self.skipped_updates = 0  # in float16, where a gradient overflowed
         # Images per step of this process: a process that drives all GPUs takes the images of all of them.
         self.batch = configuration.batch_per_gpu if row.has_process_per_gpu else configuration.global_batch
         used = [self.device.index] if row.has_process_per_gpu else range(gpus)
@@ -120,7 +122,13 @@ class StepWorker(Worker):
         return network, self.optimiser_of(network)
 
     def optimiser_of(self, network: nn.Module) -> Optimizer:
-        """Return the workload's optimiser, or that of the cell's settings, for all parameters of `network`."""
+        """Return the optimiser for all parameters of `network`, as its strategy distributes it."""
+        optimiser = self._plain_optimiser(network)
+        distribute: Callable[[Optimizer], Optimizer] | None = getattr(network, "distributed_optimiser", None)
+        return distribute(optimiser) if distribute else optimiser
+
+    def _plain_optimiser(self, network: nn.Module) -> Optimizer:
+        """Return the workload's optimiser, or that of the cell's settings."""
         if self.workload.optimiser is not None:
             if self.settings.fused_optimiser:
                 raise WorkloadError(
@@ -144,6 +152,8 @@ class StepWorker(Worker):
         network = in_precision(self.workload.network(), settings.precision, self.device.type)
         self.network = network_size(network)
         network = network.to(self.device).to(memory_format=self.memory_format)
+        if settings.checkpoint_activations == "blocks":
+            checkpoint_by_unit(network)
         # In place, before a strategy wraps it. DDP then has torch split the graph at its buckets, so that allreduces
         # still overlap with the backward pass. Every shape is compiled for itself.
         if settings.compile == "by-unit":
@@ -154,7 +164,19 @@ class StepWorker(Worker):
 
     def step_of(self, network: nn.Module, optimiser: Optimizer) -> Step:
         """Return the training step of a network, on this rank's first device."""
-        return training_step(network, optimiser, self.workload.loss, self.device, self.memory_format)
+        return self.step_with(network, optimiser, self.workload.loss)
+
+    def step_with(self, network: nn.Module, optimiser: Optimizer, loss: Callable[[nn.Module, Batch], Tensor]) -> Step:
+        """Return the training step of a network with a loss, on this rank's first device."""
+        update = self.update_of(network, optimiser)
+        return training_step(network, optimiser, loss, self.device, self.memory_format, update)
+
+    def update_of(self, network: nn.Module, optimiser: Optimizer) -> Update:
+        """Return how a batch changes the weights of a network."""
+        return Update(network, optimiser, self.settings, self._count_skipped)
+
+    def _count_skipped(self) -> None:
+        self.skipped_updates += 1
 
     def made_up_batch(self, batch: int) -> Batch:
         """Return a batch of `batch` samples on this rank's first device, to compile and capture with."""

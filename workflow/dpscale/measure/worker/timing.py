@@ -19,6 +19,7 @@ from dpscale.measure.ranks import gather, gather_objects
 from dpscale.measure.watch.hardware import chip_rates
 from dpscale.measure.watch.sensors import Watcher, on_all_nodes
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
+from dpscale.measure.worker.memory import memory_of_step
 from dpscale.measure.worker.step_worker import CapturedStep, StepWorker
 from dpscale.measure.workload.batches import Batch, Share, Step, samples_per_rank, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, Room
@@ -94,6 +95,7 @@ class TimingWorker(StepWorker):
         self.watcher: Watcher | None = None  # on the first rank of a node
         self.preparation_s: float | None = None
         self.chip: dict[str, str | float] | None = None
+        self.memory: list[JsonRecord] = []
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -105,6 +107,8 @@ class TimingWorker(StepWorker):
         if self.local_rank == 0:
             self.watcher = Watcher(self.folder, self.sensors, self.gpu_uuids, self.worker_pids)
         all_ranks = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
+        if self.settings.compile == "none" and not self.settings.cuda_graph:
+            self._measure_memory()
         # A graph with NCCL's collectives in it has to be the first that a process captures: after the graph of a plain
         # network its replay ended in an illegal memory access (torch 2.11).
         ready = self._ready(all_ranks) if self.settings.cuda_graph else None
@@ -124,7 +128,18 @@ class TimingWorker(StepWorker):
             "scopes": self.scopes,
             "alone": None if self.alone is None else [baseline.to_json() for baseline in self.alone],
             "chip": self.chip,
+            "memory": self.memory,
         }
+
+    def _measure_memory(self) -> None:
+        """Take a few steps with networks of their own, and look at their memory on every rank."""
+        self.phase = "memory of a step"
+        batch = self.made_up_batch(self.batch)
+        memory = memory_of_step(self.build, self.step_with, self.workload.loss, batch, self.device)
+        self.memory = gather_objects(to_builtins(memory), self.workers)
+        del batch
+        self._give_memory_back()
+        self.skipped_updates = 0
 
     def _time_alone(self, when: str) -> None:
         """Time the baselines on the first worker; the others wait, with their GPUs idle."""
@@ -225,6 +240,7 @@ class TimingWorker(StepWorker):
             torch.cuda.reset_peak_memory_stats(device)
         epochs: list[TimedEpoch] = []
         watched: list[JsonRecord] = []
+        skipped_before = self.skipped_updates
         for number in range(1, count + 1):
             self.phase = f"{team.name}{scope} epoch {number}"
             for tries_left in reversed(range(TRIES)):
@@ -252,6 +268,7 @@ class TimingWorker(StepWorker):
             "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
             "watched": watched,
             "stalled_s": [epoch.stalled_s if epoch.is_disturbed else 0.0 for epoch in epochs],
+            "skipped_updates": self.skipped_updates - skipped_before,
         }
 
     def _watched_epoch(

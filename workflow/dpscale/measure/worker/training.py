@@ -226,19 +226,29 @@ class TrainingWorker(StepWorker):
     def _update(self, network: nn.Module, optimiser: Optimizer) -> Update:
         """Return forward, backward and update in one, all by the arm's recipe. It waits for nothing."""
         arm = self.settings
+        update = self.update_of(network, optimiser)
+        outputs: list[tuple[Tensor, Tensor]] = []  # logits and losses of every micro-batch
 
-        def update(batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        def loss(batch: ImageBatch) -> Tensor:
             images, labels = batch
-            optimiser.zero_grad()
             logits = network(images)
             losses = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=arm.label_smoothing)
-            losses.mean().backward()
+            outputs.append((logits.detach(), losses.detach()))
+            return losses.mean()
+
+        def make(batch: ImageBatch) -> tuple[Tensor, Tensor]:
+            outputs.clear()
+            update.make_gradients(batch, loss)
             if arm.gradient_clipping:
+                update.unscale()
                 nn.utils.clip_grad_norm_(network.parameters(), arm.gradient_clipping)
-            optimiser.step()
+            update.step()
+            if len(outputs) == 1:
+                return outputs[0]
+            logits, losses = map(torch.cat, zip(*outputs, strict=True))
             return logits, losses
 
-        return update
+        return make
 
     def _step(self, trained: Trained, figures: Figures, epoch: int) -> Step:
         """Return the step of an epoch: the update at its learning rate, and the sums of its figures. It waits for

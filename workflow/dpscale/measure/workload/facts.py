@@ -79,6 +79,7 @@ def facts_of(workload: Workload) -> NetworkFacts:
         ddp_broadcast_bytes=_chunks(buffers, DDP_CHUNK_BYTES),
         ddp_buckets=ddp_buckets(step),
         fsdp_unit_bytes=unit_bytes(network),
+        weight_bytes=[weight.nbytes for weight in weights if weight.requires_grad],
     )
 
 

@@ -74,18 +74,19 @@ def network_size(network: nn.Module) -> dict[str, int]:
 
 
 class Autocast(nn.Module):
-    """A network that computes in bfloat16 where autocast says so, and returns float32.
+    """A network that computes in a short type where autocast says so, and returns float32.
 
     Autocast stands inside the module because DataParallel's threads inherit whether it is on, but not its dtype.
     """
 
-    def __init__(self, network: nn.Module, device_type: str):
+    def __init__(self, network: nn.Module, device_type: str, dtype: torch.dtype = torch.bfloat16):
         super().__init__()
         self.network = network
         self.device_type = device_type
+        self.dtype = dtype
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        with torch.autocast(self.device_type, dtype=torch.bfloat16):
+        with torch.autocast(self.device_type, dtype=self.dtype):
             outputs = self.network(*inputs, **named)
         return tree_map(_as(torch.float32), outputs)
 
@@ -107,7 +108,8 @@ def _as(dtype: torch.dtype) -> Callable[[Any], Any]:
 
 
 def in_precision(network: nn.Module, precision: str, device_type: str) -> nn.Module:
-    """Return `network` for float32, float32-strict, bfloat16 or bfloat16-pure."""
+    """Return `network` for float32, float32-strict, bfloat16, bfloat16-pure or float16."""
     if precision == "bfloat16-pure":
         return Bfloat16(network)
-    return Autocast(network, device_type) if precision == "bfloat16" else network
+    autocast = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+    return Autocast(network, device_type, autocast[precision]) if precision in autocast else network

@@ -13,6 +13,7 @@ from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, colour_of_style, markers
+from dpscale.present.charts.memory import memory
 from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, WIDTH, Chart, Picture, layer, picture
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, colour, headline, in_order, ok, on_nodes
@@ -48,6 +49,7 @@ def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Char
         "epoch_time": epoch_time(in_order(ok(tables.times)), terms),
         "efficiency": efficiency(gains, runs, study["answer"]["worth_from"], terms),
         "ladders": ladders(in_order(tables.ladder), terms),
+        "memory": memory(in_order(tables.memory), terms),
         "bus_bandwidth": bus_bandwidth(tables.collectives, terms),
         "test_accuracy": accuracy(
             tables.training_curves, training["baseline"], PERCENT.of(training["target_accuracy"]), terms

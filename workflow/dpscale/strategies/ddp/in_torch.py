@@ -69,6 +69,11 @@ def settled(steps: Steps, hook: Callable[..., Any] | None = None, synchronised: 
         variant.network.register_comm_hook(None, hook)  # type: ignore[operator]
     if not synchronised:
         variant = replace(variant, step=_within(variant.network.no_sync, variant.step))  # type: ignore[arg-type]
+    return settle(steps, variant)
+
+
+def settle(steps: Steps, variant: StepVariant) -> StepVariant:
+    """Return a variant with DDP after its first steps."""
     small = first(steps.full_batches[0], SETTLES_IMAGES)
     for _ in range(SETTLES_STEPS):
         variant.step(small)

@@ -21,7 +21,7 @@ STRATEGY = Strategy(
     sends_inputs=True,
     messages_of_step=_messages,
     # What a ring would send, so that its bandwidth stands beside DDP's: docs/method.md says what it sends.
-    bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network.gradient_bytes),
+    bytes_sent=lambda gpus, network, exchange: exchange.accumulate * ring_allreduce_bytes(gpus, network.gradient_bytes),
     adds={
         (ALONE, "threads"): "threads, contention",
         ("threads", "scattered"): "inputs, outputs",

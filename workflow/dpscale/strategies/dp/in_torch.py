@@ -45,12 +45,13 @@ def threads(steps: Steps, replicas: "PersistentReplicas", persistent: StepVarian
     _, *shares_elsewhere = zip(shares(steps.full_batches[0], len(steps.devices)), steps.devices, strict=True)
     kept = [to_device(share, device, steps.memory_format) for share, device in shares_elsewhere]
     optimiser = persistent.optimiser
+    update = steps.update_of(replicas, optimiser)
 
     def step(batch: Batch) -> None:
         batch = to_device(batch, steps.device, steps.memory_format)
         optimiser.zero_grad()
-        torch.autograd.backward(replicas.losses_apart(steps.workload.loss, [batch, *kept]))
-        optimiser.step()
+        update.backward(replicas.losses_apart(steps.workload.loss, [batch, *kept]))
+        update.step()
 
     return replace(persistent, step=until_all_devices_are_done(steps, step), batches=steps.own_batches)
 

@@ -1,7 +1,16 @@
 """torch's fully_shard (FSDP2): a process per GPU, each with a share of the weights, gradients and momenta. The weights
 of a unit are gathered before its forward pass and again before its backward pass, and its gradient is scattered."""
 
-from dpscale.strategies.strategy import ALONE, WHOLE, Message, NetworkFacts, Strategy
+from dpscale.strategies.strategy import (
+    ALONE,
+    WHOLE,
+    Exchange,
+    Message,
+    NetworkFacts,
+    NetworkSize,
+    Strategy,
+    ring_allreduce_bytes,
+)
 
 # Between `together` and the whole step: no GPU sends anything; and weights stay gathered after the forward pass.
 NO_COMMUNICATION, GATHERED_ONCE = "no_communication", "gathered_once"
@@ -13,15 +22,26 @@ def _messages(network: NetworkFacts) -> list[Message]:
     return [(operation, size) for operation in operations for size in network.fsdp_unit_bytes]
 
 
+def _bytes_sent(gpus: int, network: NetworkSize, exchange: Exchange) -> float:
+    """For every micro-batch an all-gather before the forward pass, and one before the backward pass where weights were
+    resharded; for the last one a reduce-scatter: all between the GPUs that share a replica. And an allreduce of every
+    share between replicas."""
+    sharers = gpus // exchange.fsdp_replicas
+    gathers = exchange.accumulate * (2 if exchange.fsdp_reshard_after_forward else 1)
+    between_sharers = (gathers + 1) * (sharers - 1) / sharers * network.gradient_bytes
+    return between_sharers + ring_allreduce_bytes(exchange.fsdp_replicas, network.gradient_bytes) / sharers
+
+
 STRATEGY = Strategy(
     name="fsdp",
     label="FullyShardedDataParallel",
     colour=("#A0447F", "#E39CC9"),
     has_process_per_gpu=True,
     all_ranks_send_alike=True,
-    is_sharded=True,
+    shards=frozenset({"weights", "gradients", "optimiser"}),
+    own_settings="fsdp",
     messages_of_step=_messages,
-    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes,
+    bytes_sent=_bytes_sent,
     adds={
         (ALONE, "together"): "contention",
         ("together", NO_COMMUNICATION): "FSDP's host work, copies",

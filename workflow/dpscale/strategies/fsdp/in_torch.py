@@ -1,12 +1,16 @@
 """fully_shard in torch: its units, its wrapper and the rungs of its step."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from dpscale.errors import StrategyError
-from dpscale.schemas.settings import StepSettings
+from dpscale.schemas.settings import StepSettings, WholeStepSettings
 from dpscale.strategies.fsdp import GATHERED_ONCE, NO_COMMUNICATION
 from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
@@ -14,7 +18,10 @@ from dpscale.strategies.units import units
 
 
 def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
-    return _sharded(network, _all_ranks(devices))
+    if not isinstance(settings, WholeStepSettings):
+        return _sharded(network, _all_ranks(devices))
+    mesh = _replicas(devices, settings.fsdp_replicas) if settings.fsdp_replicas > 1 else _all_ranks(devices)
+    return _sharded(network, mesh, settings.fsdp_reshard_after_forward)
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
@@ -43,6 +50,12 @@ def _all_ranks(devices: Devices) -> DeviceMesh:
     return init_device_mesh("cuda" if devices else "cpu", (dist.get_world_size(),))
 
 
+def _replicas(devices: Devices, replicas: int) -> DeviceMesh:
+    """All ranks in rows: those of a row share the weights, and every row has them all (HYBRID_SHARD)."""
+    shape = replicas, dist.get_world_size() // replicas
+    return init_device_mesh("cuda" if devices else "cpu", shape, mesh_dim_names=("replicate", "shard"))
+
+
 def _sharded(network: nn.Module, mesh: DeviceMesh, reshard: bool = True) -> nn.Module:
     try:
         for unit in (*units(network), network):
@@ -50,4 +63,15 @@ def _sharded(network: nn.Module, mesh: DeviceMesh, reshard: bool = True) -> nn.M
             fully_shard(unit, mesh=mesh, reshard_after_forward=reshard)
     except (AssertionError, NotImplementedError, ValueError) as error:
         raise StrategyError(f"torch's fully_shard cannot wrap this network: {error}") from error
+    network.no_sync = partial(_no_sync, network)  # type: ignore[assignment,arg-type]
     return network
+
+
+@contextmanager
+def _no_sync(network: FSDPModule) -> Iterator[None]:
+    """Within it gradients are not scattered: every rank holds them whole, and they add up."""
+    network.set_requires_gradient_sync(False)
+    try:
+        yield
+    finally:
+        network.set_requires_gradient_sync(True)

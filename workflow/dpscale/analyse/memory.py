@@ -1,0 +1,86 @@
+"""Rows of the memory of a training step, beside what formulas expect."""
+
+from collections.abc import Iterator, Mapping
+from math import nan
+
+from dpscale.analyse.points import point_fields
+from dpscale.formulas.memory import States, states_of
+from dpscale.plan.cells import AnyCell, Configuration, StepCell, VariantCell
+from dpscale.plan.study import BASE
+from dpscale.records.kinds import Record, StepMemory, TimingRecord
+from dpscale.schemas.settings import BUILT_IN, TimingSettings
+from dpscale.strategies.known import BASELINE, strategy
+from dpscale.strategies.strategy import NetworkFacts
+from dpscale.tables.memory import MemoryRow
+from dpscale.tables.row import grouped
+
+
+def memory_rows(records: Mapping[AnyCell, Record], network: NetworkFacts | None) -> Iterator[MemoryRow]:
+    """Yield a row for every configuration whose records look at memory, under every variant. It is of the rank, of all
+    runs, that needs most."""
+    looked_at = [
+        (cell, record)
+        for cell, record in records.items()
+        if isinstance(cell, StepCell) and isinstance(record, TimingRecord) and record.memory
+    ]
+    places = grouped(looked_at, lambda item: (_variant(item[0]), item[0].configuration, item[1].environment))
+    for (variant, configuration, environment), measured in places.items():
+        memory = max((rank for _, record in measured for rank in record.memory), key=_total)
+        alone = [
+            rank
+            for cell, record in looked_at
+            if cell.configuration.strategy == BASELINE and record.environment == environment
+            for rank in record.memory
+        ]
+        settings = measured[0][1].settings
+        expected = expected_states(configuration, settings, network, alone) if network else None
+        held = memory.allocated
+        yield MemoryRow(
+            **point_fields(configuration, environment),
+            variant=variant,
+            weights_bytes=memory.weights_bytes,
+            gradients_bytes=memory.gradients_bytes,
+            optimiser_bytes=memory.optimiser_bytes,
+            expected_bytes=expected.total if expected else nan,
+            off=_states(memory) / expected.total - 1 if expected else nan,
+            saved_bytes=memory.saved_bytes,
+            held_bytes=held.built_bytes + held.gradients_bytes + held.optimiser_bytes if held else nan,
+            activations_bytes=held.activations_bytes if held else nan,
+            peak_bytes=held.peak_bytes if held else nan,
+        )
+
+
+def expected_states(
+    configuration: Configuration, settings: TimingSettings, network: NetworkFacts, alone: list[StepMemory]
+) -> States | None:
+    """Return what weights, gradients and momenta take by their number. The optimiser of a workload's file keeps as much
+    for every weight as it keeps on one GPU; None where nothing was measured there."""
+    if settings.workload == BUILT_IN:
+        states_per_weight = 1.0 if settings.momentum else 0.0
+    elif alone:
+        states_per_weight = alone[0].optimiser_bytes / alone[0].gradients_bytes
+    else:
+        return None
+    row = strategy(configuration.strategy)
+    replicas = settings.fsdp_replicas if row.own_settings == "fsdp" else 1
+    # Numbers of two bytes, for all weights and buffers.
+    size = 0.5 if settings.precision == "bfloat16-pure" else 1.0
+    return states_of(
+        size * network.gradient_bytes,
+        size * network.buffer_bytes,
+        states_per_weight,
+        row.shards,
+        configuration.gpus // replicas,
+    )
+
+
+def _variant(cell: StepCell) -> str:
+    return cell.variant if isinstance(cell, VariantCell) else BASE
+
+
+def _states(memory: StepMemory) -> int:
+    return memory.weights_bytes + memory.gradients_bytes + memory.optimiser_bytes
+
+
+def _total(memory: StepMemory) -> float:
+    return memory.allocated.peak_bytes if memory.allocated else _states(memory) + memory.saved_bytes
