@@ -56,7 +56,7 @@ def test_a_profiled_step_communicates_no_faster_than_its_messages_alone(
     place = {"environment": "A", "block": OnServer("run 1", 0)}
     estimates = from_steps([typed(CommunicationRecord, {**record, **place})])
     facts = typed(NetworkRecord, json.loads((folder / "network.json").read_text()))
-    timed = list(collectives_rows({(ALL, "A"): [typed(CollectivesRecord, {**collectives, **place})]}, facts))
+    timed = list(collectives_rows({(ALL, "A"): [typed(CollectivesRecord, {**collectives, **place})]}, facts, ["ddp"]))
     isolated = isolated_step_s(Configuration(strategy, ALL, batch), facts, timed)
     assert isolated.is_known
     # Nothing communicates faster than alone; copies between GPUs are timed with large ones.

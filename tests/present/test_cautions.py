@@ -56,6 +56,7 @@ CASES = {
     "other processes": records(other_processes=2),
     "slowed": records(slowed_s=1.25),
     "stalled": records(stalled_s=12.5),
+    "skipped updates": records(skipped_updates=3),
     "hot": records(hot_devices="GPU-eb86bf1f"),
 }
 SOUND = {

@@ -29,7 +29,7 @@ STRATEGY = Strategy(
     messages_of_step=lambda network: [
         (operation, network.gradient_bytes) for operation in ("all_gather", "all_gather", "reduce_scatter")
     ],
-    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network.gradient_bytes,
+    bytes_sent=lambda gpus, network, exchange: 3 * (gpus - 1) / gpus * network.gradient_bytes,
 )
 '''
 IN_TORCH = '''"""Its wrapper: all-gathers before the forward and the backward pass, a reduce-scatter after that."""
@@ -160,10 +160,10 @@ def test_a_strategy_is_its_folder_and_one_row(project: Project, tmp_path: Path) 
 
     unknown = warm.dpscale(commands["timing"], *place)
     assert unknown.returncode == 2
-    assert "'sharded' is not one of 'single', 'dp', 'fsdp', 'ddp'" in unknown.stdout
+    assert "'sharded' is not one of 'single', 'dp'" in unknown.stdout
 
     registry, folder = project.folder / KNOWN, project.folder / FOLDER
-    code = registry.read_text().replace("import ddp, dp, fsdp, single\n", "import ddp, dp, fsdp, sharded, single\n")
+    code = registry.read_text().replace("fsdp, single, zero1\n", "fsdp, sharded, single, zero1\n")
     registry.write_text(code.replace("    ddp.STRATEGY,\n", "    ddp.STRATEGY,\n    sharded.STRATEGY,\n"))
     folder.mkdir()
     (folder / "__init__.py").write_text(DATA)

@@ -110,7 +110,7 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
 def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> None:
     swept = collectives_record(CollectivesCell(2, 1), SETTINGS, 1e-5, 250.0)
     swept |= {"environment": "A", "block": OnServer("run 1", 1)}
-    timed = list(collectives_rows({(2, "A"): [typed(CollectivesRecord, swept)]}, None))
+    timed = list(collectives_rows({(2, "A"): [typed(CollectivesRecord, swept)]}, None, []))
     assert message_s(("broadcast", 100_000), timed).value == pytest.approx(1e-5 + 100_000 / 250e9)
     assert not message_s(("broadcast", 2**40), timed).is_known, "beyond all sizes nothing is known"
     assert not message_s(("broadcast", 1), timed).is_known

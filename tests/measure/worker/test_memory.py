@@ -22,8 +22,8 @@ def memory_of(dataset: Path, strategy_name: str, gpus: int, **settings: Any) -> 
         "configuration": [strategy_name, gpus, BATCH], "seed": 1, "dataset": str(dataset), "timeout_s": 300,
         "baseline_at_global_batch": False,
         "settings": {
-            "device": "cpu", "width": WIDTH, "dataset_source": "synthetic", "epoch_images": IMAGES, "scopes": ["compute"],
-            "loader_workers": 0, "timed_epochs": 1, "baseline": "own_cells", **settings,
+            "device": "cpu", "width": WIDTH, "dataset_source": "synthetic", "epoch_images": IMAGES,
+            "scopes": ["compute"], "loader_workers": 0, "timed_epochs": 1, "baseline": "own_cells", **settings,
         },
     }  # fmt: skip
     memory: list[dict[str, Any]] = outcome_of(TimingWorker, job)["memory"]

@@ -158,7 +158,7 @@ def test_memory_that_a_baseline_lacks_at_the_global_batch_is_a_result(
 
 
 @pytest.mark.parametrize(
-    ("method", "phase"), [("build_alone", f"alone at batch {BATCH}, before: setup"), ("build", "setup")]
+    ("method", "phase"), [("build_alone", f"alone at batch {BATCH}, before: setup"), ("build", "memory of a step")]
 )
 def test_memory_that_runs_out_before_or_after_the_first_half_of_the_baseline_is_a_record(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, phase: str

@@ -1,12 +1,15 @@
 """A step in micro-batches, and one in float16: what its update does, and when it makes none."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
+from dpscale.errors import MeasurementError
 from dpscale.measure.workload.images import classification_loss
-from dpscale.measure.workload.networks import CifarResNet18, in_precision
+from dpscale.measure.workload.networks import CifarResNet18, in_precision, require_units
 from dpscale.measure.workload.update import Update, training_step
 from dpscale.schemas.settings import WholeStepSettings
 
@@ -82,3 +85,19 @@ def test_micro_batches_add_up_to_the_gradients_of_the_batch(samples: int) -> Non
         update.make_gradients(batch, lambda part: classification_loss(network, part))
         gradients.append(torch.cat([w.grad.flatten() for w in network.parameters() if w.grad is not None]))
     assert (gradients[0] - gradients[1]).norm() < 1e-12 * gradients[0].norm()
+
+
+@pytest.mark.parametrize(
+    ("precision", "capability", "is_refused"),
+    [
+        ("bfloat16", (7, 5), True),
+        ("bfloat16-pure", (7, 0), True),
+        ("bfloat16", (8, 0), False),
+        ("float16", (7, 0), False),
+    ],
+)
+def test_a_gpu_without_units_for_bfloat16_is_refused_it(
+    precision: str, capability: tuple[int, int], is_refused: bool
+) -> None:
+    with pytest.raises(MeasurementError, match="set precision to float16") if is_refused else nullcontext():
+        require_units(precision, "Tesla T4", capability)

@@ -13,7 +13,7 @@ the first rung.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress, pairwise
@@ -181,11 +181,13 @@ Call = tuple[str, int, int | None, int | None]  # an operation, its bytes, and o
 
 
 def collectives_rows(
-    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]], network: NetworkFacts | None
+    swept: Mapping[tuple[int, str], Sequence[CollectivesRecord]],
+    network: NetworkFacts | None,
+    strategies: Collection[str],
 ) -> Iterator[CollectivesRow]:
     """Yield a row for every collective and size, and for every pair of GPUs: medians over repeats. Records were `swept`
-    by their number of GPUs and environment."""
-    uses = _uses(network)
+    by their number of GPUs and environment. `strategies` are those of the study."""
+    uses = _uses(network, strategies)
     for (gpus, environment), records in swept.items():
         nodes = records[0].cell.nodes or 1
         for (operation, size, source, target), results in _timed(records).items():
@@ -225,13 +227,14 @@ def _counted_s(result: Timings) -> list[float]:
     return list(compress(result.seconds, held)) or result.seconds
 
 
-def _uses(network: NetworkFacts | None) -> dict[Message, str]:
-    """Return the uses that the network has for messages: the whole gradient, and the strategies whose step sends it."""
+def _uses(network: NetworkFacts | None, strategies: Collection[str]) -> dict[Message, str]:
+    """Return the uses that the network has for messages: the whole gradient, and those of these strategies whose step
+    sends it."""
     if network is None:
         return {}
     uses = {("allreduce", network.gradient_bytes): WHOLE_GRADIENT}
     for name, row in STRATEGIES.items():
-        for message in set(row.messages_of_step(network)):
+        for message in set(row.messages_of_step(network)) if name in strategies else ():
             uses[message] = f"{uses[message]}, {name}" if message in uses else name
     return uses
 

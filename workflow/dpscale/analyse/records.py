@@ -251,6 +251,7 @@ def record_row(cell: AnyCell, record: Record) -> RecordsRow:
         gpu_uuids=joined(gpu.uuid for gpu in gpus),
         slowed_s=max(slowed.values(), default=nan),
         stalled_s=sum(seconds for scope in scopes for seconds in scope.stalled_s),
+        skipped_updates=sum(scope.skipped_updates for scope in scopes),
         hot_devices=joined(_hot_devices(gpus, epochs)),
         other_processes=max(other_processes, default=None),
         dataset_source=record.dataset.source if record.dataset else "",

@@ -60,7 +60,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
     compared = list(compared_points(study, points))
     times = [times_row(study, point, network) for point in points.values()]
 
-    collectives = list(collectives_rows(swept, network))
+    collectives = list(collectives_rows(swept, network, study["strategies"]))
     every_point = [*points.values(), *(point for variant in with_other_settings for point in variant.points.values())]
     inferred = [point.weak for point in points.values() if point.scope == "compute" and point.configuration.gpus > 1]
     tables = Tables(

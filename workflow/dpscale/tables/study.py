@@ -85,6 +85,9 @@ class RecordsRow(Row):
     stalled_s: float = column(
         "Stood still", "Time of timed epochs that no step explains, where timing them again did not help.", SECONDS
     )
+    skipped_updates: int | None = column(
+        "Skipped updates", "Updates of timed epochs that were not made, because a gradient overflowed in float16."
+    )
     hot_devices: str = column("Slowed by heat", "The devices of which the driver said so in timed epochs.")
     other_processes: int | None = column("Other processes", "Most processes of others that were seen on the devices.")
     dataset_source: str = DATASET_SOURCE

@@ -411,6 +411,7 @@ SLOW_SERVER = _claims_of(ServersRow, figures=["times_as_long"])(
 )
 DISTURBED = _claims_of(RecordsRow)("other processes", lambda row: bool(row.other_processes))
 STALLED = _claims_of(RecordsRow)("an epoch stood still", lambda row: row.stalled_s > 0)
+SKIPPED = _claims_of(RecordsRow)("an update was skipped", lambda row: bool(row.skipped_updates))
 _with_clocks = _claims_of(RecordsRow, lambda row: isfinite(row.slowed_s))
 HOT = _with_clocks("heat slows a device", lambda row: bool(row.hot_devices))
 SLOWED = _with_clocks("clocks were kept down in the clock", lambda row: row.slowed_s > 0)

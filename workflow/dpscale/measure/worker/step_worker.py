@@ -23,7 +23,7 @@ from dpscale.measure.workload import workload_of
 from dpscale.measure.workload.batches import Batch, Share, Step, Workload, in_host_memory, mapped, tensors, to_device
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, samples_of_epoch
-from dpscale.measure.workload.networks import in_precision, network_size
+from dpscale.measure.workload.networks import in_precision, network_size, require_units
 from dpscale.measure.workload.update import Update, training_step
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import JsonRecord
@@ -73,6 +73,8 @@ class StepWorker(Worker):
             torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
             torch._dynamo.config.fail_on_recompile_limit_hit = True
         super().prepare()
+        if self.on_gpu:
+            require_units(self.settings.precision, torch.cuda.get_device_name(), torch.cuda.get_device_capability())
 
     def ran_out_of_memory(self, error: Exception) -> bool:
         """Whether `error` says that a device's memory is too small for the cell."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._pytree import tree_map
 
+from dpscale.errors import MeasurementError
 from dpscale.measure.workload.dataset import CLASSES
 
 
@@ -105,6 +106,13 @@ class Bfloat16(nn.Module):
 
 def _as(dtype: torch.dtype) -> Callable[[Any], Any]:
     return lambda item: item.to(dtype) if isinstance(item, Tensor) and item.is_floating_point() else item
+
+
+def require_units(precision: str, gpu: str, capability: tuple[int, int]) -> None:
+    """Raise MeasurementError where a GPU of this compute capability computes in `precision` by emulation alone: units
+    for bfloat16 came with Ampere, 8.0."""
+    if precision.startswith("bfloat16") and capability < (8, 0):
+        raise MeasurementError(f"{gpu} has no bfloat16 units: set precision to float16")
 
 
 def in_precision(network: nn.Module, precision: str, device_type: str) -> nn.Module:
