@@ -30,7 +30,8 @@ def test_weights_gradients_and_momenta_are_as_large_as_the_formula_says(
     for part in ("weights", "gradients", "optimiser"):
         assert max(rank[f"{part}_bytes"] for rank in ranks) == pytest.approx(getattr(expected, part), rel=0.05)
     for rank in ranks:
-        assert rank["allocated"]["gradients_bytes"] == pytest.approx(rank["gradients_bytes"], rel=0.05)
+        # The allocator leaves up to 1 MiB of a block with the tensor in it.
+        assert rank["allocated"]["gradients_bytes"] == pytest.approx(rank["gradients_bytes"], rel=0.1)
 
 
 @pytest.mark.gpu

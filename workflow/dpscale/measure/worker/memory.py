@@ -54,6 +54,7 @@ def memory_of_step(
 
     Where a strategy's threads compute on several devices, tensors that they save for the backward pass are not seen.
     """
+    _hold_workspaces(device)
     start_bytes = allocated_bytes(device)
     network, optimiser = build()
     built_bytes = allocated_bytes(device) - start_bytes
@@ -100,6 +101,13 @@ def state_of(optimiser: Optimizer) -> list[Tensor]:
     """Return the tensors that an optimiser keeps on this rank from step to step."""
     local: Optimizer = getattr(optimiser, "optim", optimiser)  # torch's ZeroRedundancyOptimizer holds the rank's own
     return [value for state in local.state.values() for value in state.values() if isinstance(value, Tensor)]
+
+
+def _hold_workspaces(device: torch.device) -> None:
+    """Let cuBLAS take the workspaces that it keeps for good, one for forward and one for backward passes: they are of the
+    process, and would count as the first network's."""
+    square = torch.ones(64, 64, device=device, requires_grad=True)
+    (square @ square).sum().backward()
 
 
 def _as_it_is(tensor: Tensor) -> Tensor:
