@@ -104,8 +104,8 @@ def state_of(optimiser: Optimizer) -> list[Tensor]:
 
 
 def _hold_workspaces(device: torch.device) -> None:
-    """Let cuBLAS take the workspaces that it keeps for good, one for forward and one for backward passes: they are of the
-    process, and would count as the first network's."""
+    """Let cuBLAS take the workspaces that it keeps for good, one for forward and one for backward passes: they would
+    count as the first network's."""
     square = torch.ones(64, 64, device=device, requires_grad=True)
     (square @ square).sum().backward()
 
