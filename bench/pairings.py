@@ -16,7 +16,8 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from dpscale.analyse.records import places, servers_of
-from dpscale.records.files import read_record
+from dpscale.records.files import decoded
+from dpscale.records.files_of_runs import files_of_runs, lines_of
 from dpscale.records.kinds import TimingRecord
 
 SCOPE = "compute"
@@ -67,7 +68,8 @@ def servers_in(jobs: list[Job], study: str) -> set[int]:
 
 def jobs_in(cells: Path) -> Iterator[Job]:
     """The jobs of a study, of the version with a baseline in each."""
-    records = [read_record(TimingRecord, path) for path in sorted(cells.rglob("run-*.json"))]
+    files = [file for file in files_of_runs(cells.parent) if file.parent == cells]
+    records = [decoded(TimingRecord, line) for file in files for line in lines_of(file)]
     current = [one for one in records if one.measurement_version == VERSION and SCOPE in one.scopes]
     server = servers_of(current)
     for record in current:

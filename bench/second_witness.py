@@ -240,7 +240,8 @@ def _made(readme: str, name: str) -> str:
 def agree(computed: float, printed: str) -> bool:
     """Return whether a number, rounded to the digits of the printed one, is that."""
     digits = len(printed.partition(".")[2])
-    return abs(computed - float(printed.replace(",", ""))) <= 0.5 / 10**digits + 1e-9
+    off = abs(computed - float(printed.replace(",", "")))
+    return off <= 0.5 * 0.1**digits + 1e-9
 
 
 def compared(readme: str) -> Iterator[tuple[bool, str]]:

@@ -14,6 +14,7 @@ from dpscale.formulas.figure import UNEVEN, Figure, multiplied
 from dpscale.formulas.statistics import mean_with_t_interval, paired_difference
 from dpscale.present.text.numbers import Printed
 from dpscale.present.text.words import joined
+from dpscale.records.files_of_runs import files_of_runs, lines_of
 from dpscale.vocabulary.causes import CAUSES, NOTHING
 
 ROOT = Path(__file__).parents[1]
@@ -54,10 +55,21 @@ def rounded(figure: Figure, digits: int) -> str:
     return Printed(value, low, high, figure).text
 
 
-def scopes(records: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
+def recorded(study: str, folder: str, **cell: str | int) -> list[Mapping[str, Any]]:
+    """Return the records of a study that are in a folder of it and of cells with these values, run by run."""
+    lines = (
+        line
+        for file in files_of_runs(ROOT / "results" / study)
+        if file.parent.name == folder
+        for line in lines_of(file)
+    )
+    return [record for record in map(json.loads, lines) if cell.items() <= record["cell"].items()]
+
+
+def scopes(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield all scopes of timing records."""
-    for path in sorted(records):
-        yield from (json.loads(path.read_text()).get("scopes") or {}).values()
+    for record in records:
+        yield from (record.get("scopes") or {}).values()
 
 
 def module_of_bench(name: str) -> Any:
@@ -198,8 +210,8 @@ def loading_on_the_device() -> str:
 
 def loading_in_single_epochs() -> str:
     """Return what the first epoch with loading took longer in each run."""
-    runs = (ROOT / "results/recorded-h200-4/variants/on-device/single/gpus-1/batch-2048").glob("run-*.json")
-    both = [json.loads(path.read_text())["scopes"] for path in runs]
+    runs = recorded("recorded-h200-4", "variants", variant="on-device", strategy="single", batch_per_gpu=2048)
+    both = [record["scopes"] for record in runs]
     longer = [times["end_to_end"]["epoch_s"][0] / times["compute"]["epoch_s"][0] - 1 for times in both]
     return f"{100 * min(longer):.0f} to {100 * max(longer):.0f} %"
 
@@ -208,7 +220,7 @@ def barrier() -> str:
     """Return how long the barrier took that `epoch_s` of version 1 had, and the times of ranks had not."""
     barriers_s = [
         epoch_s - max(of_ranks)
-        for scope in scopes(RECORDED.glob("cells/ddp/**/run-*.json"))
+        for scope in scopes(recorded("recorded", "cells", strategy="ddp"))
         for epoch_s, of_ranks in zip(scope["epoch_s"], scope["rank_epoch_s"], strict=True)
     ]
     return f"{1e3 * median(barriers_s):.1f} ms in the median and up to {1e3 * max(barriers_s):.1f} ms"
@@ -216,9 +228,11 @@ def barrier() -> str:
 
 def gap_of_uneven_steps() -> str:
     """Return between which shares of the median no run's quartiles of steps are apart: around the limit `UNEVEN`."""
+    studies = [folder.parent.name for folder in ROOT.glob("results/recorded*/cells")]
+    on_several = [record for study in studies for gpus in (2, 4) for record in recorded(study, "cells", gpus=gpus)]
     spreads = [
         (steps["p75"] - steps["p25"]) / steps["median"]
-        for scope in scopes(ROOT.glob("results/recorded*/cells/*/gpus-[24]/*/run-*.json"))
+        for scope in scopes(on_several)
         if (steps := scope.get("step_s_quantiles")) and scope["full_steps_per_epoch"] >= 10
     ]
     even, uneven = max(share for share in spreads if share < UNEVEN), min(share for share in spreads if share > UNEVEN)
@@ -227,24 +241,20 @@ def gap_of_uneven_steps() -> str:
 
 def loaded_epochs() -> str:
     """Return how long epochs took with loading, with ddp on 4 GPUs at batch 128."""
-    cells = RECORDED.glob("cells/ddp/gpus-4/batch-128/run-*.json")
-    epochs_s = [
-        seconds for path in cells for seconds in json.loads(path.read_text())["scopes"]["end_to_end"]["epoch_s"]
-    ]
+    cells = recorded("recorded", "cells", strategy="ddp", gpus=4, batch_per_gpu=128)
+    epochs_s = [seconds for record in cells for seconds in record["scopes"]["end_to_end"]["epoch_s"]]
     return f"{min(epochs_s):.2f} to {max(epochs_s):.2f} s"
 
 
 def cores_of_one_h200() -> str:
     """Return on how many cores the eager step of one H200 ran, run by run."""
-    runs = (ROOT / "results/recorded-h200-4/cells/single/gpus-1/batch-32").glob("run-*.json")
-    return joined(
-        [f"{cores}" for cores in sorted(json.loads(path.read_text())["hardware"]["cpu_cores"] for path in runs)]
-    )
+    runs = recorded("recorded-h200-4", "cells", strategy="single", batch_per_gpu=32)
+    return joined([f"{cores}" for cores in sorted(record["hardware"]["cpu_cores"] for record in runs)])
 
 
 def trained_epochs() -> str:
     """Return how long an epoch of the first three seeds of `b512` took."""
-    records = [json.loads((RECORDED / f"training/b512/seed-{seed}.json").read_text()) for seed in (1, 2, 3)]
+    records = recorded("recorded", "training", arm="b512")[:3]
     sixth, *third = (median(epoch["epoch_s"] for epoch in record["epochs"]) for record in records)
     return f"{sixth:.2f} s per epoch on the sixth, {third[0]:.2f} and {third[1]:.2f} s on the third"
 

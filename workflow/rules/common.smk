@@ -19,6 +19,7 @@ from dpscale.plan import cells
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import runnable_plan
 from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Study
+from dpscale.records.collect import paths_of_own_files
 from dpscale.records.outdated import Outdated, find_outdated
 from dpscale.records.progress import Progress
 from dpscale.scheduler import cluster
@@ -72,7 +73,8 @@ VARIANT_RECORD = f"{RESULTS}/{cells.VariantCell.path_pattern}.json"
 COMMUNICATION_RECORD = f"{RESULTS}/{cells.CommunicationCell.path_pattern}.json"
 COLLECTIVES_RECORD = f"{RESULTS}/{cells.CollectivesCell.path_pattern}.json"
 TRAINING_RECORD = f"{RESULTS}/{cells.TrainingCell.path_pattern}.json"
-RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
+# All but those that a recorded study keeps in the files of its runs.
+RECORDS = [f"{RESULTS}/{path}" for path in paths_of_own_files(RESULTS, PLAN.all_cells, STUDY.settings)]
 # The rules whose jobs measure.
 CELL_RULES = {cell.rule for cell in PLAN.all_cells}
 AUDITS = [RESULTS / AUDIT_PATH.format(id=study.id) for study in PUBLISHED.values()]

@@ -14,7 +14,7 @@ from dpscale.records.files import JsonRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
-from json_records import read_json
+from json_records import records_in
 from record_factory import collectives_record, communication_record, typed
 
 SETTINGS = TimingSettings()
@@ -139,17 +139,20 @@ def test_the_slowest_rank_of_steps_in_which_none_waits_is_named(clock: str) -> N
 
 # Its GPU 0 was slowed by its own heat, as its driver says (results/recorded-two-gpus/README.md). At smaller batches the
 # host decides what a step takes.
-SLOWED_BY_HEAT = "recorded-two-gpus/communication/ddp/gpus-2/batch-512/run-8.json"
+SLOWED_BY_HEAT = ("recorded-two-gpus", {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 512, "run": 8})
 
 
-def test_only_a_hot_device_is_slow_and_each_would_be_at_half_its_speed(root: Path) -> None:
-    for path in sorted(root.glob("results/recorded*/communication/ddp/**/*.json")):
-        of_run = {**read_json("communication", path), "block": OnServer("run 1", 1)}
+@pytest.mark.parametrize("study", ["recorded", "recorded-two-gpus", "recorded-h200-2", "recorded-gpt"])
+def test_only_a_hot_device_is_slow_and_each_would_be_at_half_its_speed(root: Path, study: str) -> None:
+    of_ddp = [one for one in records_in(root / "results" / study, "communication") if one["cell"]["strategy"] == "ddp"]
+    assert of_ddp
+    for of_run in of_ddp:
+        cell, of_run["block"] = of_run["cell"], OnServer("run 1", 1)
         if not rungs_of(typed(CommunicationRecord, of_run)):
             continue
         slow_devices = [row.slowest for row in SLOW_DEVICE.of(ladder(of_run)).holding]
-        is_hot = path == root / "results" / SLOWED_BY_HEAT
-        assert slow_devices == (["rank 0"] if is_hot else []), path
+        is_hot = (study, cell) == SLOWED_BY_HEAT
+        assert slow_devices == (["rank 0"] if is_hot else []), cell
         if is_hot:
             continue
         for rung in ("together", "no_sync"):
@@ -157,4 +160,4 @@ def test_only_a_hot_device_is_slow_and_each_would_be_at_half_its_speed(root: Pat
             for clock in {"rank_step_s", "rank_block_step_s"} & {*variant}:
                 variant[clock] = [[first, 2 * second, *more] for first, second, *more in variant[clock]]
         (slow,) = SLOW_DEVICE.of(ladder(of_run)).holding
-        assert slow.slowest == "rank 1", path
+        assert slow.slowest == "rank 1", cell

@@ -1,6 +1,5 @@
 """A second way to the numbers of Tables 1 to 3: from the records and docs/method.md alone, without the package."""
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.formulas.rounded import Rounded
 from dpscale.present.text.numbers import value_of
 from dpscale.tables.column import MULTIPLES
+from json_records import records_in
 from recorded import RECORDED, recorded_tables
 
 # Student's t, 0.975, for 1, 2, ... degrees of freedom, as printed tables have it.
@@ -33,12 +33,11 @@ class Recomputed:
     """The timing records of a study, read anew."""
 
     def __init__(self, results: Path) -> None:
-        every = [json.loads(path.read_text()) for path in results.rglob("*.json") if '"hardware"' in path.read_text()]
         # The variant `loading` has the study's own settings, in another scope.
-        paths = [*results.glob("cells/**/run-*.json"), *results.glob("variants/loading/**/run-*.json")]
-        self.timing = [json.loads(path.read_text()) for path in sorted(paths)]
+        loading = [one for one in records_in(results, "variants") if one["cell"]["variant"] == "loading"]
+        self.timing = [*records_in(results, "cells"), *loading]
         self.server: dict[str, str] = {}
-        for record in every:
+        for record in records_in(results):
             first, *further_places = places(record)
             for place in further_places:
                 joined = {self.server.get(place, place), self.server.get(first, first)}

@@ -12,7 +12,8 @@ from dpscale.plan.study import NETWORK_FACTS
 from dpscale.records import VERSIONS
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.failures import Failure, find_dataset_failure, find_failure
-from dpscale.records.files import read_record
+from dpscale.records.files import read_record, record_in
+from dpscale.records.files_of_runs import FilesOfRuns
 from dpscale.records.kinds import RECORDS, Record
 from dpscale.records.redaction import without_private
 from dpscale.schemas.settings import NetworkSettings, TimingSettings
@@ -56,10 +57,13 @@ def examine(
     returned only with `older_too` (see `differences`). The last item is empty where the record is good, and where there
     is no file.
     """
+    files_of_runs = FilesOfRuns(results)
     for cell in cells:
-        path = results / cell.path
+        of_run = files_of_runs.find(cell)
+        path = of_run.file if of_run else results / cell.path
+        kind = RECORDS[cell.kind]
         try:
-            record = read_record(RECORDS[cell.kind], path)
+            record = record_in(kind, of_run.line, path) if of_run else read_record(kind, path)
         except RecordError as error:
             yield cell, None, str(error) if path.exists() else ""
             continue
@@ -68,6 +72,14 @@ def examine(
             yield cell, None, f"{path}: {'; '.join(reasons)}"
         else:
             yield cell, record, ""
+
+
+def paths_of_own_files(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> list[str]:
+    """Where records have files of their own, or are to get them: of all cells that no file of a run answers."""
+    cells = list(cells)
+    in_files_of_runs = filter(FilesOfRuns(results).find, cells)
+    answered = {cell for cell, record, _ in examine(results, in_files_of_runs, study) if record is not None}
+    return [cell.path for cell in cells if cell not in answered]
 
 
 @dataclass(frozen=True)

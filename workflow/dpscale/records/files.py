@@ -135,9 +135,16 @@ def write_record(kind: str, path: Path, record: JsonRecord) -> None:
 def read_record(kind: type[R], path: Path) -> R:
     """The record at `path`. Raises RecordError where it is missing, damaged, or not of the class `kind`."""
     try:
-        return decoded(kind, read_bytes(path))
+        content = read_bytes(path)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    return record_in(kind, content, path)
+
+
+def record_in(kind: type[R], content: bytes, path: Path) -> R:
+    """The record that this content of the file at `path` is. Raises RecordError as `read_record` does."""
+    try:
+        return decoded(kind, content)
     except RecordError as error:
         raise RecordError(f"{path}: {error}") from error
 
