@@ -28,11 +28,11 @@ from dpscale.present.text.words import Terms, capitalised, joined, plural
 from dpscale.records.collect import CellState, states_of
 from dpscale.records.kinds import Scope
 from dpscale.records.progress import seconds_of
-from dpscale.tables.column import MULTIPLES
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import BlocksRow, RunsRow, SpeedupRow, VariantsRow
+from dpscale.tables.timing import BlocksRow, RunsRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingSummaryRow
 from dpscale.vocabulary.chips import chip_named
 
@@ -213,6 +213,124 @@ def summary() -> str:
     return "```\n" + "\n".join(line.rstrip() for line in [command, *wrapped]) + "\n```\n"
 
 
+def findings() -> str:
+    """What the study of two H100s found, in words, each with its numbers."""
+    found = (worth_it, limited_by_the_host, cost_of_data_parallel, cost_of_loading, one_gpu_beside_two)
+    return "\n\n".join(finding() for finding in found) + "\n"
+
+
+def worth_it() -> str:
+    worth_from = study_of(TWO_H100)["answer"]["worth_from"]
+    verdicts: dict[str, list[str]] = {"worth it": [], "not decided": [], "not worth it": []}
+    for (strategy, batch), row in weak_speedups(TWO_H100, 2).items():
+        share = row.efficiency
+        is_worth, is_not = share.low > worth_from, share.high < worth_from
+        verdict = "worth it" if is_worth else "not worth it" if is_not else "not decided"
+        verdicts[verdict].append(f"`{strategy}` at {batch:,} {percent(share)}")
+    said = "; ".join(f"*{verdict}*: {', '.join(rows)}" for verdict, rows in verdicts.items() if rows)
+    return (
+        f"**Where two GPUs are worth it: at large batches.** Worth it is more than {100 * worth_from:.0f} % of what "
+        f"both could give. By batch per GPU, without loading: {said}."
+    )
+
+
+def limited_by_the_host() -> str:
+    alone = {row.batch_per_gpu: row.step_s for row in at_two_h100s(tables_of(TWO_H100).times, "single")}
+    both = {row.batch_per_gpu: row.step_s for row in at_two_h100s(tables_of(TWO_H100).times, "ddp")}
+    captured = next(row for row in rows_of_variant("graph", "single") if row.batch_per_gpu == 32)
+    return (
+        f"**Where the host limits: below batch {HOST_LIMITED_BELOW}.** One GPU's step takes {ms(alone[32])} at batch "
+        f"32 and {ms(alone[128])} at 128, with four times the images, but {ms(alone[512])} at 512: up to 128 the GPU "
+        "waits for the host, which starts its kernels one by one. With `ddp` the host has more to start, and the "
+        f"step takes {ms(both[32])} and {ms(both[128])}. Where the GPU decides, at 2,048, it takes {ms(alone[2048])} "
+        f"and {ms(both[2048])}. Without the host, in a CUDA graph that is compiled and in bfloat16, one GPU is at "
+        f"batch 32 {estimate(captured.faster, MULTIPLES)} times as fast as it was."
+    )
+
+
+def cost_of_data_parallel() -> str:
+    steps = {row.batch_per_gpu: row.step_s for row in at_two_h100s(tables_of(TWO_H100).times, "dp")}
+    threads = {
+        row.batch_per_gpu: row.difference_s
+        for row in tables_of(TWO_H100).ladder
+        if (row.strategy, row.rung) == ("dp", "threads")
+    }
+    longer = {batch: 1 / row.speedup.value for (name, batch), row in weak_speedups(TWO_H100, 2).items() if name == "dp"}
+    return (
+        f"**What `DataParallel` costs, and why.** An epoch of two GPUs takes {longer[32]:.1f} times as long as that "
+        f"of one at batch 32, and {longer[128]:.1f} times at 128. Its step takes {ms(steps[32])}, {ms(steps[128])} "
+        f"and {ms(steps[512])} at batches 32, 128 and 512: about the same for 16 times the images, so it is the "
+        "host's time. Most of it is its threads, which share one Python interpreter: with replicas that stay on "
+        f"their GPUs, and nothing sent between them, they add {ms(threads[32])} at 32, {ms(threads[128])} at 128 and "
+        f"{ms(threads[512])} at 512. At 2,048 the GPUs take longer than the host, and `dp` is as fast as `ddp`."
+    )
+
+
+def cost_of_loading() -> str:
+    rows = {(row.strategy, row.batch_per_gpu): row for row in tables_of(TWO_H100).scopes}
+    alone, both = rows["single", 128], rows["ddp", 128]
+    loaded = next(
+        row
+        for row in tables_of(TWO_H100).speedup
+        if (row.strategy, row.batch_per_gpu, row.scope, row.scaling) == ("ddp", 128, "end_to_end", "weak")
+    )
+    without = weak_speedups(TWO_H100, 2)["ddp", 128]
+    return (
+        "**What loading does.** With a DataLoader of two processes in the clock, an epoch of one GPU at batch 128 "
+        f"takes {estimate(alone.loading_ratio, MULTIPLES)} times as long, {seconds(alone.end_to_end_epoch_s)} in "
+        f"place of {seconds(alone.epoch_s)}, and at 512 {estimate(rows['single', 512].loading_ratio, MULTIPLES)} "
+        "times. `ddp` has a loader per GPU, `dp` has one: at 128 `ddp` takes "
+        f"{estimate(both.loading_ratio, MULTIPLES)} times as long with it. Its speedup is then "
+        f"{estimate(loaded.speedup, MULTIPLES)}, without loading {estimate(without.speedup, MULTIPLES)}: part of "
+        f"what the second GPU buys is probably its loader. Loading was measured on {len(loading_servers())} servers."
+    )
+
+
+def one_gpu_beside_two() -> str:
+    row = next(
+        row
+        for row in tables_of(TWO_H100).one_gpu
+        if (row.variant, row.other_variant, row.batch_per_gpu, row.scope) == ("fast", "base", 128, "compute")
+    )
+    both = next(row for row in rows_of_variant("fast", "ddp") if row.batch_per_gpu == 128)
+    return (
+        "**What one GPU used well does beside two.** At batch 128 one H100 in a CUDA graph, in bfloat16 and "
+        f"channels-last, takes {seconds(row.epoch_s)} for an epoch ({plural(row.units or 0, 'machine')}): it is "
+        f"{estimate(row.ratio, MULTIPLES)} times as fast as two with the settings that torch has, which take "
+        f"{seconds(row.other_epoch_s)}. So use one GPU well before you add another. The second one then adds more, "
+        f"too: {estimate(both.speedup, MULTIPLES)} times as fast as one."
+    )
+
+
+def at_two_h100s(rows: Iterable[TimesRow], strategy: str) -> list[TimesRow]:
+    """The times of a strategy without loading."""
+    return [row for row in rows if (row.strategy, row.scope) == (strategy, "compute")]
+
+
+def rows_of_variant(variant: str, strategy: str) -> list[VariantsRow]:
+    """The rows of a variant of the study of two H100s, without loading."""
+    place = variant, strategy, "compute"
+    return [row for row in tables_of(TWO_H100).variants if (row.variant, row.strategy, row.scope) == place]
+
+
+def loading_servers() -> set[int | None]:
+    """The servers of two H100s that timed loading with `ddp`."""
+    timed = [row for row in tables_of(TWO_H100).runs if (row.strategy, row.scope) == ("ddp", "end_to_end")]
+    return {row.server for row in timed if not row.variant}
+
+
+def percent(figure: Figure) -> str:
+    return estimate(figure, PERCENT, with_unit=True)
+
+
+def ms(figure: Figure) -> str:
+    return estimate(figure, MILLISECONDS, with_unit=True)
+
+
+def seconds(figure: Figure) -> str:
+    return estimate(figure, SECONDS, with_unit=True)
+
+
 def speedups_of_both_kinds() -> str:
     """Two H100s beside two H200s."""
     kinds = (("H100", TWO_H100), ("H200", TWO_H200))
@@ -224,7 +342,7 @@ def speedups_of_both_kinds() -> str:
 
 
 def servers() -> str:
-    """The servers of the study that grows by one at a time, and how wide its intervals are."""
+    """The servers of the study of two H100s, and how wide its intervals are."""
     gpus = {row.path: row.gpu_uuids.split("; ") for row in tables_of(TWO_H100).records}
     by_server = sorted(grouped(runs_of_grid(TWO_H100, 2), lambda row: row.server or 0).items())
     lines = []
@@ -434,6 +552,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "summary": summary,
     "speedups": speedups_found,
     "expected-times": expected_times,
+    "findings": findings,
     "kinds": speedups_of_both_kinds,
     "servers": servers,
     "drift": drift_of_one_gpu,

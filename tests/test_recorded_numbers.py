@@ -57,3 +57,12 @@ def test_steps_with_a_search_and_without_stand_side_by_side(tmp_path: Path, monk
     *_, alone, both = bench_numbers.search_per_thread().splitlines()
     assert alone == "| H100, torch 2.11 | 128 | one GPU | 11.4 | 11.2 |"
     assert both == "| H100, torch 2.11 | 128 | DataParallel on 2 GPUs | 53.8 | 1,003.0 |"
+
+
+def test_recorded_studies_stay_small(root: Path) -> None:
+    """What was made of them is not committed: .gitignore names these folders."""
+    made_of_them = {"audit", "charts", "dataset", "logs", "tables"}
+    files = [path for path in root.glob("results/recorded*/**/*") if path.is_file()]
+    committed = [path for path in files if path.relative_to(root).parts[2] not in made_of_them]
+    assert 50 < len(committed) <= 300
+    assert sum(path.stat().st_size for path in committed) <= 6_000_000
