@@ -31,7 +31,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(root / "workflow/dpscale", source / "workflow/dpscale", ignore=without)
-    for file in ("pyproject.toml", "LICENSE"):
+    for file in ("pyproject.toml", "LICENSE", "README.md"):
         shutil.copy(root / file, source)
     subprocess.run([sys.executable, *BUILD, str(out), str(source)], check=True)
     return next(out.glob("*.whl"))
