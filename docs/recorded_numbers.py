@@ -226,7 +226,7 @@ def worth_it() -> str:
         share = row.efficiency
         is_worth, is_not = share.low > worth_from, share.high < worth_from
         verdict = "worth it" if is_worth else "not worth it" if is_not else "not decided"
-        verdicts[verdict].append(f"`{strategy}` at {batch:,} {percent(share)}")
+        verdicts[verdict].append(f"`{strategy}` at {batch:,} ({percent(share)})")
     said = "; ".join(f"*{verdict}*: {', '.join(rows)}" for verdict, rows in verdicts.items() if rows)
     return (
         f"**Where two GPUs are worth it: at large batches.** Worth it is more than {100 * worth_from:.0f} % of what "
@@ -243,8 +243,8 @@ def limited_by_the_host() -> str:
         f"32 and {ms(alone[128])} at 128, with four times the images, but {ms(alone[512])} at 512: up to 128 the GPU "
         "waits for the host, which starts its kernels one by one. With `ddp` the host has more to start, and the "
         f"step takes {ms(both[32])} and {ms(both[128])}. Where the GPU decides, at 2,048, it takes {ms(alone[2048])} "
-        f"and {ms(both[2048])}. Without the host, in a CUDA graph that is compiled and in bfloat16, one GPU is at "
-        f"batch 32 {estimate(captured.faster, MULTIPLES)} times as fast as it was."
+        f"and {ms(both[2048])}. Without the host, in a CUDA graph that is compiled and in bfloat16, one GPU is "
+        f"{estimate(captured.faster, MULTIPLES)} times as fast as it was at batch 32."
     )
 
 
