@@ -121,6 +121,7 @@ def _decimal(text: str, has_decimal_commas: bool) -> Decimal:
 
 
 _ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})k?"
+_HAN = "[\u4e00-\u9fff]"
 _BRACKETS = r"[(\[]([^()\[\]]*)[)\]]"
 
 
@@ -159,7 +160,9 @@ class Layout:
 def keys_of(text: str) -> tuple[dict[str, int], str]:
     """Return the keys that a text says, and the text without them."""
     keys: dict[str, int] = {}
-    left = re.sub(WORDS["base"], " ", text.replace("_", " "), flags=re.IGNORECASE)
+    # Chinese writes no spaces.
+    spaced = re.sub(rf"(?<={_HAN})(?=\w)(?!{_HAN})|(?<=[^\W{_HAN[1:-1]}])(?={_HAN})", " ", text.replace("_", " "))
+    left = re.sub(WORDS["base"], " ", spaced, flags=re.IGNORECASE)
     for name, pattern in WORDS["places"].items():
         match = re.search(pattern.replace("{device}", WORDS["device"]), left, re.IGNORECASE)
         if match:
@@ -238,7 +241,7 @@ def _laid_out(
     columns = [*zip(*body, strict=True)]
     has_decimal_commas = _comma_is_decimal([of_text[0] for row in body for text in row if (of_text := _split(text))])
     texts = _heads(rows[:heads], len(columns), bool(name))
-    series, heads_of_keys = dict[tuple[str, str], ColumnSeries](), list[str]()
+    series, heads_of_keys, units = dict[tuple[str, str], ColumnSeries](), list[str](), defaultdict[str, str](str)
     for at, (column, head) in enumerate(zip(columns, texts, strict=True)):
         texts_here = [column[row] for row in kept]
         numbers = [
@@ -255,6 +258,10 @@ def _laid_out(
                 keys[name] = _whole(rows[heads - 1][at])
             left = left.strip(" -,")
             unit = unit_of_head(left) or _unit_of_all(numbers)
+            if keys:
+                # Of columns that differ in keys alone, the first says the unit.
+                unit = unit or units[left]
+                units[left] = units[left] or unit
             of_head = series.setdefault((left, unit) if keys else (left, f"{unit} {at}"), ColumnSeries(left, unit))
             of_head.texts |= {row: column[row] for row in kept}
             of_head.figures += [(row, keys, number) for row, number in zip(kept, numbers, strict=True) if number]
@@ -363,7 +370,7 @@ def unit_of_head(head: str) -> str:
     if match := re.search(rf"(?i)\b{WORDS['counted']}\s*(?:/|per| )\s*s(?:ecs?|econds?)?\b", head):
         return f"{match.group(1).lower()}s/s"
     bracketed = [part for inner in re.findall(_BRACKETS, head) for part in re.split(r",|;|\bin\b", inner)]
-    # A number in a head has the unit behind it.
-    plain = re.sub(_BRACKETS + r"|\d[\d.,]*\s*\S*", " ", head).strip()
+    # A number in a head has the unit behind it, and what is a function, as in `S(p)`, is none.
+    plain = re.sub(rf"\w+\([a-z]\)|{_BRACKETS}|\d[\d.,]*\s*\S*", " ", head).strip()
     candidates = [unit_of(part) for part in (*bracketed[::-1], *plain.split()[-1:])]
     return next((unit for unit in candidates if kind_of_unit(unit)), "")

@@ -158,12 +158,11 @@ def _without_count(gpu: str) -> str:
 
 @dataclass
 class _Book:
-    """Facts of the grids of a file that do not contradict each other, and the sweep of batches on one GPU; what is left
-    out of its tables; and whose images its batches are."""
+    """Facts of the grids of a file that do not contradict each other, and the sweep of batches on one GPU; and what is
+    left out of its tables."""
 
     caption: str
     facts: dict[_Key, Fact]
-    batch: str
     notes: list[str]
     sweep: list[Fact] = field(default_factory=list)
 
@@ -207,7 +206,7 @@ class _Book:
             facts = {_key(fact)[1:]: fact for fact in [*lent, *of_several]}
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
-            yield _study([*facts.values()], self.sweep, named, self.batch, has_mark)
+            yield _study([*facts.values()], self.sweep, named, has_mark)
 
 
 def _is_sweep(facts: Mapping[_Key, Fact]) -> bool:
@@ -247,16 +246,15 @@ def _file_into(books: list[_Book], solution: Solution, caption: str) -> None:
     for book in reversed(books):
         if book.takes_table(facts):
             book.notes += notes
-            book.batch = book.batch or solution.batch
             return
-    books.append(_Book(caption, facts, solution.batch, notes))
+    books.append(_Book(caption, facts, notes))
 
 
 def _clocks(facts: Iterable[Fact]) -> set[str]:
     return {fact.role.name for fact in facts} & {*CLOCKS}
 
 
-def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, batch: str, has_mark: bool) -> Published:
+def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_mark: bool) -> Published:
     """Return the study of the facts of one group, with what is stated of all."""
     by_role = grouped(facts, lambda fact: fact.role.name)
     rates = by_role.get("rate", [])
@@ -266,14 +264,14 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, batc
     clock = by_role.get("time", in_place_of_times)
     role = clock[0].role if clock else Role("rate")
     if stated.batch == UNSTATED:
-        stated = replace(stated, batch=batch or UNSTATED)
+        stated = replace(stated, batch=next((fact.whose_batch for fact in facts if fact.whose_batch), UNSTATED))
     left_out, assumed = [*stated.left_out], dict(stated.assumed)
     if role == Role("time") and "images" in assumed and (images := _images(rates, clock)):
         del assumed["images"]
         left_out.append(f"Rates times times are about {images:,} images per epoch, which were not given")
         stated = replace(stated, dataset_images=images)
     if role.is_per_step and "images" in assumed:
-        assumed["images"] = "a step has N*b images"
+        assumed["images"] = f"a step has {'' if stated.batch == GLOBAL else 'N*'}b images"
     quantities, of_other_runs = defaultdict[str, _Table](dict), defaultdict[str, _Table](dict)
     of_clock = {*map(_key, clock)}
     for fact in (fact for fact in facts if _key(fact) not in of_clock):

@@ -78,7 +78,8 @@ _Placed = Sequence[tuple[FigurePlace, str, PrintedCell]]
 
 
 class Fact(NamedTuple):
-    """A figure that was read: its cell, its role, the number in the unit of its role, and what is printed with it."""
+    """A figure that was read: its cell, its role, the number in the unit of its role, what is printed with it, and
+    whose images its batch has, where the table or its figures say."""
 
     place: FigurePlace
     role: Role
@@ -87,6 +88,7 @@ class Fact(NamedTuple):
     head: str
     state: str
     is_marked: bool
+    whose_batch: str = ""
 
     def within(self, label: str) -> "Fact":
         """Return it with a label that tells its group from others, if there is one."""
@@ -95,11 +97,10 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """The best reading of a grid. `batch` says whose images its batches are, where the table or its figures do."""
+    """The best reading of a grid."""
 
     facts: Sequence[Fact]
     left_out: Sequence[str]
-    batch: str
     score: float
 
     @property
@@ -209,13 +210,15 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
         kinds = tuple(role.name if role.name in (*_KEYS, _NOTHING) else "" for role in roles)
         if "" not in kinds or any(kinds.count(name) > 1 for name in _KEYS):
             continue
-        score = sum(weight for _, weight in choice) - layout.penalty + places_of(kinds).score
-        if best and score + _WEIGHT_OF_RELATION * kinds.count("") <= best[0]:
+        by_words = sum(weight for _, weight in choice) - layout.penalty + places_of(kinds).score
+        if best and by_words + _WEIGHT_OF_RELATION * kinds.count("") <= best[0]:
             continue
-        columns = [column(at, role, kinds) for at, role in enumerate(roles)]
-        score += sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
-        if not best or score > best[0]:
-            best = score, columns, places_of(kinds)
+        is_growing = "per_gpu" in places_of(kinds).batches.values()
+        for read_as, weight in _clocks_of_steps(roles, layout.series, is_growing):
+            columns = [column(at, role, kinds) for at, role in enumerate(read_as)]
+            score = by_words + weight + sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
+            if not best or score > best[0]:
+                best = score, columns, places_of(kinds)
     return _solution(layout, *best) if best and best[2].names else None
 
 
@@ -224,11 +227,14 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     words = _spoken_for(series.head)
     is_said = bool(words)
     if not is_said:
-        # Where a head has no word, those of the line above say a little, but for a ratio that another head has.
+        # Where a head has no word, those of the line above say a little, but for a part of a time, and for a ratio that
+        # another head has.
         share = 0.4 if series.head else 0.8
         taken = {name for column in layout.series for name in _spoken_for(column.head) if name in _DERIVED}
         above = _spoken_for(layout.caption).items()
-        words = {name: share * weight for name, weight in above if name not in (_NOTHING, *taken) and weight > 0}
+        words = {
+            name: share * weight for name, weight in above if name not in (_NOTHING, *PARTS, *taken) and weight > 0
+        }
     numbers = [float(cell) for *_, cell in series.figures]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}
@@ -242,14 +248,29 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
             weights[name] -= _UNSAID * (name in _DERIVED and not is_said and not kinds)
             weights[name] += name == "time" and not is_said and (series.has_keys or "time" in kinds)
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
-    entries = [
-        (_role(name, series, f"{series.head} {' '.join(units)}", layout.caption), weight) for name, weight in scored
-    ]
+    entries = [(_role(name, f"{series.head} {' '.join(units)}", layout), weight) for name, weight in scored]
     entries.append((Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5))
     most = max(weight for _, weight in entries)
     # Where the words of a head say what it is, a role that none of them speaks for is none.
     least = most - _CLEAR if most < _PLAIN else max(most - _CLEAR, _FAINT)
     return sorted((entry for entry in entries if entry[1] > least), key=lambda entry: -entry[1])
+
+
+def _clocks_of_steps(
+    roles: Sequence[Role], series: Sequence[ColumnSeries], is_growing: bool
+) -> Iterator[tuple[list[Role], float]]:
+    """Yield roles with what speaks for them: where a batch `is_growing` with the GPUs, times may be of a step, as
+    milliseconds are. A part in the unit of such times is of a step as well."""
+    times = [(role, of.unit) for role, of in zip(roles, series, strict=True) if role.name == "time"]
+    for is_of_step in {False, is_growing and bool(times)}:
+        units = {unit for role, unit in times if is_of_step or role.is_per_step}
+        weight = 0.5 if units & {"ms", "us"} else -0.5
+        kinds = ("time", *PARTS) if is_of_step else PARTS
+        read_as = [
+            role._replace(is_per_step=True) if role.name in kinds and of.unit in units else role
+            for role, of in zip(roles, series, strict=True)
+        ]
+        yield read_as, weight * is_of_step
 
 
 @cache
@@ -277,23 +298,25 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
     return kinds <= allowed and not (is_high or is_no_share) and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
 
 
-def _role(name: str, series: ColumnSeries, head: str, caption: str) -> Role:
+def _role(name: str, head: str, layout: Layout) -> Role:
     """Return a role with what it is per. Where every GPU has work of its own, a time is as that of a step."""
     per = {key: bool(re.search(pattern, head.lower())) for key, pattern in WORDS["per"].items()}
-    is_weak = name == "time" and bool(re.search(WORDS["weak"], f"{head} {caption}".lower()))
+    said = " ".join([layout.caption, *(series.head for series in layout.series)]).lower()
+    is_weak = name == "time" and bool(re.search(WORDS["weak"], said))
     return Role(name, is_weak or per["steps" if name == "rate" else "step"], per["gpu"] and name == "rate")
 
 
 class _Places(NamedTuple):
     """The figures of every series by cell under one choice of keys, each with its row; how plausible these are; the
-    names of the keys, the heads of texts that tell groups apart, and what there is to say."""
+    names of the keys, the heads of texts that tell groups apart, what there is to say, and whose images the batches of
+    groups are that change with the GPUs."""
 
     by_series: Sequence[_Placed]
     score: float
     names: frozenset[str]
     heads: Mapping[str, Mapping[int, str]]
     notes: Sequence[str]
-    batch: str
+    batches: Mapping[tuple[str, ...], str]
 
 
 def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -> _Places:
@@ -327,7 +350,7 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
             else:
                 unplaced.add(row)
         by_series.append(placed)
-    by_series, batch = _with_settled_batches(by_series)
+    by_series, batches = _with_settled_batches(by_series)
     gpus_of_figures = set[int]()
     for of_series, kind in zip(by_series, kinds, strict=True):
         places = {place for place, *_ in of_series}
@@ -336,7 +359,7 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
         score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
     score += (len(gpus_of_figures) > 1) - 8.0 * len(unplaced) / len(row_keys)
     notes = [f"Rows that name no number of GPUs are left out: {len(unplaced)}"] if unplaced else []
-    return _Places(by_series, score, names, labels, notes, batch)
+    return _Places(by_series, score, names, labels, notes, batches)
 
 
 def _labels(layout: Layout, kinds: Sequence[str], keys: Sequence[tuple[int, int]]) -> dict[str, Mapping[int, str]]:
@@ -359,18 +382,23 @@ def _labels(layout: Layout, kinds: Sequence[str], keys: Sequence[tuple[int, int]
     return {head: labels[head] for head in labels if head in chosen}
 
 
-def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], str]:
-    """Return places with batches that several numbers of GPUs share, and whose images they are then: a batch that grows
-    as the number of GPUs is that of all of them, and one that differs in other ways is no key."""
+def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], dict[tuple[str, ...], str]]:
+    """Return places with batches that several numbers of GPUs share, and whose images these are then: a batch that
+    grows as the number of GPUs is that of all of them, one that falls so is that of each, and one that differs in other
+    ways is no key."""
     pairs = defaultdict[tuple[str, ...], set[tuple[int, int]]](set)
-    settled = dict[tuple[str, ...], int]()
+    settled, whose = dict[tuple[str, ...], int](), dict[tuple[str, ...], str]()
     for place, *_ in (entry for placed in by_series for entry in placed):
         pairs[place.group].add((place.batch, place.gpus))
     for group, of_group in pairs.items():
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
             shares = {batch / number for batch, number in of_group}
-            settled[group] = int(shares.pop()) if len(shares) == 1 else 0
+            products = {batch * number for batch, number in of_group}
+            shared = {"per_gpu": shares, "global": products}
+            found = {name: int(images.pop()) for name, images in shared.items() if len(images) == 1}
+            settled[group] = max(found.values(), default=0)
+            whose |= {group: name for name in found}
     # A batch that only some rows name is that of all.
     named = {batch for of_group in pairs.values() for batch, _ in of_group} - {0}
     shared = named.pop() if len(named) == 1 else 0
@@ -379,7 +407,7 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
         return place._replace(batch=settled.get(place.group, place.batch or shared))
 
     moved_places: list[_Placed] = [[(moved(place), row, cell) for place, row, cell in placed] for placed in by_series]
-    return moved_places, "per_gpu" if any(settled.values()) else ""
+    return moved_places, whose
 
 
 def _counting(row_keys: Sequence[Mapping[str, int]], has_gpus: bool) -> Callable[[Mapping[str, int]], int]:
@@ -431,8 +459,8 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
     facts, left_out, line = list[Fact](), [*places.notes], "row" if layout.is_turned else "column"
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
-    columns = _with_steps(columns, bool(places.batch))
     labels, doubts = _told_apart(columns)
+    batch = layout.batch or _whose_batch(columns)
     for at, column in enumerate(columns):
         role, head = column.role, column.series.head
         if role.name == _NOTHING and head not in places.heads:
@@ -440,9 +468,12 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
         if at in doubts:
             left_out.append(f"The {line} {head} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
-            facts += [fact.within(labels.get(at, "")) for fact in column.facts]
+            facts += [
+                fact._replace(whose_batch=places.batches.get(fact.place.group, batch)).within(labels.get(at, ""))
+                for fact in column.facts
+            ]
     unread = [f"The {line} {head} is left out" for head in unused if head and not head.startswith("column ")]
-    return Solution(facts, [*unread, *left_out], places.batch or layout.batch or _whose_batch(columns), score)
+    return Solution(facts, [*unread, *left_out], score)
 
 
 def _whose_batch(columns: Sequence[_Column]) -> str:
@@ -454,24 +485,6 @@ def _whose_batch(columns: Sequence[_Column]) -> str:
         for is_own in (True, False)
     )
     return "global" if own < shared else ""
-
-
-def _with_steps(columns: Sequence[_Column], is_growing: bool) -> list[_Column]:
-    """Return columns where milliseconds of a batch that `is_growing` with the GPUs are of a step; and a part in the
-    unit of the times of steps beside it."""
-    of_steps = [
-        column
-        for column in columns
-        if column.role.name == "time"
-        and (column.role.is_per_step or (is_growing and column.series.unit in ("ms", "us")))
-    ]
-    units = {column.series.unit for column in of_steps}
-    return [
-        _Column(column.series, column.role._replace(is_per_step=True), column.placed)
-        if column in of_steps or (column.role.name in PARTS and column.series.unit in units)
-        else column
-        for column in columns
-    ]
 
 
 def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, str]]:
