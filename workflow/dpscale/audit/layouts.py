@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from dpscale.audit.grids import WORDS, Grid
 from dpscale.vocabulary.states import MARK, NOT_RESOLVABLE
@@ -24,7 +24,7 @@ _SPACE = r"[ \u00a0\u2007\u2009\u202f'’_]"
 _DIGITS = rf"[+-]?(?:\d(?:[\d.,]|{_SPACE}(?=\d{{3}}(?!\d)))*|\.\d+)(?:e[+-]?\d{{1,2}})?"
 _APPROXIMATELY = r"^(?:~|≈|∼|\\sim|ca\.?|about|approx\.?|x|×|\$)\s*(?=[\d.+-])"
 # What may stand behind a number and its unit: an interval, a deviation, other figures, a share, a footnote.
-_BEHIND = r"(?:\s|/\s*(?:[\d.,]+\s*%|-)|\[[^\]]*\]|\([^)]*\)|(?:±|\+/-|\+-).*|[*†‡§¹²³⁴-⁹.^]|[a-d]\b)*$"
+_BEHIND = r"(?:\s|/\s*(?:[\d.,]+\s*%|-)|\[[^\]]*\]|[(（][^)）]*[)）]|(?:±|\+/-|\+-).*|[*†‡§¹²³⁴-⁹.^]|[a-d]\b)*$"
 # What is counted is no unit.
 _UNIT = rf"(?!{WORDS['no_units']})(?:(?:[a-zµμ×%][a-zµμ.]*|(?=/))(?:\s*(?:/|per)\s*[a-z.]+)*)"
 # Words of this project's own tables where it has no number.
@@ -156,6 +156,12 @@ class Layout:
     is_turned: bool
     penalty: float
 
+    @cached_property
+    def is_weak(self) -> bool:
+        """Whether the heads, or the line before them, say that the work grows with the GPUs."""
+        said = " ".join([self.caption, *(series.head for series in self.series)])
+        return bool(re.search(WORDS["weak"], said.lower()))
+
 
 def keys_of(text: str) -> tuple[dict[str, int], str]:
     """Return the keys that a text says, and the text without them."""
@@ -260,6 +266,9 @@ def _laid_out(
             unit = unit_of_head(left) or _unit_of_all(numbers)
             if keys:
                 # Of columns that differ in keys alone, the first says the unit.
+                left = re.sub(
+                    _BRACKETS, lambda inner: "" if kind_of_unit(unit_of(inner[1])) else inner[0], left
+                ).strip()
                 unit = unit or units[left]
                 units[left] = units[left] or unit
             of_head = series.setdefault((left, unit) if keys else (left, f"{unit} {at}"), ColumnSeries(left, unit))
@@ -357,10 +366,11 @@ def _read_texts(
 
 
 def kind_of_unit(unit: str) -> str:
-    """Return what a unit is of; nothing where it is none that is known, such as `gforce` of the machine `7gforce`."""
+    """Return what a unit is of; nothing where it is none that is known, such as `gforce` of the machine `7gforce`. What
+    is counted per second has many names."""
     first, _, per = unit.partition("/")
-    if per == "s" and unit not in WORDS["units"]["bandwidth"]:
-        return "rate" if first in ("", *MULTIPLES) or re.match(WORDS["counted"], first) else "nothing"
+    if per in ("s", "min", "h") and not any(unit in units for units in WORDS["units"].values()):
+        return "rate"
     first = first.partition(" ")[0]
     return next((kind for kind, units in WORDS["units"].items() if unit in units or first in units), "")
 

@@ -45,6 +45,7 @@ _MOST_GPUS = 20_000
 _TOLERANCE, _ROUGHEST = 0.01, 0.12
 # A ratio of which less than this follows from a clock may be of another.
 _SOME = 0.4
+_OF_TWO = "no times of one series give it, so it may be a ratio of two"
 _FACTORS = {**SECONDS, **MULTIPLES, "%": 0.01}
 # Figures that exceed these are percents; in percent, an efficiency begins at 100.
 _LARGEST_FRACTIONS = {"efficiency": 10.0, "share": 2.5}
@@ -160,9 +161,9 @@ class _Column:
         facts = []
         for place, state, cell in self.placed:
             unit = "%" if unit_of_all == "%" else cell.unit or unit_of_all
-            first = unit.partition("/")[0]
+            first, _, per = unit.partition("/")
             # What takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs.
-            factor = _FACTORS.get(first, 1.0) * (place.gpus if role.is_per_gpu else 1)
+            factor = _FACTORS.get(first, 1.0) / SECONDS.get(per, 1.0) * (place.gpus if role.is_per_gpu else 1)
             if unit == "%" and role.name == "utilisation":
                 factor = 1.0
             shown = (first or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
@@ -214,7 +215,7 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
         if best and by_words + _WEIGHT_OF_RELATION * kinds.count("") <= best[0]:
             continue
         is_growing = "per_gpu" in places_of(kinds).batches.values()
-        for read_as, weight in _clocks_of_steps(roles, layout.series, is_growing):
+        for read_as, weight in _readings(roles, layout, is_growing):
             columns = [column(at, role, kinds) for at, role in enumerate(read_as)]
             score = by_words + weight + sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
             if not best or score > best[0]:
@@ -240,31 +241,37 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     kinds = {*map(kind_of_unit, units)} - {""}
     weights = {}
     for name in (*_KEYS, *_FIGURES):
-        if _allows(name, series, numbers, kinds):
+        # What is counted per second is a rate, unless the head says something else.
+        is_other = name == "rate" and max(words.values(), default=0.0) >= _CLEAR and words.get(name, 0.0) <= 0
+        if not is_other and _allows(name, series, numbers, kinds):
             weights[name] = words.get(name, 0.0)
             weights[name] += 1.5 * any(name in WORDS["roles_of_units"].get(kind, ()) for kind in kinds)
-            # Without a word, a figure that follows from others is one only where nearly all of it does. Figures under
-            # bare numbers of GPUs or batches are times, where nothing speaks against it.
-            weights[name] -= _UNSAID * (name in _DERIVED and not is_said and not kinds)
+            # Without a word or a unit, a figure that follows from others is one only where nearly all of it does.
+            # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
+            is_far = name in PARTS or (name in _DERIVED and not kinds)
+            weights[name] -= _UNSAID * (is_far and not is_said)
             weights[name] += name == "time" and not is_said and (series.has_keys or "time" in kinds)
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
-    entries = [(_role(name, f"{series.head} {' '.join(units)}", layout), weight) for name, weight in scored]
-    entries.append((Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5))
+    # Of roles that as much speaks for, the first is taken: none.
+    entries = [(Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5)]
+    entries += [(_role(name, f"{series.head} {' '.join(units)}", layout), weight) for name, weight in scored]
     most = max(weight for _, weight in entries)
     # Where the words of a head say what it is, a role that none of them speaks for is none.
     least = most - _CLEAR if most < _PLAIN else max(most - _CLEAR, _FAINT)
     return sorted((entry for entry in entries if entry[1] > least), key=lambda entry: -entry[1])
 
 
-def _clocks_of_steps(
-    roles: Sequence[Role], series: Sequence[ColumnSeries], is_growing: bool
-) -> Iterator[tuple[list[Role], float]]:
-    """Yield roles with what speaks for them: where a batch `is_growing` with the GPUs, times may be of a step, as
-    milliseconds are. A part in the unit of such times is of a step as well."""
+def _readings(roles: Sequence[Role], layout: Layout, is_growing: bool) -> Iterator[tuple[list[Role], float]]:
+    """Yield what roles may be, with what speaks for it. Where the work grows with the GPUs, rates may be of each of
+    them; and where a batch `is_growing` so, times may be of a step, as milliseconds are. A part in the unit of such
+    times is of a step as well."""
+    series = layout.series
+    if layout.is_weak and any(role.name == "rate" for role in roles):
+        yield [role._replace(is_per_gpu=role.is_per_gpu or role.name == "rate") for role in roles], -0.5
     times = [(role, of.unit) for role, of in zip(roles, series, strict=True) if role.name == "time"]
     for is_of_step in {False, is_growing and bool(times)}:
         units = {unit for role, unit in times if is_of_step or role.is_per_step}
-        weight = 0.5 if units & {"ms", "us"} else -0.5
+        weight = 0.5 if units & {"ms", "us"} else -2.0
         kinds = ("time", *PARTS) if is_of_step else PARTS
         read_as = [
             role._replace(is_per_step=True) if role.name in kinds and of.unit in units else role
@@ -301,8 +308,7 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
 def _role(name: str, head: str, layout: Layout) -> Role:
     """Return a role with what it is per. Where every GPU has work of its own, a time is as that of a step."""
     per = {key: bool(re.search(pattern, head.lower())) for key, pattern in WORDS["per"].items()}
-    said = " ".join([layout.caption, *(series.head for series in layout.series)]).lower()
-    is_weak = name == "time" and bool(re.search(WORDS["weak"], said))
+    is_weak = name == "time" and layout.is_weak
     return Role(name, is_weak or per["steps" if name == "rate" else "step"], per["gpu"] and name == "rate")
 
 
@@ -395,10 +401,11 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
         if 1 < len(of_group) == len(batches) == len(gpus):
             shares = {batch / number for batch, number in of_group}
             products = {batch * number for batch, number in of_group}
-            shared = {"per_gpu": shares, "global": products}
-            found = {name: int(images.pop()) for name, images in shared.items() if len(images) == 1}
+            whole = {"per_gpu": shares, "global": products}
+            found = {name: int(images.pop()) for name, images in whole.items() if len(images) == 1}
             settled[group] = max(found.values(), default=0)
-            whose |= {group: name for name in found}
+            if found:
+                whose[group] = max(found, key=found.__getitem__)
     # A batch that only some rows name is that of all.
     named = {batch for of_group in pairs.values() for batch, _ in of_group} - {0}
     shared = named.pop() if len(named) == 1 else 0
@@ -459,7 +466,7 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
     facts, left_out, line = list[Fact](), [*places.notes], "row" if layout.is_turned else "column"
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
-    labels, doubts = _told_apart(columns)
+    labels, doubts = _told_apart(columns, layout.caption)
     batch = layout.batch or _whose_batch(columns)
     for at, column in enumerate(columns):
         role, head = column.role, column.series.head
@@ -487,7 +494,7 @@ def _whose_batch(columns: Sequence[_Column]) -> str:
     return "global" if own < shared else ""
 
 
-def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, str]]:
+def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str], dict[int, str]]:
     """Return what tells clocks of one kind apart, such as `DP` of `DP time (s)`, with the series that belong to each,
     and why series are left out.
 
@@ -507,6 +514,10 @@ def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, s
     }
     for at in sorted(derived, key=lambda at: -max(fits[at].values(), default=0.0)):
         name = columns[at].role.name
+        is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
+        if name in RATIOS and not is_said and max(fits[at].values(), default=0.0) <= _SOME:
+            doubts[at] = _OF_TWO
+            continue
         if len(alike) > 1:
             named = [clock for clock in alike if labels[clock] and {*words[at]}.issuperset(labels[clock].split())]
             given = {clock: fits[at][clock] + (named == [clock]) for clock in alike}
@@ -514,7 +525,7 @@ def _told_apart(columns: Sequence[_Column]) -> tuple[dict[int, str], dict[int, s
             if given[nearest] > _SOME:
                 labels[at] = labels[nearest]
             elif name in RATIOS:
-                doubts[at] = "no times of one series give it, so it may be a ratio of two"
+                doubts[at] = _OF_TWO
                 continue
         meant = first.setdefault((name, labels.get(at, "")), at)
         if meant == at or not columns[at].values.keys() & columns[meant].values.keys():
