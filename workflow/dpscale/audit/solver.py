@@ -400,7 +400,7 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
             shares = {batch / number for batch, number in of_group}
-            products = {batch * number for batch, number in of_group}
+            products = {float(batch * number) for batch, number in of_group}
             whole = {"per_gpu": shares, "global": products}
             found = {name: int(images.pop()) for name, images in whole.items() if len(images) == 1}
             settled[group] = max(found.values(), default=0)
