@@ -314,11 +314,8 @@ class Match:
         return sum(_BLAME[choice.kind] for choice in self.convention.choices)
 
     def is_most(self, checkable: Sequence[Spot]) -> bool:
-        """Whether it gives most of these cells with several GPUs, and more than zeros: what may be zero agrees with
-        much. The method's own convention needs no more."""
-        resolvable = sum(self.values[place].is_not_zero for place in several(self.agreeing))
-        most = len(several(checkable)) / 2
-        return self.supporting > most and (not self.convention.steps or resolvable > most)
+        """Whether it gives most of these cells with several GPUs."""
+        return self.supporting > len(several(checkable)) / 2
 
     def by_chance(self, conventions: int) -> float:
         """The chance that one of so many conventions agrees with as many cells of unrelated numbers."""
@@ -478,11 +475,7 @@ def _best(matches: Sequence[Match]) -> Match:
     times is preferred to what goes through printed columns."""
     first = max(matches, key=lambda match: match.score)
     telling = [
-        match
-        for match in matches
-        if match.supporting >= first.supporting
-        and len(match.agreeing) >= len(first.agreeing)
-        and match.decades >= _NEARLY * first.decades
+        match for match in matches if match.supporting >= first.supporting and match.decades >= _NEARLY * first.decades
     ]
     return max(telling, key=lambda match: (-match.blame, -len(match.convention.through), match.score))
 

@@ -115,15 +115,9 @@ def _verdict(
         return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not read" if missing else zero)
     if outcome.may_be_measured:
         return FigureVerdict(UNKNOWN, None, MEASURED)
-    # Where the parts of a time are of another run, so may be what was sent in them.
-    parts = [verdicts.get((part, place)) for part in ("compute_s", "communication_s")]
-    is_of_its_parts = outcome.quantity == "bandwidth" and any(part and part.state == ANOTHER_RUN for part in parts)
-    near = about(about(given)) if is_of_its_parts else about(given)
-    if not near.meets(outcome.method.printed[place]):
+    if not about(given).meets(outcome.method.printed[place]):
         return FigureVerdict(UNEXPLAINED, given)
-    # Where times are printed too, what follows from another column may be of other runs than that.
-    is_through_a_column = (outcome.best or outcome.method).convention.through and place in study.epoch_s
-    if place in miswritten and not is_through_a_column and not is_of_its_parts:
+    if place in miswritten:
         return FigureVerdict(UNEXPLAINED, given, miswritten[place])
     return FigureVerdict(ANOTHER_RUN, given, "as where times are of another run")
 
