@@ -12,6 +12,7 @@ import vl_convert
 from markupsafe import Markup
 
 from dpscale.present.findings.set_up import dates, network
+from dpscale.present.handin_2026 import sections_of_2026
 from dpscale.present.handin_assignment import AssignmentRows, AssignmentTable, Quantity, grids, state_words
 from dpscale.present.handin_questions import Section, sections
 from dpscale.present.text.html import ENVIRONMENT
@@ -73,7 +74,10 @@ def report(study: JsonValues, tables: Tables, terms: Terms) -> Report:
         machine=_machine(study, rows, place, dates(tables.records), terms),
         lacking=_lacking(rows.times, printed_grids, terms),
         grids=printed_grids,
-        sections=sections(rows, printed_grids, in_place.times, arms, terms),
+        sections=[
+            *sections(rows, printed_grids, in_place.times, arms, terms),
+            *sections_of_2026(tables, place.environment, terms),
+        ],
         to_say=sentences("handin", "to_say", terms, strategies=strategies),
         terms=terms,
     )
