@@ -87,6 +87,16 @@ def test_a_variant_that_changes_nothing_but_the_scope_is_the_study_itself_there(
     assert is_near(on_two.loader_s, 8 - 4.8, rel=0.01)
 
 
+def test_a_variant_that_changes_no_setting_is_the_study_itself_at_its_batches() -> None:
+    """One GPU at a batch that the study does not have."""
+    further = {"strategies": ["single"], "gpus": [1], "batch_per_gpu": [512], "runs": 1}
+    study = Study({**STUDY.values, "variants": {"further": further}})
+    tables = build_tables(study, measured(study, epochs_s={**EPOCHS_S, "further": (3.0,)}))
+    assert not tables.variants
+    (row,) = [row for row in tables.times if row.batch_per_gpu == 512]
+    assert (row.strategy, row.gpus, row.runs) == ("single", 1, 1) and is_near(row.epoch_s, 3 * OF_SERVER[1])
+
+
 def test_what_is_as_long_on_every_server_has_not_the_spread_of_what_is_not() -> None:
     """A step in a graph, beside an eager one that servers make longer or shorter by a tenth."""
     rows = variants(measured(even="graph"))

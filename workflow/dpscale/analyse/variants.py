@@ -51,9 +51,9 @@ def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow]) -
 
 
 def with_further_scopes(study: Study, points: Points, variants: Sequence[Variant]) -> tuple[Points, list[Variant]]:
-    """Return the points of a study with those of its variants that have its own settings in other scopes, such as
-    loading at some batches alone; and the variants that have other settings."""
-    further = [variant for variant in variants if changed_settings(variant.study, study) == ["scopes"]]
+    """Return the points of a study with those of its variants that have its own settings at further batches, or in
+    other scopes, such as loading at some batches alone; and the variants that have other settings."""
+    further = [variant for variant in variants if {*changed_settings(variant.study, study)} <= {"scopes"}]
     added = {key: point for variant in further for key, point in variant.points.items() if key not in points}
     return {**points, **added}, [variant for variant in variants if variant not in further]
 
