@@ -138,7 +138,7 @@ def public_scripts() -> str:
             CAUSES[reason["cause"]].label + (f" {reason['share']['value']:.0%}" if reason["share"] else "")
             for reason in script["reasons"]
         ]
-        has_rounds = reasons or (script["speedup"] and "low" in script["speedup"])
+        has_rounds = reasons or any("low" in (script[figure] or {}) for figure in ("speedup", "step_s"))
         loop = script["own_loop"]
         rows.append((
             f"{script['repository']}, `{script['script']}`{changed}",
