@@ -16,6 +16,7 @@ from page_tables import (
     speedup_row,
     study,
     tables,
+    times_row,
 )
 
 from dpscale.formulas.figure import Figure
@@ -26,7 +27,7 @@ from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP
 from dpscale.tables.tables import Tables
 from pictures import beyond_the_plot, headings, points, texts
-from rows import Entries
+from rows import Entries, known
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
@@ -115,3 +116,17 @@ def test_nothing_has_no_place_on_a_logarithmic_axis(places: Sequence[int], drawn
 
 def test_a_chart_without_rows_has_no_picture() -> None:
     assert not any(chart.pictures for chart in charts_of(study(), tables(), GPU).values())
+
+
+def test_ways_to_exchange_gradients_stand_below_one_device() -> None:
+    steps = {"ddp": 4.0, "ddp-flat": 5.0, "single": 3.0, "ddp-naive": 8.0}
+    rows = [
+        {**times_row(1.0, strategy=name, gpus=1 if name == "single" else 2, batch=32), **known("step_s", step_ms / 1e3)}
+        for name, step_ms in steps.items()
+    ]
+    (picture,) = charts_of(study(), tables(times=rows), GPU)["exchange"].pictures
+    shown = [text for text in texts(picture.svg) if " on " in text]
+    assert [text.split(" on ")[0] for text in shown] == ["single", "ddp-naive", "ddp-flat", "ddp"]
+    assert shown[1] == "ddp-naive on 2 GPUs: 8.00 ms [7.92, 8.08]"
+    without = [row for row in rows if row["strategy"] in ("single", "ddp")]
+    assert not charts_of(study(), tables(times=without), GPU)["exchange"].pictures

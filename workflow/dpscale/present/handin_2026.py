@@ -10,6 +10,7 @@ from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.claims import STRATEGIES
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.study import BASE
+from dpscale.present.charts.exchange import EXCHANGES, exchange, is_compared
 from dpscale.present.charts.memory import memory as memory_chart
 from dpscale.present.handin_questions import Section
 from dpscale.present.text.numbers import ABSENT, in_unit, recomputable
@@ -23,8 +24,6 @@ from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import StrategyPairsRow, TimesRow
 
-# The ladder of the lecture: each sends gradients in a better way than the one before it.
-EXCHANGES = ("ddp-naive", "ddp-flat", "ddp")
 _PARTS = ("weights_bytes", "gradients_bytes", "optimiser_bytes", "saved_bytes")
 
 
@@ -34,7 +33,7 @@ def sections_of_2026(tables: Tables, environment: str, terms: Terms) -> Iterator
     pairs = [row for row in tables.strategy_pairs if (row.scope, row.environment) == (COMPUTE, environment)]
     memory = [row for row in tables.memory if row.environment == environment]
     headings = template_of("handin", terms).headings
-    if any(row.strategy in EXCHANGES[:2] for row in times):
+    if is_compared(times):
         yield _exchange(times, pairs, headings["exchange"], terms)
     if any(row.variant != BASE or row.strategy not in (BASELINE, "dp", "ddp") for row in memory):
         yield _memory(memory, _times_as_long(tables, environment), headings["memory"], terms)
@@ -59,7 +58,9 @@ def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], head
         for row in pairs
         if (row.gpus, row.batch_per_gpu, row.other_strategy, row.strategy) == (gpus, batch, earlier, later)
     ]
-    return Section("exchange", paragraphs("handin", "exchange", terms, changes=changes), table, heading=heading)
+    pictures = exchange([row for row in times if (row.gpus, row.batch_per_gpu) in ((1, batch), (gpus, batch))], terms)
+    said = paragraphs("handin", "exchange", terms, changes=changes)
+    return Section("exchange", said, table, pictures.pictures[0] if pictures.pictures else None, heading)
 
 
 def _times_as_long(tables: Tables, environment: str) -> Mapping[tuple[str, str, int, int], Figure]:

@@ -12,6 +12,7 @@ import altair as alt
 from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.formulas.figure import Figure
+from dpscale.present.charts.exchange import exchange
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, colour_of_style, markers
 from dpscale.present.charts.memory import memory
 from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, WIDTH, Chart, Picture, layer, picture
@@ -49,6 +50,7 @@ def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Char
         "epoch_time": epoch_time(in_order(ok(tables.times)), terms),
         "efficiency": efficiency(gains, runs, study["answer"]["worth_from"], terms),
         "ladders": ladders(in_order(tables.ladder), terms),
+        "exchange": exchange(in_order(ok(tables.times)), terms),
         "memory": memory(in_order(tables.memory), terms),
         "bus_bandwidth": bus_bandwidth(tables.collectives, terms),
         "test_accuracy": accuracy(

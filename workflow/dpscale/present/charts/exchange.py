@@ -1,0 +1,81 @@
+"""The chart of the lecture's ladder: a step of one device, and with every way to exchange gradients."""
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+import altair as alt
+
+from dpscale.analyse.answer import COMPUTE
+from dpscale.formulas.figure import Figure
+from dpscale.present.charts.picture import INK, PICTURES_DRAWN, WIDTH, Chart, Picture, layer, picture
+from dpscale.present.text.numbers import estimate
+from dpscale.present.text.words import Terms
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.column import MILLISECONDS
+from dpscale.tables.row import grouped, in_groups
+from dpscale.tables.timing import TimesRow
+
+# Each sends gradients in a better way than the one before it.
+EXCHANGES = ("ddp-naive", "ddp-flat", "ddp")
+# Pixels: from one bar to the next, a bar's thickness, and from the middle of both to its text and to itself.
+_STEP, _THICK, _TO_TEXT, _TO_BAR = 40, 16, -10, 8
+
+
+def is_compared(rows: Sequence[TimesRow]) -> bool:
+    """Whether one of the ways that no training takes was measured."""
+    return any(row.strategy in EXCHANGES[:-1] for row in rows)
+
+
+def exchange(rows: Sequence[TimesRow], terms: Terms) -> Chart:
+    """Draw the time of a step without loading, in ms, with its interval: a picture for every number of devices, batch
+    and environment, and a bar for one device and every way to exchange gradients."""
+    timed = [row for row in rows if row.scope == COMPUTE and row.step_s.is_known]
+    alone = grouped((row for row in timed if row.strategy == BASELINE), attrgetter("batch_per_gpu", "environment"))
+    exchanging = [row for row in timed if row.strategy in EXCHANGES]
+    pictures: list[Picture] = []
+    for of_place in in_groups(exchanging, attrgetter("gpus", "batch_per_gpu", "environment"))[:PICTURES_DRAWN]:
+        first = of_place[0]
+        if not is_compared(of_place):
+            continue
+        ways = sorted(of_place, key=lambda row: EXCHANGES.index(row.strategy))
+        bars = [*alone.get((first.batch_per_gpu, first.environment), ()), *ways]
+        heading = (
+            f"Ways to exchange: {terms.count(first.gpus)}, batch {first.batch_per_gpu:,}{terms.environment(first)}"
+        )
+        subtitle = f"Time of a step, with 95 % intervals where there are some. {terms.data_note}"
+        pictures.append(
+            picture(f"exchange-{len(pictures) + 1}", heading, subtitle, _layers(bars, terms), alt.Step(_STEP))
+        )
+    return Chart(pictures)
+
+
+def _layers(rows: Sequence[TimesRow], terms: Terms) -> list[alt.Chart]:
+    y = alt.Y("place:O").axis(None)
+    bars = layer(_bar(place, row) for place, row in enumerate(rows))
+    whiskers = layer(_whiskers(rows))
+    texts = layer(
+        {"place": place, "text": f"{terms.group(row)}: {estimate(row.step_s, MILLISECONDS, with_unit=True)}"}
+        for place, row in enumerate(rows)
+    )
+    return [
+        bars.mark_bar(size=_THICK, yOffset=_TO_BAR).encode(
+            alt.X("step:Q").title("Time of a step, ms").axis(tickCount=5), y, alt.Color("shade:N").scale(None)
+        ),
+        whiskers.mark_rule(color=INK, yOffset=_TO_BAR).encode(alt.X("low:Q"), y, x2=alt.X2("high:Q")),
+        texts.mark_text(yOffset=_TO_TEXT, limit=WIDTH).encode(y, alt.Text("text:N"), x=alt.XValue(0)),
+    ]
+
+
+def _bar(place: int, row: TimesRow) -> dict[str, object]:
+    return {"place": place, "step": MILLISECONDS.of(row.step_s.value), "shade": f"var(--{row.strategy})"}
+
+
+def _whiskers(rows: Sequence[TimesRow]) -> Iterator[dict[str, object]]:
+    for place, row in enumerate(rows):
+        if _has_interval(row.step_s):
+            ends = {"low": MILLISECONDS.of(row.step_s.low), "high": MILLISECONDS.of(row.step_s.high)}
+            yield {"place": place, **ends}
+
+
+def _has_interval(figure: Figure) -> bool:
+    return figure.low < figure.high
