@@ -72,6 +72,16 @@ def test_a_script_that_leaves_at_once_or_empties_its_environment_is_measured_all
     assert run.processes[0]["steps"] == 59
 
 
+def test_own_code_at_instructions_without_a_line_is_found(tmp_path: Path) -> None:
+    """Such as the jump at the end of this loop in Python 3.11, where samples are taken."""
+    loop = "for n in range(10**5):\n        if n % 2:\n            if n % 3:\n                rest = n"
+    run = run_attached(tmp_path, looped(tmp_path, between=loop))
+    assert run.code == 0, run.output
+    most = max(run.processes[0]["lines"], key=lambda line: line["samples"])
+    assert most["kind"] == "own"
+    assert most["code"] in loop
+
+
 def test_for_the_pace_alone_optimisers_are_all_that_is_hooked(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     plain = "torch.autograd.backward.__module__ == 'torch.autograd' and torch.save.__code__.co_filename"

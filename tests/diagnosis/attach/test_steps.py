@@ -4,6 +4,7 @@ import ast
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 
 from dpscale.diagnosis.attach import calls as of_calls
 from dpscale.diagnosis.attach import steps as of_steps
-from dpscale.diagnosis.attach.hooks import NOW, OWN, StepParts, shown
+from dpscale.diagnosis.attach.hooks import NOW, OWN, StepParts, shown, user_lines
 from dpscale.diagnosis.attach.schedule import Turn
 from dpscale.diagnosis.attach.steps import Sample, Sampler, StepClock, beside_training, deepest, kind_of, sample_of
 
@@ -78,6 +79,15 @@ def test_a_generator_that_has_yielded_meanwhile_is_no_sample() -> None:
     assert not sampler.latest
     sampler.look(sys._getframe())
     assert len(sampler.latest) == 1
+
+
+def test_an_instruction_without_a_line_is_of_the_line_before_it() -> None:
+    """Every Python gives none to the end of a `with` that an error leaves."""
+    code = compile("first = 1\nwith first:\n    second = 2\n", "/train.py", "exec")
+    without = max(start for start, _, line in code.co_lines() if line is None)
+    frame: Any = SimpleNamespace(f_code=code, f_lineno=None, f_lasti=without, f_back=None, f_globals={})
+    ((_, number),) = user_lines(frame, 3)
+    assert number in (2, 3)
 
 
 def test_the_place_is_the_innermost_statement_with_nearly_all_of_the_time() -> None:

@@ -134,13 +134,23 @@ def user_lines(frame: FrameType | None, most: int) -> tuple[Line, ...]:
     lines: list[Line] = []
     main = None
     while frame is not None and len(lines) < most:
-        line = frame.f_code.co_filename, frame.f_lineno
+        line = frame.f_code.co_filename, _number_of_line(frame)
         if of_script(line[0]):
             lines.append(line)
         elif frame.f_globals.get("__name__") == "__main__" and not line[0].startswith(_HERE):
             main = line
         frame = frame.f_back
     return tuple(lines) or ((main,) if main else ())
+
+
+def _number_of_line(frame: FrameType) -> int:
+    """Return the line that a frame is in; of an instruction without one, such as the jump at the end of a loop of
+    Python 3.11, the one before it."""
+    code, number = frame.f_code, frame.f_lineno
+    if number is None:
+        before = [line for start, _, line in code.co_lines() if line and start <= frame.f_lasti]
+        number = before[-1] if before else code.co_firstlineno
+    return number
 
 
 def line_of(frame: FrameType | None) -> Line | None:
