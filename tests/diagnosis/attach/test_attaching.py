@@ -82,6 +82,14 @@ def test_own_code_at_instructions_without_a_line_is_found(tmp_path: Path) -> Non
     assert most["code"] in loop
 
 
+def test_a_script_that_asks_autograd_for_gradients_has_its_operations_counted(tmp_path: Path) -> None:
+    """Of leaves, as for a penalty or an equation: hooks at modules would make that fail."""
+    asks = "x = torch.ones(2, 4, requires_grad=True); torch.autograd.grad(net(x).sum(), x)"
+    run = run_attached(tmp_path, looped(tmp_path, between=asks))
+    assert run.code == 0, run.output
+    assert run.processes[0]["flops_per_step"] > 0
+
+
 def test_for_the_pace_alone_optimisers_are_all_that_is_hooked(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     plain = "torch.autograd.backward.__module__ == 'torch.autograd' and torch.save.__code__.co_filename"

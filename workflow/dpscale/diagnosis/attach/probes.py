@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -384,6 +384,9 @@ class Flops:
         from torch.utils.flop_counter import FlopCounterMode
 
         self._mode = FlopCounterMode(display=False)
+        # In place of its hooks at modules, which fail where a script calls torch.autograd.grad.
+        self._mode.mod_tracker = nullcontext()  # type: ignore[assignment]
+        self._mode.mod_tracker.parents = {"Global"}
         self._mode.__enter__()
 
     def end(self, _steps: int, _step_s: float) -> float | None:
