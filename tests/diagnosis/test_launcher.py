@@ -91,6 +91,13 @@ def test_a_script_that_cannot_be_diagnosed_is_told_in_a_sentence_with_its_exit_c
     assert not (tmp_path / "r.json").exists()
 
 
+def test_a_script_that_fails_while_it_is_profiled_is_answered(tmp_path: Path) -> None:
+    """All its blocks are there by then, and what looks at its last steps may break it."""
+    done = diagnosed(tmp_path, stub(tmp_path, [process(0), process(1)], code=1, ended="profiling"))
+    assert "Nothing wrong." in done.stdout, done.stderr
+    assert "ended by itself" not in done.stdout
+
+
 def test_a_script_whose_steps_take_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It steps, and its hooks have written nothing down when it is ended."""
     monkeypatch.setattr(launcher, "OVERDUE_S", 0.0)
