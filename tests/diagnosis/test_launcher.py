@@ -25,6 +25,16 @@ pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("private")]
 STUB = Path(__file__).with_name("stub_script.py")
 
 
+TRAINS = """
+import torch
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter])
+for _ in range(9):
+    parameter.sum().backward()
+    optimizer.step()
+"""
+
+
 @pytest.fixture(autouse=True)
 def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "GRACE_S", 0.5)
@@ -75,8 +85,8 @@ def test_the_answer_is_printed_and_record_page_and_the_script_s_own_output_are_t
     [
         ([], 7, "script", 0, "the script ended by itself with exit code 7"),
         ([process(0)], 3, "script", 0, "the script ended by itself with exit code 3"),
-        ([], 0, "script", 0, "ended without an optimiser step: this is no training with torch"),
-        ([], 0, "script", 60, "no optimiser step within 1 s: this is no training that can be"),
+        ([], 0, "script", 0, "ended, and no optimiser step was seen. Is it training in Python"),
+        ([], 0, "script", 60, "no optimiser step was seen within 1 s. Is it training in Python"),
         ([process(0, status="few steps", steps=5)], 0, "script", 0, "made 5 optimiser steps, too few"),
         ([{}], 0, "time", 0, "the hooks wrote no record"),
     ],
@@ -89,6 +99,13 @@ def test_a_script_that_cannot_be_diagnosed_is_told_in_a_sentence_with_its_exit_c
     assert done.returncode == (code or 1)
     assert message in done.stderr
     assert not (tmp_path / "r.json").exists()
+
+
+def test_a_script_without_the_path_to_the_hooks_is_told_about_it(tmp_path: Path) -> None:
+    """It trains, and nothing sees that."""
+    (tmp_path / "train.py").write_text(TRAINS)
+    done = diagnosed(tmp_path, ["env", f"PYTHONPATH={tmp_path}", sys.executable, "train.py"])
+    assert "it has to add to it: PYTHONPATH=src:$PYTHONPATH." in done.stderr
 
 
 def test_a_script_that_fails_while_it_is_profiled_is_answered(tmp_path: Path) -> None:

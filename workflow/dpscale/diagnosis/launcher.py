@@ -40,6 +40,11 @@ LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
 _PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
 _OF_SEVERAL = ("--multi_gpu", "--multi-gpu")
+# What a script needs so that its steps are seen.
+_TO_BE_SEEN = (
+    "Is it training in Python with torch 2.4 or newer, on this machine? Where the command or the script sets "
+    "PYTHONPATH, it has to add to it: PYTHONPATH=src:$PYTHONPATH."
+)
 VISIBLE, THREADS = "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"
 
 
@@ -173,8 +178,8 @@ class _ScriptRuns:
                     break
                 if not phases and waited_s > self.first_step_s:
                     raise NoTrainingError(
-                        f"no optimiser step within {self.first_step_s:g} s: this is no training that can be diagnosed. "
-                        "Is it Python with torch 2.4 or newer, on this machine? For a longer start: --first-step-within"
+                        f"no optimiser step was seen within {self.first_step_s:g} s. {_TO_BE_SEEN} For a longer start: "
+                        "--first-step-within"
                     )
                 if others_on_gpu is None and "timing" in phases:
                     others_on_gpu = _others_on_gpu(script.pids())
@@ -185,7 +190,7 @@ class _ScriptRuns:
                 raise ScriptError(code)
         texts = [path.read_text() for path in script.folder.glob("process-*.json")]
         if code == 0 and not phases:
-            raise NoTrainingError("the script ended without an optimiser step: this is no training with torch")
+            raise NoTrainingError(f"the script ended, and no optimiser step was seen. {_TO_BE_SEEN}")
         ended_by = {"ended_by": "time" if is_measured else "script"}
         processes = [json.loads(text, object_hook=_masked) | ended_by for text in texts]
         return {
