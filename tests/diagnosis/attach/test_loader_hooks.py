@@ -142,6 +142,14 @@ def test_samples_of_a_stream_are_told_by_their_contents(hooked: Loading) -> None
     assert hashes == sketch(DataLoader(Stream(), batch_size=8), hooked)
 
 
+def test_a_stream_whose_length_raises_an_error_of_its_own_is_trained_on(hooked: Loading) -> None:
+    class Endless(Stream):
+        def __len__(self) -> int:
+            raise NotImplementedError
+
+    assert len(sketch(DataLoader(Endless(), batch_size=4), hooked)) == 64
+
+
 def test_the_loader_of_training_is_one_though_it_is_made_anew_and_another_validates(hooked: Loading) -> None:
     validation = numbers(16)
     for _ in range(3):

@@ -221,7 +221,7 @@ def samples_in(batch: Any) -> list[bytes]:
 def _length(sized: Any) -> int | None:
     try:
         return len(sized)
-    except TypeError:
+    except Exception:  # it has none, or says so with an error of its own
         return None
 
 
