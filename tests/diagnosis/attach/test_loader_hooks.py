@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
+import pandas as pd
 import pytest
 import torch
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, Subset, TensorDataset
 
 from dpscale.diagnosis.attach import loader
 from dpscale.diagnosis.attach.hooks import NOW, put
@@ -129,6 +130,58 @@ def test_ranks_that_share_samples_share_hashes(divided: bool, share: int, hooked
         sketches.append(sketch(DataLoader(data, 16, sampler=sampler, shuffle=not divided), hooked))
     assert len(sketches[0]) == 512
     assert len(sketches[0] & sketches[1]) == min(share, 512)
+
+
+class Part(Dataset[Any]):
+    """A part of a dataset as scripts write it."""
+
+    def __init__(self, data: Any, numbers: Any) -> None:
+        self.data, self.numbers = data, numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.data[self.numbers[number]]
+
+
+def cut(data: Any, numbers: Any) -> Any:
+    return TensorDataset(torch.arange(float(len(data)))[numbers])
+
+
+def in_an_array(data: Any, numbers: Any) -> Any:
+    return Part(data, torch.tensor(numbers).numpy())
+
+
+def numbers_of_an_array(data: Any, numbers: Any) -> Any:
+    return Part(data, list(torch.tensor(numbers).numpy()))
+
+
+def of_a_table(data: Any, numbers: Any) -> Any:
+    return Part(data, pd.DataFrame({"number": numbers}).iloc[:, 0])
+
+
+@pytest.mark.parametrize("part", [Part, Subset, cut, in_an_array, numbers_of_an_array, of_a_table])
+@pytest.mark.parametrize("divided", [True, False])
+def test_the_same_indices_in_parts_of_a_dataset_are_other_samples(part: Any, divided: bool, hooked: Loading) -> None:
+    data, numbers = TensorDataset(torch.zeros(2048, 1)), torch.randperm(2048).tolist()
+    parts = [part(data, numbers[rank * divided :: 2]) for rank in (0, 1)]
+    first, second = (sketch(DataLoader(part, 16), hooked) for part in parts)
+    assert len(first & second) == (0 if divided else 512)
+
+
+def test_a_dataset_that_cannot_be_looked_into_is_told_by_its_class() -> None:
+    class Closed:
+        __slots__ = ()
+
+        def __len__(self) -> int:
+            raise RuntimeError
+
+    around: list[Any] = []
+    around.append(around)
+    closed, other, itself = (loader.hash_of_dataset(value) for value in (Closed(), object(), around))
+    assert closed == loader.hash_of_dataset(Closed())
+    assert len({closed, other, itself}) == 3
 
 
 class Stream(IterableDataset[Any]):

@@ -21,6 +21,8 @@ from .hooks import ACCOUNT, NOW, Hooked, Json, Places
 
 clock = time.perf_counter
 KEPT = 4  # batches that take turns
+# Of a dataset: values that tell a list, and an array or a text; attributes of an object; objects inside one another.
+FEW, FEW_OF_ARRAY, ATTRIBUTES, DEEPEST = 16, 1024, 64, 3
 SKETCH = 512  # smallest hashes of an epoch's samples: those of two ranks share as many as the ranks share samples
 
 
@@ -53,6 +55,7 @@ class Source:
         self.steps, self.last_step = 0, -1  # optimiser steps with a batch of it
         self.batch: int | None = None
         self.hashes: set[int] = set()
+        self.of_dataset = 0  # what they begin with
         self.kept: list[tuple[Any, int]] = []
         self.shapes: set[Any] = set()
         self.iterator: Any = None
@@ -63,8 +66,8 @@ class Source:
         return steps >= 2 and 2 * self.steps >= steps
 
     def note_samples(self, samples: Sequence[bytes]) -> None:
-        """Note the samples of the first epoch: their indices, or their contents."""
-        self.hashes.update(map(zlib.crc32, samples))
+        """Note the samples of the first epoch: their indices in this dataset, or their contents."""
+        self.hashes.update(zlib.crc32(sample, self.of_dataset) for sample in samples)
         if len(self.hashes) > 4 * SKETCH:
             self.hashes = set(sorted(self.hashes)[:SKETCH])
 
@@ -218,6 +221,34 @@ def samples_in(batch: Any) -> list[bytes]:
     return [row.numpy().tobytes() for row in few]
 
 
+def hash_of_dataset(value: Any, depth: int = 0) -> int:
+    """Return a hash of a few of the values that a dataset holds: ranks that were given parts of it differ in them."""
+    told: Any = ()
+    with suppress(Exception):  # one that cannot be looked into is told by its class
+        if isinstance(value, (int, float)):
+            told = value
+        elif isinstance(value, (str, bytes)):
+            told = _few(value, FEW_OF_ARRAY)
+        elif hasattr(value, "ndim"):  # an array or a table, of which a few rows may be copied
+            rows = _few(value, FEW) if value.ndim else value
+            rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+            told = _few(rows.reshape(-1), FEW_OF_ARRAY).tolist()
+        elif depth < DEEPEST:
+            if isinstance(value, (list, tuple, range)):
+                inner = _few(value, FEW)
+            elif isinstance(value, dict):
+                inner = _few(list(value.values()), FEW)
+            else:
+                inner = list(vars(value).values())[:ATTRIBUTES]
+            told = [hash_of_dataset(part, depth + 1) for part in inner]
+    return zlib.crc32(repr((type(value).__name__, _length(value), told)).encode())
+
+
+def _few(values: Any, most: int) -> Any:
+    """Return up to so many of a sequence, from all over it."""
+    return values[:: len(values) // most + 1]
+
+
 def _length(sized: Any) -> int | None:
     try:
         return len(sized)
@@ -231,6 +262,8 @@ def _iter(real: Hooked) -> Hooked:
         facts = LoaderFacts.of(self)
         source = LOADING.sources.setdefault(facts, Source(facts))
         source.epochs += 1
+        if source.epochs == 1 and not facts.iterable:
+            source.of_dataset = hash_of_dataset(self.dataset)
         LOADING.starting.append(source)
         try:
             with ACCOUNT.part("loading"):
