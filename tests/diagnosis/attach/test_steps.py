@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from torch import nn
 
 from dpscale.diagnosis.attach import calls as of_calls
 from dpscale.diagnosis.attach import steps as of_steps
-from dpscale.diagnosis.attach.hooks import NOW, OWN, StepParts, shown, user_lines
+from dpscale.diagnosis.attach.hooks import NOW, OWN, NotedStep, StepParts, shown, user_lines
 from dpscale.diagnosis.attach.schedule import Turn
 from dpscale.diagnosis.attach.steps import Sample, Sampler, StepClock, beside_training, deepest, kind_of, sample_of
 
@@ -88,6 +89,27 @@ def test_an_instruction_without_a_line_is_of_the_line_before_it() -> None:
     frame: Any = SimpleNamespace(f_code=code, f_lineno=None, f_lasti=without, f_back=None, f_globals={})
     ((_, number),) = user_lines(frame, 3)
     assert number in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("at_borders", "of_account", "counted"),
+    [(range(10), 0, range(10)), ([0], 0, range(1, 10)), ([0, 7], 5, [1, 2, 3, 4, 5, 6, 8, 9])],
+)
+def test_samples_count_in_steps_that_a_block_counts(
+    at_borders: Sequence[int], of_account: int, counted: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where something begins in every step that otherwise stands between steps, such as validation; and in steps
+    of a GPU beyond those that the account tells."""
+    account = SimpleNamespace(steps=lambda: [NotedStep(0.01, {})] * of_account)
+    monkeypatch.setattr(of_steps, "ACCOUNT", account)
+    monkeypatch.setattr(NOW, "step", 30)
+    sampler = Sampler(sys.getswitchinterval())
+    clock = StepClock(of_account > 0, sampler, with_pauses=False)
+    clock.times, clock.loading = [0.01] * 10, [0.0] * 11
+    clock.known = [(0.0, "evaluation" if step in at_borders else "", {"gc": 0.0}) for step in range(10)]
+    sampler.latest.extend((step, Sample(OWN, OWN, (("train.py", step),))) for step in range(5, 31))
+    clock.block(Turn("timing", 0, "as_it_is", 0, 10), 0.1)
+    assert [sample.lines[0][1] - 20 for sample in sampler.steady] == list(counted)
 
 
 def test_the_place_is_the_innermost_statement_with_nearly_all_of_the_time() -> None:

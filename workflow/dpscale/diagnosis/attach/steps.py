@@ -183,6 +183,10 @@ class StepClock:
             left_out = pauses if 2 * len(pauses) <= len(times) else set()
         counted = [step for step in steps if step not in left_out]
         self._note_pauses(times if tells_pauses else [], left_out)
+        if self.sampler:
+            untold = [step for step in range(len(times), len(self.known)) if not self.known[step][1]]
+            since = NOW.step - len(self.known)
+            self.sampler.count({since + step for step in (*counted, *untold)})
         usual = [step for step in counted if step < len(noted) and own_s[step] <= long_s]
         parts = mean_parts([noted[step] for step in usual])
         if "no_allreduce" in turn.probe and not self.on_gpu:  # a rank's own pace is without them
@@ -269,8 +273,10 @@ class Sampler:
         sample = sample_of(frame) if frame is not None else None
         if sample and sample.lines:
             self.latest.append((NOW.step, sample))
-            if NOW.counting and not NOW.border:
-                self.steady[sample] += 1
+
+    def count(self, steps: Collection[int]) -> None:
+        """Count the samples of these steps, of the latest ones."""
+        self.steady.update(sample for step, sample in list(self.latest) if step in steps)
 
     def of_step(self, step: int) -> Counter[Sample]:
         """Return the samples of a step, of the latest ones."""
