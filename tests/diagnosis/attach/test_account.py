@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,18 @@ import torch
 from torch import nn
 
 from dpscale.diagnosis.attach import calls
-from dpscale.diagnosis.attach.hooks import ACCOUNT, OWN, Networks, NotedStep, StepParts, holds, outermost, put, take_out
+from dpscale.diagnosis.attach.hooks import (
+    ACCOUNT,
+    NOW,
+    OWN,
+    Networks,
+    NotedStep,
+    StepParts,
+    holds,
+    outermost,
+    put,
+    take_out,
+)
 from dpscale.diagnosis.attach.steps import mean_parts
 
 
@@ -121,6 +133,59 @@ def test_passes_collections_and_prints_are_parts(monkeypatch: pytest.MonkeyPatch
     assert set(first) == {OWN, "forward", "backward", "logging"}
     assert set(second) == {OWN, "evaluation"}
     assert capsys.readouterr().out == "a number\n"
+
+
+def passes(steps: Sequence[Callable[..., Any]], monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Return the kinds of passes in each of these steps of a network, which begins as it trains."""
+    network: Any = nn.Sequential(nn.Linear(2, 2))
+    networks = Networks(list(network.parameters()))
+    monkeypatch.setattr(ACCOUNT, "open", [OWN])
+    monkeypatch.setattr(NOW, "border", "")
+    ACCOUNT.start(None)
+    put(calls.PLACES)
+    try:
+        ACCOUNT.record()
+        for step in steps:
+            step(network)
+            ACCOUNT.step_ended()
+            NOW.border, NOW.evaluates = "", False
+        return [set(step.parts) - {OWN} for step in ACCOUNT.steps()]
+    finally:
+        take_out()
+        networks.take_out()
+
+
+def validated(network: Any) -> None:
+    network.eval()
+    network(torch.ones(1, 2))
+    network.train()
+
+
+def attacked(network: Any) -> None:
+    network.eval()
+    network(torch.ones(1, 2, requires_grad=True))
+    network.train()
+
+
+def trained_in_evaluation_mode(network: Any) -> None:
+    network.eval()
+    network(torch.ones(1, 2))
+
+
+def test_a_pass_with_gradients_that_nobody_asks_for_validates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attack asks for those of inputs; a network that evaluates in every step is trained like that."""
+    steps = [validated, attacked, nn.Module.eval, trained_in_evaluation_mode]
+    assert passes(steps, monkeypatch) == [{"evaluation"}, {"forward"}, set(), {"forward"}]
+
+
+def test_a_pass_in_which_the_mode_changes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def changed(network: Any) -> None:
+        handle = network[0].register_forward_hook(lambda *_call: network.eval() and None)
+        network(torch.ones(1, 2))
+        handle.remove()
+
+    passes([changed], monkeypatch)
+    assert ACCOUNT.open == [OWN]
 
 
 def test_rows_of_a_batch_are_shared_in_containers_of_any_kind() -> None:

@@ -287,7 +287,8 @@ def holds(module: nn.Module, trained: Collection[int]) -> bool:
 class Networks:
     """The networks that are trained, whose forward passes are parts: the outermost modules that are called.
 
-    Without gradients a pass is none of a step: it validates.
+    Without gradients a pass is none of a step: it validates. So does one with gradients that nobody asks for: of a
+    network that trained and was told to evaluate since the last step. An attack in that mode asks for those of inputs.
     """
 
     def __init__(self, parameters: Sequence[Any]) -> None:
@@ -321,9 +322,17 @@ class Networks:
         for handle in self._handles.pop(network):
             handle.remove()
 
-    def _begins(self, network: nn.Module, _inputs: Any) -> None:
+    def _begins(self, network: nn.Module, inputs: tuple[Any, ...]) -> None:
         self._called.add(id(network))
-        ACCOUNT.begin("forward" if torch.is_grad_enabled() else "evaluation")
+        ACCOUNT.begin("forward" if _trains(network, inputs) else "evaluation")
 
     def _ends(self, *_call: Any) -> None:
-        ACCOUNT.end("forward" if torch.is_grad_enabled() else "evaluation")
+        ACCOUNT.end(next((part for part in reversed(ACCOUNT.open) if part in ("forward", "evaluation")), OWN))
+
+
+def _trains(network: nn.Module, inputs: tuple[Any, ...]) -> bool:
+    """Return whether somebody asks for gradients of a pass."""
+    if not torch.is_grad_enabled():
+        return False
+    validates = not network.training and NOW.border == "evaluation"
+    return not validates or any(getattr(value, "requires_grad", False) for value in inputs)
