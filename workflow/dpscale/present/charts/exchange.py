@@ -1,12 +1,12 @@
 """The chart of the lecture's ladder: a step of one device, and with every way to exchange gradients."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from operator import attrgetter
 
 import altair as alt
 
 from dpscale.analyse.answer import COMPUTE
-from dpscale.formulas.figure import Figure
 from dpscale.present.charts.picture import INK, PICTURES_DRAWN, WIDTH, Chart, Picture, layer, picture
 from dpscale.present.text.numbers import estimate
 from dpscale.present.text.words import Terms
@@ -72,10 +72,6 @@ def _bar(place: int, row: TimesRow) -> dict[str, object]:
 
 def _whiskers(rows: Sequence[TimesRow]) -> Iterator[dict[str, object]]:
     for place, row in enumerate(rows):
-        if _has_interval(row.step_s):
+        if isfinite(row.step_s.low):
             ends = {"low": MILLISECONDS.of(row.step_s.low), "high": MILLISECONDS.of(row.step_s.high)}
             yield {"place": place, **ends}
-
-
-def _has_interval(figure: Figure) -> bool:
-    return figure.low < figure.high
