@@ -23,17 +23,15 @@ def memory_rows(records: Mapping[AnyCell, Record], network: NetworkFacts | None)
         for cell, record in records.items()
         if isinstance(cell, StepCell) and isinstance(record, TimingRecord) and record.memory
     ]
+    alone = grouped(
+        (item for item in looked_at if item[0].configuration.strategy == BASELINE), lambda item: item[1].environment
+    )
     places = grouped(looked_at, lambda item: (_variant(item[0]), item[0].configuration, item[1].environment))
     for (variant, configuration, environment), measured in places.items():
         memory = max((rank for _, record in measured for rank in record.memory), key=_total)
-        alone = [
-            rank
-            for cell, record in looked_at
-            if cell.configuration.strategy == BASELINE and record.environment == environment
-            for rank in record.memory
-        ]
         settings = measured[0][1].settings
-        expected = expected_states(configuration, settings, network, alone) if network else None
+        on_one_gpu = [rank for _, record in alone.get(environment, ()) for rank in record.memory]
+        expected = expected_states(configuration, settings, network, on_one_gpu) if network else None
         held = memory.allocated
         yield MemoryRow(
             **point_fields(configuration, environment),

@@ -28,7 +28,7 @@ from dpscale.analyse.times import (
     times_row,
 )
 from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
-from dpscale.analyse.variants import beside_base, one_gpu_rows, variant_rows, variants_of, with_further_scopes
+from dpscale.analyse.variants import beside_base, one_gpu_rows, variant_rows, variants_of, with_further_points
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -55,7 +55,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
     planned = plan(study)
     missing = missing_rows(planned.all_cells, collected)
     own_points = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
-    points, with_other_settings = with_further_scopes(study, own_points, variants_of(study, varied, missing))
+    points, with_other_settings = with_further_points(study, own_points, variants_of(study, varied, missing))
     variants = beside_base(study, points, with_other_settings)
     compared = list(compared_points(study, points))
     times = [times_row(study, point, network) for point in points.values()]

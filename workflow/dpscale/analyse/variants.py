@@ -50,7 +50,7 @@ def variants_of(study: Study, timed: ByVariant, missing: Sequence[MissingRow]) -
     return variants
 
 
-def with_further_scopes(study: Study, points: Points, variants: Sequence[Variant]) -> tuple[Points, list[Variant]]:
+def with_further_points(study: Study, points: Points, variants: Sequence[Variant]) -> tuple[Points, list[Variant]]:
     """Return the points of a study with those of its variants that have its own settings at further batches, or in
     other scopes, such as loading at some batches alone; and the variants that have other settings."""
     further = [variant for variant in variants if {*changed_settings(variant.study, study)} <= {"scopes"}]

@@ -11,6 +11,7 @@ from dpscale.analyse.answer.claims import STRATEGIES
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.study import BASE
 from dpscale.present.charts.exchange import EXCHANGES, exchange, is_compared
+from dpscale.present.charts.memory import PARTS, named
 from dpscale.present.charts.memory import memory as memory_chart
 from dpscale.present.handin_questions import Section
 from dpscale.present.text.numbers import ABSENT, in_unit, recomputable
@@ -23,8 +24,6 @@ from dpscale.tables.memory import MemoryRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import StrategyPairsRow, TimesRow
-
-_PARTS = ("weights_bytes", "gradients_bytes", "optimiser_bytes", "saved_bytes")
 
 
 def sections_of_2026(tables: Tables, environment: str, terms: Terms) -> Iterator[Section]:
@@ -84,30 +83,30 @@ def _memory(
     at_batch = [row for row in rows if row.batch_per_gpu == batch]
     most = max(row.gpus for row in at_batch)
     shown = in_order(row for row in at_batch if row.gpus in (1, most))
-    plain = {(row.strategy, row.gpus): _together(row) for row in shown if row.variant == BASE}
+    plain = {(row.strategy, row.gpus): row.together_bytes for row in shown if row.variant == BASE}
     cells = []
     for row in shown:
-        share = _together(row) / plain.get((row.strategy, row.gpus), nan)
+        share = row.together_bytes / plain.get((row.strategy, row.gpus), nan)
         longer = times_as_long.get((row.variant, row.strategy, row.gpus, batch), UNKNOWN)
-        sizes = (*(getattr(row, part) for part in _PARTS), _together(row), row.peak_bytes)
+        sizes = (*(getattr(row, part) for part, _ in PARTS.values()), row.together_bytes, row.peak_bytes)
         times = recomputable(longer, PLAIN).brief
         shares = [ABSENT if row.variant == BASE else in_unit(share, PERCENT, 3), times]
-        cells.append([_named(row, terms), *(in_unit(size, MB, 3) for size in sizes), *shares])
+        cells.append([named(row, terms), *(in_unit(size, MB, 3) for size in sizes), *shares])
     parts = ("Weights", "Gradients", "Optimiser", "Activations", "Together", "Peak")
     headings = ("Configuration", *parts, "Of plain, %", "Times as long")
     columns = [ShownColumn[object](name, is_number=name != headings[0]) for name in headings]
     filled = [number for number, column in enumerate(zip(*cells, strict=True)) if {*column} != {ABSENT}]
     caption = f"Memory of a step, MB, at batch {batch:,} per {terms.device}, on the {terms.device} that needs most"
-    settings = {row.variant for row in shown}
+    least = min(shown, key=attrgetter("together_bytes"))
     said = paragraphs(
         "handin",
         "memory",
         terms,
         parameters_bytes=next((row.gradients_bytes for row in shown if row.strategy == BASELINE), nan),
         strategies={row.strategy for row in shown},
-        least=_named(min(shown, key=_together), terms),
-        together=min(map(_together, shown)),
-        has_variants=settings != {BASE},
+        least=named(least, terms),
+        together=least.together_bytes,
+        has_variants=any(row.variant != BASE for row in shown),
     )
     pictures = memory_chart(shown, terms).pictures
     table = ShownTable(
@@ -118,13 +117,3 @@ def _memory(
         title="Memory",
     )
     return Section("memory", said, table, pictures[0] if pictures else None, heading)
-
-
-def _named(row: MemoryRow, terms: Terms) -> str:
-    """Return `ddp on 2 GPUs`, and its variant behind it."""
-    return terms.group(row) if row.variant == BASE else f"{terms.group(row)}, {row.variant}"
-
-
-def _together(row: MemoryRow) -> float:
-    """Return the bytes of all parts that are counted."""
-    return sum(float(getattr(row, part)) for part in _PARTS)

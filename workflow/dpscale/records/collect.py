@@ -49,15 +49,20 @@ def _unequal(measured: Mapping[str, object], wanted: Mapping[str, object]) -> li
 
 
 def examine(
-    results: Path, cells: Iterable[AnyCell], study: TimingSettings, *, older_too: bool = False
+    results: Path,
+    cells: Iterable[AnyCell],
+    study: TimingSettings,
+    *,
+    older_too: bool = False,
+    files_of_runs: FilesOfRuns | None = None,
 ) -> Iterator[tuple[AnyCell, Record | None, str]]:
     """Every cell with its record under the folder `results`, or with None and what is wrong with the file there.
 
     A record that is damaged, or that was measured under other settings, is never returned. One of an older version is
     returned only with `older_too` (see `differences`). The last item is empty where the record is good, and where there
-    is no file.
+    is no file. `files_of_runs` are those of the folder, where they were read before.
     """
-    files_of_runs = FilesOfRuns(results)
+    files_of_runs = files_of_runs or FilesOfRuns(results)
     for cell in cells:
         of_run = files_of_runs.find(cell)
         path = of_run.file if of_run else results / cell.path
@@ -76,9 +81,9 @@ def examine(
 
 def paths_of_own_files(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> list[str]:
     """Where records have files of their own, or are to get them: of all cells that no file of a run answers."""
-    cells = list(cells)
-    in_files_of_runs = filter(FilesOfRuns(results).find, cells)
-    answered = {cell for cell, record, _ in examine(results, in_files_of_runs, study) if record is not None}
+    cells, files_of_runs = list(cells), FilesOfRuns(results)
+    examined = examine(results, filter(files_of_runs.find, cells), study, files_of_runs=files_of_runs)
+    answered = {cell for cell, record, _ in examined if record is not None}
     return [cell.path for cell in cells if cell not in answered]
 
 

@@ -26,3 +26,8 @@ class MemoryRow(OfConfiguration):
         "Forward pass adds", "What the allocator holds more when the backward pass begins.", MB
     ).shown
     peak_bytes: float = column("Peak of a step", "Most bytes that the allocator held in a step.", MB).shown
+
+    @property
+    def together_bytes(self) -> float:
+        """The bytes of all tensors that are counted."""
+        return self.weights_bytes + self.gradients_bytes + self.optimiser_bytes + self.saved_bytes

@@ -12,10 +12,11 @@ import altair as alt
 from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.formulas.figure import Figure
+from dpscale.present.charts.bars import picture_of_bars
 from dpscale.present.charts.exchange import exchange
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, colour_of_style, markers
 from dpscale.present.charts.memory import memory
-from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, WIDTH, Chart, Picture, layer, picture
+from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, Chart, Picture
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, colour, headline, in_order, ok, on_nodes
 from dpscale.schemas.settings import JsonValues
@@ -212,10 +213,6 @@ def _lines_of_arms(curves: Sequence[TrainingCurvesRow], baseline: str | None) ->
     return lines
 
 
-# Pixels: from one bar to the next, a bar's thickness, and from the middle of both to its text and to itself.
-_STEP, _THICK, _TO_TEXT, _TO_BAR = 44, 18, -11, 9
-
-
 def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
     """Draw what each change adds to a step, in ms, a bar under its words: a picture per configuration."""
     subtitle = f"Steps without a profiler, in turns in one job. An outline takes time away. {terms.data_note}"
@@ -223,22 +220,11 @@ def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
     for rungs in list(grouped(ladder, configuration_of).values())[:PICTURES_DRAWN]:
         first, number = rungs[0], len(pictures) + 1
         heading = f"A step of {terms.group(first)}, batch {first.batch_per_gpu:,}{terms.environment(first)}"
-        pictures.append(picture(f"ladder-{number}", heading, subtitle, _layers(rungs, terms), alt.Step(_STEP)))
+        entries = list(_bars(sorted(rungs, key=attrgetter("order")), terms))
+        texts = [str(entry["text"]) for entry in entries]
+        shades = alt.Fill("fill:N", scale=None), alt.Stroke("stroke:N", scale=None)
+        pictures.append(picture_of_bars(f"ladder-{number}", heading, subtitle, "Step, ms", entries, texts, shades))
     return Chart(pictures)
-
-
-def _layers(rungs: Sequence[LadderRow], terms: Terms) -> list[alt.Chart]:
-    entries = layer(_bars(sorted(rungs, key=attrgetter("order")), terms))
-    y = alt.Y("place:O").axis(None)
-    bars = entries.mark_bar(size=_THICK, yOffset=_TO_BAR, strokeWidth=1).encode(
-        alt.X("start:Q").title("Step, ms").axis(tickCount=5),
-        y,
-        alt.Fill("fill:N", scale=None),
-        alt.Stroke("stroke:N", scale=None),
-        x2=alt.X2("end:Q"),
-    )
-    texts = entries.mark_text(yOffset=_TO_TEXT, limit=WIDTH).encode(y, alt.Text("text:N"), x=alt.XValue(0))
-    return [bars, texts]
 
 
 def _bars(rungs: Sequence[LadderRow], terms: Terms) -> Iterator[dict[str, object]]:

@@ -7,9 +7,10 @@ from operator import attrgetter
 import altair as alt
 
 from dpscale.analyse.answer import COMPUTE
-from dpscale.present.charts.picture import INK, PICTURES_DRAWN, WIDTH, Chart, Picture, layer, picture
+from dpscale.present.charts.bars import picture_of_bars
+from dpscale.present.charts.picture import PICTURES_DRAWN, Chart, Picture
 from dpscale.present.text.numbers import estimate
-from dpscale.present.text.words import Terms
+from dpscale.present.text.words import Terms, colour
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.row import grouped, in_groups
@@ -17,8 +18,6 @@ from dpscale.tables.timing import TimesRow
 
 # Each sends gradients in a better way than the one before it.
 EXCHANGES = ("ddp-naive", "ddp-flat", "ddp")
-# Pixels: from one bar to the next, a bar's thickness, and from the middle of both to its text and to itself.
-_STEP, _THICK, _TO_TEXT, _TO_BAR = 40, 16, -10, 8
 
 
 def is_compared(rows: Sequence[TimesRow]) -> bool:
@@ -43,31 +42,16 @@ def exchange(rows: Sequence[TimesRow], terms: Terms) -> Chart:
             f"Ways to exchange: {terms.count(first.gpus)}, batch {first.batch_per_gpu:,}{terms.environment(first)}"
         )
         subtitle = f"Time of a step, with 95 % intervals where there are some. {terms.data_note}"
-        pictures.append(
-            picture(f"exchange-{len(pictures) + 1}", heading, subtitle, _layers(bars, terms), alt.Step(_STEP))
-        )
+        texts = [f"{terms.group(row)}: {estimate(row.step_s, MILLISECONDS, with_unit=True)}" for row in bars]
+        shades = [alt.Color("shade:N").scale(None)]
+        entries, whiskers = map(_bar, range(len(bars)), bars), list(_whiskers(bars))
+        name, title = f"exchange-{len(pictures) + 1}", "Time of a step, ms"
+        pictures.append(picture_of_bars(name, heading, subtitle, title, entries, texts, shades, whiskers))
     return Chart(pictures)
 
 
-def _layers(rows: Sequence[TimesRow], terms: Terms) -> list[alt.Chart]:
-    y = alt.Y("place:O").axis(None)
-    bars = layer(_bar(place, row) for place, row in enumerate(rows))
-    whiskers = layer(_whiskers(rows))
-    texts = layer(
-        {"place": place, "text": f"{terms.group(row)}: {estimate(row.step_s, MILLISECONDS, with_unit=True)}"}
-        for place, row in enumerate(rows)
-    )
-    return [
-        bars.mark_bar(size=_THICK, yOffset=_TO_BAR).encode(
-            alt.X("step:Q").title("Time of a step, ms").axis(tickCount=5), y, alt.Color("shade:N").scale(None)
-        ),
-        whiskers.mark_rule(color=INK, yOffset=_TO_BAR).encode(alt.X("low:Q"), y, x2=alt.X2("high:Q")),
-        texts.mark_text(yOffset=_TO_TEXT, limit=WIDTH).encode(y, alt.Text("text:N"), x=alt.XValue(0)),
-    ]
-
-
 def _bar(place: int, row: TimesRow) -> dict[str, object]:
-    return {"place": place, "step": MILLISECONDS.of(row.step_s.value), "shade": f"var(--{row.strategy})"}
+    return {"place": place, "start": 0.0, "end": MILLISECONDS.of(row.step_s.value), "shade": colour(row.strategy)}
 
 
 def _whiskers(rows: Sequence[TimesRow]) -> Iterator[dict[str, object]]:

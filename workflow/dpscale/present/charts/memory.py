@@ -6,7 +6,8 @@ from operator import attrgetter
 import altair as alt
 
 from dpscale.plan.study import BASE
-from dpscale.present.charts.picture import PICTURES_DRAWN, WIDTH, Chart, Picture, layer, picture
+from dpscale.present.charts.bars import picture_of_bars
+from dpscale.present.charts.picture import PICTURES_DRAWN, Chart, Picture
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms
 from dpscale.tables.column import MB
@@ -20,8 +21,7 @@ PARTS = {
     "optimiser": ("optimiser_bytes", "var(--dp)"),
     "activations": ("saved_bytes", "var(--fsdp)"),
 }
-# Pixels: from one bar to the next, a bar's thickness, and from the middle of both to its text and to itself.
-_STEP, _THICK, _TO_TEXT, _TO_BAR = 40, 16, -10, 8
+_SHADES = alt.Scale(domain=[*PARTS], range=[shade for _, shade in PARTS.values()])
 
 
 def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
@@ -32,25 +32,13 @@ def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
         first = of_batch[0]
         heading = f"Memory of a step at batch {first.batch_per_gpu:,}{terms.environment(first)}"
         subtitle = f"On the {terms.device} that needs most, by its tensors. {terms.data_note}"
-        layers = _layers(of_batch, terms)
-        pictures.append(picture(f"memory-{len(pictures) + 1}", heading, subtitle, layers, alt.Step(_STEP)))
+        bars = [part for place, row in enumerate(of_batch) for part in _bar(place, row)]
+        texts = [f"{named(row, terms)}: {measured(row.together_bytes, MB)}" for row in of_batch]
+        name, title = f"memory-{len(pictures) + 1}", f"Memory, {MB.shown}"
+        pictures.append(
+            picture_of_bars(name, heading, subtitle, title, bars, texts, [alt.Color("part:N").scale(_SHADES)])
+        )
     return Chart(pictures)
-
-
-def _layers(rows: Sequence[MemoryRow], terms: Terms) -> list[alt.Chart]:
-    y = alt.Y("place:O").axis(None)
-    colours = alt.Scale(domain=[*PARTS], range=[shade for _, shade in PARTS.values()])
-    bars = layer(part for place, row in enumerate(rows) for part in _bar(place, row))
-    texts = layer({"place": place, "text": _text(row, terms)} for place, row in enumerate(rows))
-    return [
-        bars.mark_bar(size=_THICK, yOffset=_TO_BAR).encode(
-            alt.X("start:Q").title(f"Memory, {MB.shown}").axis(tickCount=5),
-            y,
-            alt.Color("part:N").scale(colours),
-            x2=alt.X2("end:Q"),
-        ),
-        texts.mark_text(yOffset=_TO_TEXT, limit=WIDTH).encode(y, alt.Text("text:N"), x=alt.XValue(0)),
-    ]
 
 
 def _bar(place: int, row: MemoryRow) -> Iterator[dict[str, object]]:
@@ -61,7 +49,6 @@ def _bar(place: int, row: MemoryRow) -> Iterator[dict[str, object]]:
         start = end
 
 
-def _text(row: MemoryRow, terms: Terms) -> str:
-    """Name a bar and its length: `ddp on 2 GPUs, accumulate-4: 350 MB`."""
-    name = terms.group(row) if row.variant == BASE else f"{terms.group(row)}, {row.variant}"
-    return f"{name}: {measured(sum(getattr(row, column) for column, _ in PARTS.values()), MB)}"
+def named(row: MemoryRow, terms: Terms) -> str:
+    """Return `ddp on 2 GPUs`, and its variant behind it."""
+    return terms.group(row) if row.variant == BASE else f"{terms.group(row)}, {row.variant}"
