@@ -38,10 +38,12 @@ def test_parts_exclude_each_other_and_add_up_to_the_step() -> None:
     kept.record()
     began, slept_s = time.perf_counter(), []
     for _ in range(3):
-        with kept.part("forward"):
-            forward_s = slept(0.01)
-            with kept.part("garbage collection"):
-                collection_s = slept(0.02)
+        kept.begin("forward")
+        forward_s = slept(0.01)
+        kept.begin("garbage collection")
+        collection_s = slept(0.02)
+        kept.end("garbage collection")
+        kept.end("forward")
         slept_s.append((forward_s, collection_s, slept(0.005)))
         kept.step_ended()
     whole_s = time.perf_counter() - began

@@ -13,8 +13,7 @@ import sysconfig
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -97,8 +96,11 @@ def in_part(part: str) -> Callable[[Hooked], Hooked]:
 
     def make(real: Hooked) -> Hooked:
         def hook(*args: Any, **kwargs: Any) -> Any:
-            with ACCOUNT.part(part):
+            ACCOUNT.begin(part)
+            try:
                 return real(*args, **kwargs)
+            finally:
+                ACCOUNT.end(part)
 
         return hook
 
@@ -217,14 +219,6 @@ class StepParts:
                 self._mark()
             while self.open.pop() != part:
                 pass
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        self.begin(name)
-        try:
-            yield
-        finally:
-            self.end(name)
 
     def step_ended(self) -> None:
         if self.recording:

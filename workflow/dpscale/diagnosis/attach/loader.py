@@ -127,8 +127,12 @@ class EpochOfLoader:
         """A batch, and what it took. An epoch stays as long as the script expects."""
         began = clock()
         source, training = self.source, self.source.trains()
-        with ACCOUNT.part("loading" if training or NOW.border != "evaluation" else "evaluation"):
+        part = "loading" if training or NOW.border != "evaluation" else "evaluation"
+        ACCOUNT.begin(part)
+        try:
             batch = self._batch(training, load)
+        finally:
+            ACCOUNT.end(part)
         self.served += 1
         seconds = clock() - began
         LOADING.seconds += seconds if training else 0.0
@@ -265,10 +269,11 @@ def _iter(real: Hooked) -> Hooked:
         if source.epochs == 1 and not facts.iterable:
             source.of_dataset = hash_of_dataset(self.dataset)
         LOADING.starting.append(source)
+        ACCOUNT.begin("loading")
         try:
-            with ACCOUNT.part("loading"):
-                iterator = real(self)
+            iterator = real(self)
         finally:
+            ACCOUNT.end("loading")
             LOADING.starting.pop()
         source.iterator = ref(iterator)
         starts_workers = self.num_workers > 0 and not self.persistent_workers
