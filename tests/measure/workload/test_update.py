@@ -34,7 +34,7 @@ def batch_of(samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 def losses_in(precision: str) -> list[float]:
     """Of a few batches, again and again."""
     network = network_of(precision)
-    optimiser = SGD(network.parameters(), lr=0.02, momentum=0.9)
+    optimiser = SGD(network.parameters(), lr=0.01, momentum=0.9)
     losses = []
 
     def loss(network: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -45,7 +45,7 @@ def losses_in(precision: str) -> list[float]:
     update = Update(network, optimiser, settings_of(precision=precision))
     step = training_step(network, optimiser, loss, CPU, torch.contiguous_format, update)
     for number in range(STEPS):
-        step(batch_of(16, number % 2))
+        step(batch_of(8, number % 2))
     return losses
 
 
