@@ -7,6 +7,7 @@ block of its own where the line ends behind the first mark, otherwise inside a s
 import math
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,8 @@ from dpscale.present.text.words import Terms, capitalised, joined, plural
 from dpscale.records.collect import CellState, states_of
 from dpscale.records.kinds import Scope
 from dpscale.records.progress import seconds_of
-from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS
+from dpscale.strategies.known import BASELINE, STRATEGIES
+from dpscale.tables.column import MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
@@ -39,6 +41,8 @@ from dpscale.vocabulary.chips import chip_named
 TWO_H100, TWO_H200, FOUR_H200 = "recorded-two-gpus", "recorded-h200-2", "recorded"
 # One H200 with all variants, and trainings by tuned recipes.
 ONE_H200 = "recorded-h200-4"
+# Two H200s with every strategy, of a ResNet-18 and of a GPT.
+ALL_STRATEGIES, ALL_OF_GPT = "recorded-strategies", "recorded-strategies-gpt"
 Compared = TypeVar("Compared", CommunicationRow, BandwidthRow)
 # At these and larger batches it is the GPU that decides what a step takes.
 HOST_LIMITED_BELOW = 512
@@ -367,8 +371,13 @@ def _half_width(figure: Figure) -> str:
 
 
 def drift_of_one_gpu() -> str:
+    """How the time of one GPU changed during the runs of several servers."""
+    return drift_in(TWO_H100, TWO_H200)
+
+
+def drift_in(*studies: str) -> str:
     """How often the time of one GPU changed during a run, at batches where the host limits it and at larger ones."""
-    blocks = [row for study in (TWO_H100, TWO_H200) for row in tables_of(study).blocks]
+    blocks = [row for study in studies for row in tables_of(study).blocks]
     weak = [row for row in blocks if (row.scaling, row.scope, row.gpus) == ("weak", "compute", 2)]
     small = [row for row in weak if row.batch_per_gpu < HOST_LIMITED_BELOW]
     large = [row for row in weak if row.batch_per_gpu >= HOST_LIMITED_BELOW]
@@ -421,6 +430,39 @@ def searched_in_every_step() -> str:
         lines.append((what, f"{row.batch_per_gpu:,}", *(rounded(multiplied(figure, 1000), 1) for figure in figures)))
     head = ("what trains", "batch per GPU", "step without a search, ms", "with a search, ms", "longer by, ms")
     return markdown(head, sorted(lines, reverse=True)) if lines else f"{NOT_MEASURED}\n"
+
+
+def all_strategies() -> str:
+    """What a step of every strategy takes and keeps, with a ResNet-18 and with a GPT, on two H200s."""
+    steps, states = defaultdict[str, list[float]](list), defaultdict[str, list[str]](list)
+    for results, batches in ((ALL_STRATEGIES, (32, 128, 512)), (ALL_OF_GPT, (32,))):
+        tables = tables_of(results)
+        step_s = {(row.strategy, row.batch_per_gpu): row.step_s for row in tables.times}
+        for row in tables.memory:
+            if (row.variant, row.batch_per_gpu) == (BASE, 32):
+                steps[row.strategy] += [1000 * step_s[row.strategy, at].value for at in batches]
+                kept = row.weights_bytes + row.gradients_bytes + row.optimiser_bytes
+                states[row.strategy].append(f"{MB.of(kept):,.0f}")
+    rows = [
+        (
+            f"`{name}`, {'two GPUs' if row.is_parallel else 'one GPU'}",
+            *(f"{ms:.1f}" for ms in steps[name]),
+            *states[name],
+        )
+        for name, row in STRATEGIES.items()
+        if name in steps
+    ]
+    head = (
+        *("strategy", "ResNet-18, step at 32, ms", "at 128", "at 512", "GPT, step at 32, ms"),
+        *("states of the ResNet-18, MB", "of the GPT, MB"),
+    )
+    longer = {name: 100 * (steps[name][-1] / steps[BASELINE][-1] - 1) for name in steps if name != BASELINE}
+    others = [percent for name, percent in longer.items() if name != "dp"]
+    words = (
+        f"With the GPT a step on two GPUs takes {min(others):.1f} to {max(others):.1f} % longer than on one, with `dp` "
+        f"{longer['dp']:.1f} %. {drift_in(ALL_STRATEGIES)}"
+    )
+    return f"{markdown(head, rows)}\n{words}"
 
 
 def examples() -> str:
@@ -558,6 +600,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "drift": drift_of_one_gpu,
     "fast": fast_beside_eager,
     "searched": searched_in_every_step,
+    "strategies": all_strategies,
     "examples": examples,
     "one-gpu": one_gpu,
     "deviation": deviation_over_machines,

@@ -21,6 +21,7 @@ from once import once
 # Folders of results, and the studies that they are of.
 RECORDED = {
     **{name: name for name in ("recorded", "recorded-two-gpus", "recorded-h200-2", "recorded-h200-4")},
+    **{name: name for name in ("recorded-strategies", "recorded-strategies-gpt")},
     **{f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50", "wide-mlp")},
 }
 

@@ -35,6 +35,8 @@ def sentences(study: Study, tables: Tables) -> Iterator[str]:
             yield from (f"{grid.title}, {kind}: {sentence}" for sentence in paragraph)
 
 
-@pytest.mark.parametrize("results", ["recorded", "recorded-h200-2", "recorded-h200-4", "recorded-gpt"])
+@pytest.mark.parametrize(
+    "results", ["recorded", "recorded-h200-2", "recorded-h200-4", "recorded-gpt", "recorded-strategies"]
+)
 def test_what_a_recorded_study_says(root: Path, results: str, snapshot: SnapshotAssertion) -> None:
     assert list(sentences(recorded_study(root, results), recorded_tables(root, results))) == snapshot

@@ -41,7 +41,7 @@ def memory_rows(records: Mapping[AnyCell, Record], network: NetworkFacts | None)
             optimiser_bytes=memory.optimiser_bytes,
             expected_bytes=expected.total if expected else nan,
             off=_states(memory) / expected.total - 1 if expected else nan,
-            saved_bytes=memory.saved_bytes,
+            saved_bytes=nan if _saves_in_threads(configuration) else memory.saved_bytes,
             held_bytes=held.built_bytes + held.gradients_bytes + held.optimiser_bytes if held else nan,
             activations_bytes=held.activations_bytes if held else nan,
             peak_bytes=held.peak_bytes if held else nan,
@@ -70,6 +70,11 @@ def expected_states(
         row.shards,
         configuration.gpus // replicas,
     )
+
+
+def _saves_in_threads(configuration: Configuration) -> bool:
+    """Return whether threads make the forward passes, whose saved tensors the thread that looks does not see."""
+    return configuration.gpus > 1 and not strategy(configuration.strategy).has_process_per_gpu
 
 
 def _variant(cell: StepCell) -> str:

@@ -3,7 +3,7 @@ a step needs of memory. A section is there where its strategies and settings wer
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import nan
+from math import isnan, nan
 from operator import attrgetter
 
 from dpscale.analyse.answer import COMPUTE, configuration_of
@@ -97,7 +97,7 @@ def _memory(
     columns = [ShownColumn[object](name, is_number=name != headings[0]) for name in headings]
     filled = [number for number, column in enumerate(zip(*cells, strict=True)) if {*column} != {ABSENT}]
     caption = f"Memory of a step, MB, at batch {batch:,} per {terms.device}, on the {terms.device} that needs most"
-    least = min(shown, key=attrgetter("together_bytes"))
+    least = min((row for row in shown if not isnan(row.together_bytes)), key=attrgetter("together_bytes"))
     said = paragraphs(
         "handin",
         "memory",

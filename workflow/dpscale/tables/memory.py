@@ -17,7 +17,9 @@ class MemoryRow(OfConfiguration):
     ).shown
     off: float = column("Off", "These three over what is expected, less 1.", PERCENT, digits=2).shown
     saved_bytes: float = column(
-        "Activations", "What a forward pass saves for its backward pass, each piece of memory once.", MB
+        "Activations",
+        "What a forward pass saves for its backward pass, each piece of memory once. Those of dp are not seen.",
+        MB,
     ).shown
     held_bytes: float = column(
         "Held between steps", "By the allocator, with gradients: these three, and the buckets of ddp.", MB

@@ -1,6 +1,7 @@
 """The chart of the memory of a step: a bar for every configuration, cut into what takes it."""
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 from operator import attrgetter
 
 import altair as alt
@@ -9,7 +10,7 @@ from dpscale.plan.study import BASE
 from dpscale.present.charts.bars import picture_of_bars
 from dpscale.present.charts.picture import PICTURES_DRAWN, Chart, Picture
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms
+from dpscale.present.text.words import Terms, joined
 from dpscale.tables.column import MB
 from dpscale.tables.memory import MemoryRow
 from dpscale.tables.row import in_groups
@@ -26,12 +27,15 @@ _SHADES = alt.Scale(domain=[*PARTS], range=[shade for _, shade in PARTS.values()
 
 def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
     """Draw the memory of a step in MB by its tensors, on the device that needs most: a picture for every batch and
-    environment, a bar for every strategy, number of devices and variant."""
+    environment, a bar for every strategy, number of devices and variant whose activations are seen."""
     pictures: list[Picture] = []
-    for of_batch in in_groups(rows, attrgetter("batch_per_gpu", "environment"))[:PICTURES_DRAWN]:
+    seen = [row for row in rows if not isnan(row.saved_bytes)]
+    unseen = [*dict.fromkeys(row.strategy for row in rows if isnan(row.saved_bytes))]
+    note = f" Not {joined(unseen)}: its activations are out of sight." if unseen else ""
+    for of_batch in in_groups(seen, attrgetter("batch_per_gpu", "environment"))[:PICTURES_DRAWN]:
         first = of_batch[0]
         heading = f"Memory of a step at batch {first.batch_per_gpu:,}{terms.environment(first)}"
-        subtitle = f"On the {terms.device} that needs most, by its tensors. {terms.data_note}"
+        subtitle = f"On the {terms.device} that needs most, by its tensors.{note} {terms.data_note}"
         bars = [part for place, row in enumerate(of_batch) for part in _bar(place, row)]
         texts = [f"{named(row, terms)}: {measured(row.together_bytes, MB)}" for row in of_batch]
         name, title = f"memory-{len(pictures) + 1}", f"Memory, {MB.shown}"
