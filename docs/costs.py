@@ -11,20 +11,22 @@ from typing import Any
 import yaml
 
 from bench_numbers import ROOT
-from dpscale.plan.cells import StepCell, TimingCell, TrainingCell
+from dpscale.plan.cells import Configuration, StepCell, TimingCell, TrainingCell
 from dpscale.plan.study import NETWORK_FACTS
+from dpscale.records.collect import CellState
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
 from dpscale.records.kinds import Scope, TimingRecord, TrainingRecord
 from dpscale.records.progress import seconds_of
 from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.chips import chip_named
-from recorded_numbers import FOUR_H200, TWO_H100, jobs_of
+from recorded_numbers import ALL_STRATEGIES, FOUR_H200, TWO_H100, jobs_of
 
 COSTS = ROOT / "workflow/dpscale/plan/costs.yaml"
 HEADING = f"""\
-# What jobs took that are on record, with the fields of dpscale.plan.expected: medians over results/{TWO_H100}, and over
-# results/{FOUR_H200} for trainings. docs/made.py makes it of the records.
+# What jobs took that are on record, with the fields of dpscale.plan.expected: medians over results/{TWO_H100}, over
+# results/{ALL_STRATEGIES} for further strategies, and over results/{FOUR_H200} for trainings. docs/made.py makes it
+# of the records.
 """
 
 
@@ -56,15 +58,27 @@ def beside_epochs_s(record: TimingRecord) -> float:
     return seconds_of(record) - warming_s - sum(sum(scope.epoch_s) for scope in measured_scopes(record))
 
 
-def costs() -> dict[str, Any]:
-    """Return the contents of the file."""
-    jobs = jobs_of(TWO_H100)
-    timed = [
+def timed_cells(jobs: Iterable[CellState]) -> list[tuple[StepCell, TimingRecord]]:
+    """Return the jobs that timed epochs."""
+    return [
         (state.cell, state.record)
         for state in jobs
         if isinstance(state.cell, StepCell) and isinstance(state.record, TimingRecord)
     ]
-    plain = [(cell.configuration, record) for cell, record in timed if isinstance(cell, TimingCell)]
+
+
+def plain_steps(timed: Iterable[tuple[StepCell, TimingRecord]]) -> list[tuple[Configuration, TimingRecord]]:
+    """Return those under a study's own settings, with their configurations."""
+    return [(cell.configuration, record) for cell, record in timed if isinstance(cell, TimingCell)]
+
+
+def costs() -> dict[str, Any]:
+    """Return the contents of the file."""
+    jobs = jobs_of(TWO_H100)
+    timed = timed_cells(jobs)
+    plain = plain_steps(timed)
+    known = {point.strategy for point, _ in plain}
+    others = [job for job in plain_steps(timed_cells(jobs_of(ALL_STRATEGIES))) if job[0].strategy not in known]
     smallest = min(point.batch_per_gpu for point, _ in plain)
     trained = [
         (state.cell.configuration.strategy, seconds_of(state.record) - sum(e.epoch_s for e in state.record.epochs))
@@ -94,12 +108,12 @@ def costs() -> dict[str, Any]:
         "chip": chip.name,
         "whole_job_s": medians((state.cell.kind, seconds_of(state.record)) for state in whole if state.record),
         "beside_steps_s": {
-            "timing": medians((point.strategy, beside_epochs_s(record)) for point, record in plain),
+            "timing": medians((point.strategy, beside_epochs_s(record)) for point, record in plain + others),
             "training": medians(trained),
         },
         "host_step_s": medians(
             (point.strategy, median(scope.step_s_median))
-            for point, record in plain
+            for point, record in plain + others
             for scope in record.scopes.values()
             if point.batch_per_gpu == smallest
         ),

@@ -153,7 +153,7 @@ def test_a_variant_is_measured_where_the_study_is_and_where_it_says(
 STUDY = Study({"study": "s", "gpus": [1, 2], "batch_per_gpu": [512], "baseline": "own_cells", "scopes": ["compute"]})
 
 
-@pytest.mark.parametrize("name", ["recorded-two-gpus", "recorded-h200-2", "recorded-h200-4"])
+@pytest.mark.parametrize("name", ["recorded-two-gpus", "recorded-h200-2", "recorded-h200-4", "recorded-strategies"])
 def test_jobs_on_record_took_about_what_is_expected(name: str, root: Path) -> None:
     """Kind by kind; settings of variants change more than the formula knows."""
     study = read_study(root / f"config/{name}.yaml").on_any_machine()

@@ -60,7 +60,8 @@ def expected_s(cell: AnyCell, settings: NetworkSettings, chip: Chip | None = Non
     def epoch_s(strategy: str, gpus: int, is_loaded: bool) -> float:
         image_s = recorded.flop_per_image / gpu.most(settings.precision).flop_s
         image_s += recorded.bytes_per_image / (gpu.memory_gb_s * 1e9)
-        step_s = max(recorded.host_step_s[strategy], point.batch_per_gpu * image_s)
+        pieces = settings.accumulate
+        step_s = pieces * max(recorded.host_step_s[strategy], point.batch_per_gpu / pieces * image_s)
         if is_loaded and isinstance(settings, TimingSettings):
             loaders = max(1, settings.loader_workers) * row(strategy).processes(gpus)
             step_s = max(step_s, gpus * point.batch_per_gpu / (loaders * recorded.loader_images_per_s))
