@@ -22,7 +22,7 @@ def states_of(
     """Return the bytes on each GPU: K*s of weights and their buffers, K*s of gradients, and as many times K*s as the
     optimiser keeps numbers for a weight. Of what `shards` names, each of the `sharers` has an equal part alone."""
 
-    def share(part: str) -> float:
-        return weights_bytes / (sharers if part in shards else 1)
+    def share(state: str) -> float:
+        return weights_bytes / (sharers if state in shards else 1)
 
     return States(share("weights") + buffer_bytes, share("gradients"), states_per_weight * share("optimiser"))

@@ -60,8 +60,8 @@ class FilesOfRuns:
         """Return the record of a cell that has no file of its own; None where no run's file has it."""
         if not self._records:
             return None
-        found = self._records.get(_key(cell.kind, cell.coordinates))
-        return None if found and (self._results / cell.path).exists() else found
+        record = self._records.get(_key(cell.kind, cell.coordinates))
+        return None if record and (self._results / cell.path).exists() else record
 
 
 def _key(kind: str, coordinates: Coordinates) -> _Key:

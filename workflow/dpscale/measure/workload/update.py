@@ -45,10 +45,10 @@ class Update:
         self._optimiser.zero_grad()
         if self._micro_batches == 1:
             return self.backward(loss(batch))
-        *first, last = (part for part in shares(batch, self._micro_batches) if length(part))
+        *first, last = (samples for samples in shares(batch, self._micro_batches) if length(samples))
         with self._without_exchange():
-            for part in first:
-                self.backward(loss(part) * (length(part) / length(batch)))
+            for micro_batch in first:
+                self.backward(loss(micro_batch) * (length(micro_batch) / length(batch)))
         return self.backward(loss(last) * (length(last) / length(batch)))
 
     def backward(self, loss: Tensor | list[Tensor]) -> None:
@@ -86,11 +86,11 @@ def training_step(
 ) -> Step:
     """Return a step: copy to the device, forward, backward, update. It waits for nothing, but in float16 for whether a
     gradient overflows."""
-    made = update or Update(network, optimiser, StepSettings(device=device.type))
+    updating = update or Update(network, optimiser, StepSettings(device=device.type))
     loss_of = partial(loss, network)
 
     def step(batch: Batch) -> None:
-        made.make_gradients(to_device(batch, device, memory_format), loss_of)
-        made.step()
+        updating.make_gradients(to_device(batch, device, memory_format), loss_of)
+        updating.step()
 
     return step

@@ -21,8 +21,8 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 def sharded(optimiser: Optimizer) -> Optimizer:
     """Return an optimiser as `optimiser`, whose state for every weight is on one rank alone."""
     groups = [dict(group) for group in optimiser.param_groups]  # with every option of each
-    known = signature(type(optimiser)).parameters
-    options = {name: value for name, value in optimiser.defaults.items() if name in known}
+    parameters = signature(type(optimiser)).parameters
+    options = {name: value for name, value in optimiser.defaults.items() if name in parameters}
     return ZeroRedundancyOptimizer(groups, optimizer_class=type(optimiser), **options)
 
 
