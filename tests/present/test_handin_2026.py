@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from page_tables import GPU, speedup_row, study, tables, times_row
+from page_tables import GPU, speedup_row, study, tables, times_row, with_steps
 
 from dpscale.present.handin_questions import Section
 from dpscale.present.handin_report import report
@@ -75,3 +75,20 @@ def test_memory_is_shown_at_the_batch_that_most_configurations_have() -> None:
     rows = [memory_row("ddp", 2, 13.0), memory_row("fsdp", 2, 9.0), memory_row("ddp", 2, 99.0, batch_per_gpu=64)]
     memory = sections_of(times=[timed("single", 1.0)], memory=rows)["memory"]
     assert [name for name, *_ in cells_of(memory)] == ["fsdp on 2 GPUs", "ddp on 2 GPUs"]
+
+
+def test_networks_are_said_at_the_smallest_batch_and_are_no_way_to_save_memory() -> None:
+    def network(name: str, batch: int, speedup: float) -> Entries:
+        row = with_steps(strategy="ddp", gpus=2, batch=batch)
+        return {
+            **row, "status": "ok", "variant": name, "gradient_bytes": 8e6, **known("speedup", speedup),
+            **known("communication_step_s", 0.002),
+        }  # fmt: skip
+
+    rows = [network("base", 32, 1.5), network("wide", 32, 1.75), network("wide", 64, 1.9)]
+    memory = [memory_row("ddp", 2, 13.0), memory_row("fsdp", 2, 9.0), memory_row("ddp", 2, 40.0, "wide")]
+    found = sections_of(times=[timed("single", 1.0)], networks=rows, memory=memory)
+    assert [("1.75" in said, "8.000 MB" in said) for said in found["networks"].paragraphs["Measured"]] == [
+        (False, True), (True, True),
+    ]  # fmt: skip
+    assert all("wide" not in name for name, *_ in cells_of(found["memory"]))

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from command_line import dpscale, must
 from dpscale.measure.workload.facts import facts_of
 from dpscale.measure.workload.from_file import load_workload
+from dpscale.measure.workload.images import classification_loss, made_up_images
+from dpscale.measure.workload.networks import cifar_resnet50, network_size
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
 from dpscale.schemas.settings import NetworkSettings
@@ -24,6 +27,13 @@ def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> No
     expected = network_facts(NetworkSettings())
     assert {name: facts[name] for name in expected} == expected
     assert facts["ddp_broadcast_bytes"] == [38_400, 160], "float32 and int64"
+
+
+def test_the_resnet_50_is_as_large_as_the_papers() -> None:
+    """Bottlenecks of He et al. with a 3x3 stem and 10 classes, as kuangliu/pytorch-cifar has them."""
+    network = cifar_resnet50()
+    assert network_size(network)["parameters"] == 23_520_842
+    assert classification_loss(network, made_up_images(2, torch.device("cpu"))).isfinite()
 
 
 def facts_of_file(folder: Path, more: str) -> NetworkFacts:

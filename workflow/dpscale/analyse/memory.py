@@ -15,9 +15,11 @@ from dpscale.tables.memory import MemoryRow
 from dpscale.tables.row import grouped
 
 
-def memory_rows(records: Mapping[AnyCell, Record], network: NetworkFacts | None) -> Iterator[MemoryRow]:
-    """Yield a row for every configuration whose records look at memory, under every variant. It is of the rank, of all
-    runs, that needs most."""
+def memory_rows(
+    study: TimingSettings, records: Mapping[AnyCell, Record], network: NetworkFacts | None
+) -> Iterator[MemoryRow]:
+    """Yield a row for every configuration whose records look at memory, under every variant and with every network. It
+    is of the rank, of all runs, that needs most. `network` has the facts of that in the settings of the `study`."""
     looked_at = [
         (cell, record)
         for cell, record in records.items()
@@ -31,7 +33,8 @@ def memory_rows(records: Mapping[AnyCell, Record], network: NetworkFacts | None)
         memory = max((rank for _, record in measured for rank in record.memory), key=_total)
         settings = measured[0][1].settings
         on_one_gpu = [rank for _, record in alone.get(environment, ()) for rank in record.memory]
-        expected = expected_states(configuration, settings, network, on_one_gpu) if network else None
+        facts = network if settings.same_network(study) else None
+        expected = expected_states(configuration, settings, facts, on_one_gpu) if facts else None
         held = memory.allocated
         yield MemoryRow(
             **point_fields(configuration, environment),

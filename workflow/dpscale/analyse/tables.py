@@ -28,7 +28,14 @@ from dpscale.analyse.times import (
     times_row,
 )
 from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
-from dpscale.analyse.variants import beside_base, one_gpu_rows, variant_rows, variants_of, with_further_points
+from dpscale.analyse.variants import (
+    beside_base,
+    network_rows,
+    one_gpu_rows,
+    variant_rows,
+    variants_of,
+    with_further_points,
+)
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -56,7 +63,8 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
     missing = missing_rows(planned.all_cells, collected)
     own_points = points_of(study, planned, timed, [row for row in missing if row.kind == "timing" and not row.variant])
     points, with_other_settings = with_further_points(study, own_points, variants_of(study, varied, missing))
-    variants = beside_base(study, points, with_other_settings)
+    networks = [item for item in with_other_settings if not study.settings.same_network(item.study.settings)]
+    variants = beside_base(study, points, [item for item in with_other_settings if item not in networks])
     compared = list(compared_points(study, points))
     times = [times_row(study, point, network) for point in points.values()]
 
@@ -80,7 +88,8 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         servers=list(servers_rows(every_point, records.values())),
         variants=list(variant_rows(variants, network)),
         one_gpu=list(one_gpu_rows(variants)),
-        memory=list(memory_rows(records, network)),
+        networks=list(network_rows(beside_base(study, points, networks))),
+        memory=list(memory_rows(study.settings, records, network)),
         ladder=list(ladders(steps, points)),
         collectives=collectives,
         communication=[communication_row(comparison, steps, network, collectives) for comparison in inferred],

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from operator import truediv
 from statistics import stdev
 
-from dpscale.analyse.points import Point, PointKey, Points, points_of
+from msgspec.structs import asdict
+
+from dpscale.analyse.points import Point, PointKey, Points, points_of, speedup_row
 from dpscale.analyse.times import times_row
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, less, ratio, units_of
@@ -22,7 +24,7 @@ from dpscale.records.kinds import TimingRecord
 from dpscale.strategies.known import BASELINE
 from dpscale.strategies.strategy import NetworkFacts
 from dpscale.tables.study import MissingRow
-from dpscale.tables.timing import OneGpuRow, VariantsRow
+from dpscale.tables.timing import NetworksRow, OneGpuRow, VariantsRow
 
 # Records by their variant and configuration, and environment.
 ByVariant = Mapping[tuple[tuple[str, Configuration], str], Sequence[TimingRecord]]
@@ -166,3 +168,16 @@ def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:
                 other_epoch_s=point.epoch,
                 ratio=ratio_of_epochs,
             )
+
+
+def network_rows(networks: Sequence[Variant]) -> Iterator[NetworksRow]:
+    """Yield a row per network and configuration of several GPUs. Communication is inferred: cells that take a step
+    apart are of the study's own network alone."""
+    for network in networks:
+        for point in network.points.values():
+            if point.configuration.gpus > 1:
+                compared = point.weak
+                timed, speedup = times_row(network.study, point, None).flat(), speedup_row("weak", compared).flat()
+                size = next((asdict(record.network) for record in point.records if record.network), {})
+                row = NetworksRow.read({**timed, **speedup, **size, "variant": network.name})
+                yield replace(row, communication_step_s=compared.communication_step) if compared.blocks else row

@@ -288,8 +288,8 @@ def _of_workload(settings: NetworkSettings) -> Iterator[Contradiction]:
             yield name, f"{settings.workload} has its own: leave this key out"
         if source == OF_FILE and not is_file:
             yield name, f"{OF_FILE} is that of a file: name the file under workload"
-    if is_file and not settings.is_default("width"):
-        yield "width", f"{settings.workload} has its own network: leave this key out"
+    if settings.network != "cifar_resnet18" and not settings.is_default("width"):
+        yield "width", f"is that of cifar_resnet18: with {settings.network} leave this key out"
     if is_file and isinstance(settings, TimingSettings) and settings.images_on == "device":
         yield "images_on", "samples of a workload's file lie on the host: only the file knows how they are made"
     if is_file and isinstance(settings, TrainingSettings):

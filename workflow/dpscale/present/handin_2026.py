@@ -21,7 +21,7 @@ from dpscale.present.text.words import Terms, in_order, ok
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import MB, MILLISECONDS, PERCENT, PLAIN
 from dpscale.tables.memory import MemoryRow
-from dpscale.tables.row import grouped
+from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import StrategyPairsRow, TimesRow
 
@@ -30,15 +30,20 @@ def sections_of_2026(tables: Tables, environment: str, terms: Terms) -> Iterator
     """Yield the questions that the tables of an environment answer."""
     times = [row for row in ok(tables.times) if (row.scope, row.environment) == (COMPUTE, environment)]
     pairs = [row for row in tables.strategy_pairs if (row.scope, row.environment) == (COMPUTE, environment)]
-    memory = [row for row in tables.memory if row.environment == environment]
-    headings = template_of("handin", terms).headings
+    known = [row for row in tables.networks if row.speedup.is_known]
+    networks = [row for row in known if (row.scope, row.environment) == (COMPUTE, environment)]
+    others = {row.variant for row in tables.networks} - {BASE}
+    memory = [row for row in tables.memory if row.environment == environment and row.variant not in others]
     if is_compared(times):
-        yield _exchange(times, pairs, headings["exchange"], terms)
+        yield _exchange(times, pairs, terms)
+    if networks:
+        rows = in_groups(networks, lambda row: (-row.gpus, row.batch_per_gpu))[0]
+        yield Section("networks", paragraphs("handin", "networks", terms, rows=rows))
     if any(row.variant != BASE or row.strategy not in (BASELINE, "dp", "ddp") for row in memory):
-        yield _memory(memory, _times_as_long(tables, environment), headings["memory"], terms)
+        yield _memory(memory, _times_as_long(tables, environment), terms)
 
 
-def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], heading: str, terms: Terms) -> Section:
+def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], terms: Terms) -> Section:
     """Return the step time of every exchange beside that of one device, and what each changes at the smallest batch."""
     by_place = grouped((row for row in times if row.strategy in EXCHANGES), lambda row: (row.gpus, row.batch_per_gpu))
     alone = {row.batch_per_gpu: row.step_s for row in times if row.strategy == BASELINE}
@@ -59,7 +64,7 @@ def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], head
     ]
     pictures = exchange([row for row in times if (row.gpus, row.batch_per_gpu) in ((1, batch), (gpus, batch))], terms)
     said = paragraphs("handin", "exchange", terms, changes=changes)
-    return Section("exchange", said, table, pictures.pictures[0] if pictures.pictures else None, heading)
+    return Section("exchange", said, table, pictures.pictures[0] if pictures.pictures else None)
 
 
 def _times_as_long(tables: Tables, environment: str) -> Mapping[tuple[str, str, int, int], Figure]:
@@ -74,7 +79,6 @@ def _times_as_long(tables: Tables, environment: str) -> Mapping[tuple[str, str, 
 def _memory(
     rows: Sequence[MemoryRow],
     times_as_long: Mapping[tuple[str, str, int, int], Figure],
-    heading: str,
     terms: Terms,
 ) -> Section:
     """Return what a step needs at one batch, with every strategy on most devices and under every variant; beside it,
@@ -116,4 +120,4 @@ def _memory(
         [[row[number] for number in filled] for row in cells],
         title="Memory",
     )
-    return Section("memory", said, table, pictures[0] if pictures else None, heading)
+    return Section("memory", said, table, pictures[0] if pictures else None)

@@ -2,7 +2,7 @@
 not measured what is missing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpscale.analyse.answer.claims import (
     EPOCH_IN_ALL_RUNS,
@@ -28,14 +28,13 @@ from dpscale.tables.training import TrainingSummaryRow
 
 @dataclass(frozen=True)
 class Section:
-    """A question: its heading and formulas, its table and picture if there are any, and its sentences."""
+    """A question: its sentences, and its table and picture if there are any. Heading and formulas are those of its name
+    in the template."""
 
     name: str
     paragraphs: Paragraphs
     table: ShownTable | None = None
     picture: Picture | None = None
-    heading: str = ""
-    formulas: Sequence[str] = ()
 
 
 def sections(
@@ -55,17 +54,13 @@ def sections(
         sentences = grid.paragraphs if grid else {}
         table = grid.by_devices(terms) if grid else None
         answered.append(Section(question, sentences or paragraphs("handin", question, terms), table))
-    answered += [
+    return [
+        *answered,
         _training(ok(arms), terms),
         Section("remedies", paragraphs("handin", "remedies", terms, findings=findings_of_training(arms, terms))),
         Section("sampler", paragraphs("handin", "sampler", terms)),
         Section("buffers", paragraphs("handin", "buffers", terms, rung=buffers)),
         Section("more", paragraphs("handin", "more", terms)),
-    ]
-    said_of = template_of("handin", terms)
-    return [
-        replace(section, heading=said_of.headings[section.name], formulas=said_of.formulas.get(section.name, []))
-        for section in answered
     ]
 
 

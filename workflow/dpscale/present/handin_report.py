@@ -17,7 +17,7 @@ from dpscale.present.handin_assignment import AssignmentRows, AssignmentTable, Q
 from dpscale.present.handin_questions import Section, sections
 from dpscale.present.text.html import ENVIRONMENT
 from dpscale.present.text.numbers import ABSENT, MINUS
-from dpscale.present.text.sentences import paragraphs, sentences
+from dpscale.present.text.sentences import paragraphs, sentences, template_of
 from dpscale.present.text.table import ShownTable
 from dpscale.present.text.words import Terms, capitalised, ok
 from dpscale.records.files import write_bytes, write_text
@@ -175,7 +175,7 @@ def _filled(template: str, report: Report, escape: Any) -> str:
         block_start_string="<%",
         block_end_string="%>",
     )
-    return environment.get_template(template).render(report=report)
+    return environment.get_template(template).render(report=report, said=template_of("handin", report.terms))
 
 
 def table(report: Report) -> str:

@@ -16,7 +16,7 @@ from dpscale.tables.communication import BandwidthRow, CollectivesRow, Communica
 from dpscale.tables.memory import MemoryRow
 from dpscale.tables.study import AbsencesRow, RejectedRow
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import ScopesRow, ServersRow, SpeedupRow, TimesRow, VariantsRow
+from dpscale.tables.timing import NetworksRow, ScopesRow, ServersRow, SpeedupRow, TimesRow, VariantsRow
 from dpscale.tables.training import TrainingCurvesRow, TrainingSummaryRow
 from dpscale.vocabulary.causes import cause
 
@@ -133,6 +133,24 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "Every variant beside the study's own settings (base)",
         ("variant", "point", "state"),
         marked="speedup",
+    ),
+    TableOfRows(
+        NetworksRow,
+        "networks",
+        "Every network on several {devices} (base is the study's own)",
+        (
+            "variant",
+            "point",
+            "state",
+            "gradient_bytes",
+            "baseline_epoch_s",
+            "epoch_s",
+            "speedup",
+            "communication_step_s",
+            "peak_memory_bytes",
+        ),
+        marked="speedup",
+        has_lead_alone=True,
     ),
     TableOfRows(
         MemoryRow,

@@ -91,12 +91,15 @@ class NetworkSettings:
 
     network: str = setting(
         "network.name",
-        "cifar_resnet18 is the ResNet-18 for 32x32 images; workload is that of a workload's file, and is what a study "
-        "with one has.",
+        "cifar_resnet18 is the ResNet-18 for 32x32 images, and cifar_resnet50 torchvision's ResNet-50 with the same "
+        "first layers; workload is that of a workload's file, and is what a study with one has.",
         "cifar_resnet18",
-        enum=["cifar_resnet18", OF_FILE],
+        variant_may_set=True,
+        enum=["cifar_resnet18", "cifar_resnet50", OF_FILE],
     )
-    width: int = setting("network.width", "Channels of the first stage.", 64, minimum=1)
+    width: int = setting(
+        "network.width", "Channels of the first stage of cifar_resnet18.", 64, variant_may_set=True, minimum=1
+    )
     workload: str = setting(
         "workload",
         "What is trained: built-in classifies images with the network of network.name; otherwise a Python file with "

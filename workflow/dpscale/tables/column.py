@@ -133,6 +133,7 @@ BUS_BANDWIDTH = column("Bus bandwidth", "Bytes of the message over its time, tim
 TEST_ACCURACY = column("Test accuracy", "Share of right answers over all test images.", PERCENT)
 GPU_SECONDS = column("{device}-seconds", "Time, times the devices that were held.")
 VARIANT = column("Variant", "The study's name for the settings; `base` are its own.")
+PARAMETERS = column("Parameters", "K, trainable ones.")
 MFU = column("MFU", "FLOP of an image times images/s, over N times the GPU's peak.", PERCENT)
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (

@@ -12,6 +12,7 @@ from dpscale.tables.column import (
     MICROSECONDS,
     MILLISECONDS,
     NODES,
+    PARAMETERS,
     PERCENT,
     RESTS_ON,
     RUNS,
@@ -84,7 +85,7 @@ class BandwidthRow(OfComparison):
     bandwidth measured alone.
     """
 
-    parameters: int | None = column("Parameters", "K, trainable ones.")
+    parameters: int | None = PARAMETERS
     allreduce_bytes_per_step: float = column(
         "Allreduce per step",
         "V, what a GPU sends: 2·(N−1)/N·K·s by a ring (for dp as if by one), 3·(N−1)/N·K·s with fsdp; half of it where "

@@ -27,6 +27,7 @@ from dpscale.tables.study import (
 )
 from dpscale.tables.timing import (
     BlocksRow,
+    NetworksRow,
     OneGpuRow,
     RunsRow,
     ScopesRow,
@@ -57,6 +58,7 @@ class Tables:
     training_summary: Sequence[TrainingSummaryRow] = ()
     variants: Sequence[VariantsRow] = ()
     one_gpu: Sequence[OneGpuRow] = ()
+    networks: Sequence[NetworksRow] = ()
     memory: Sequence[MemoryRow] = ()
     environments: Sequence[EnvironmentsRow] = ()
     records: Sequence[RecordsRow] = ()

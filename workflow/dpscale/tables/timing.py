@@ -11,11 +11,13 @@ from dpscale.tables.column import (
     GPU_SECONDS,
     HOST,
     IS_HEADLINE,
+    MB,
     MFU,
     MILLISECONDS,
     MULTIPLES,
     NODES,
     OTHER_RUNS,
+    PARAMETERS,
     PERCENT,
     REASON,
     RESTS_ON,
@@ -222,6 +224,19 @@ class VariantsRow(Place, _Changed):
     matrix_flop_per_s: Figure = column(
         "Matrix product", "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.", TFLOP_PER_S
     )
+
+
+class NetworksRow(SpeedupRow):
+    """Networks: speedup, communication and memory on several GPUs with every network of the study, its own where others
+    were measured too."""
+
+    variant: str = VARIANT.but(label="Network", definition="The study's name for it; `base` is its own.")
+    parameters: int | None = PARAMETERS
+    gradient_bytes: float = column("Gradients", "Bytes of all gradients, K·s.", MB)
+    communication_step_s: Figure = column(
+        "Step longer by", "Communication by subtraction (E1): t(N,b) − t(1,b), every overhead included.", MILLISECONDS
+    )
+    peak_memory_bytes: float = PEAK_MEMORY
 
 
 class OneGpuRow(Place, _OfVariant):

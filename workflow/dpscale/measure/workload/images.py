@@ -27,7 +27,7 @@ from dpscale.measure.workload.dataset import (
     Transform,
     augmentation,
 )
-from dpscale.measure.workload.networks import CifarResNet18
+from dpscale.measure.workload.networks import CifarResNet18, cifar_resnet50
 from dpscale.schemas.settings import NetworkSettings
 
 MEAN = (0.4914, 0.4822, 0.4465)
@@ -45,7 +45,7 @@ ImageBatch = tuple[Tensor, Tensor]  # images (batch, 3, 32, 32) float32, labels 
 def image_workload(settings: NetworkSettings, folder: Path) -> Workload:
     """Return the network of the settings, trained on the images that `dpscale dataset` wrote to `folder`."""
     return Workload(
-        network=partial(CifarResNet18, settings.width),
+        network=cifar_resnet50 if settings.network == "cifar_resnet50" else partial(CifarResNet18, settings.width),
         dataset=partial(DecodedImages, folder),
         loss=classification_loss,
         stored_epoch=lambda share, pinned, layout: preloaded_batches(folder, *share, pinned, layout),

@@ -65,6 +65,16 @@ def _stage(channels_in: int, channels: int, stride: int) -> nn.Sequential:
     return nn.Sequential(BasicBlock(channels_in, channels, stride), BasicBlock(channels, channels, 1))
 
 
+def cifar_resnet50() -> nn.Module:
+    """Return torchvision's ResNet-50 (He et al. 2016) with the stem of the other one: 3x3, no max-pool."""
+    from torchvision.models import resnet50
+
+    network: nn.Module = resnet50(num_classes=CLASSES)
+    network.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
+    network.maxpool = nn.Identity()
+    return network
+
+
 def network_size(network: nn.Module) -> dict[str, int]:
     """Return the trainable parameters, K, and the bytes of all their gradients, K*s."""
     trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]

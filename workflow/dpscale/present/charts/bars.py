@@ -1,10 +1,15 @@
 """Bars that lie under the words that name them: how every chart of bars is drawn."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any
 
 import altair as alt
 
-from dpscale.present.charts.picture import INK, WIDTH, Picture, layer, picture
+from dpscale.present.charts.picture import INK, PICTURES_DRAWN, WIDTH, Chart, Picture, layer, picture
+from dpscale.present.text.numbers import estimate
+from dpscale.present.text.words import Terms, colour
+from dpscale.tables.column import Column
 
 Entry = Mapping[str, object]
 # Pixels: from one bar to the next, a bar's thickness, and from the middle of both to its text and to itself.
@@ -34,3 +39,32 @@ def picture_of_bars(
         words.mark_text(yOffset=_TO_TEXT, limit=WIDTH).encode(y, alt.Text("text:N"), x=alt.XValue(0)),
     ]
     return picture(name, heading, subtitle, layers, alt.Step(_STEP))
+
+
+def chart_of_figures(
+    name: str,
+    topic: str,
+    subtitle: str,
+    column: Column,
+    places: Sequence[Sequence[Any]],
+    label: Callable[[Any], str],
+    terms: Terms,
+) -> Chart:
+    """Draw a column of rows with its intervals, from zero and in the colours of their strategies, under their labels: a
+    picture for every place, which is that of its last row."""
+    unit, pictures = column.unit, []
+    for number, rows in enumerate(places[:PICTURES_DRAWN], 1):
+        bars, whiskers, texts = [], [], []
+        for place, row in enumerate(rows):
+            figure = getattr(row, column.name)
+            texts.append(f"{label(row)}: {estimate(figure, unit, with_unit=True)}")
+            bars.append({"place": place, "start": 0.0, "end": unit.of(figure.value), "shade": colour(row.strategy)})
+            if isfinite(figure.low):
+                whiskers.append({"place": place, "low": unit.of(figure.low), "high": unit.of(figure.high)})
+        last, shades = rows[-1], [alt.Color("shade:N").scale(None)]
+        heading = f"{topic}: {terms.count(last.gpus)}, batch {last.batch_per_gpu:,}{terms.environment(last)}"
+        note = f"{subtitle} {terms.data_note}"
+        pictures.append(
+            picture_of_bars(f"{name}-{number}", heading, note, column.heading, bars, texts, shades, whiskers)
+        )
+    return Chart(pictures)

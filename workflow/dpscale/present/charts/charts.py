@@ -1,5 +1,5 @@
-"""The charts of the page: what each draws, and its heading, which says what and where. All but the bars of ladders are
-lines.
+"""The charts of the page: what each draws, and its heading, which says what and where. All but the bars of ladders
+and of networks are lines.
 
 What follows from a chart is for `findings`.
 """
@@ -12,7 +12,7 @@ import altair as alt
 from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts.bars import picture_of_bars
+from dpscale.present.charts.bars import chart_of_figures, picture_of_bars
 from dpscale.present.charts.exchange import exchange
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, colour_of_style, markers
 from dpscale.present.charts.memory import memory
@@ -37,7 +37,7 @@ from dpscale.tables.column import (
 from dpscale.tables.communication import CollectivesRow, LadderRow
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import BlocksRow, SpeedupRow, TimesRow
+from dpscale.tables.timing import BlocksRow, NetworksRow, SpeedupRow, TimesRow
 from dpscale.tables.training import TrainingCurvesRow
 
 
@@ -53,6 +53,7 @@ def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Char
         "ladders": ladders(in_order(tables.ladder), terms),
         "exchange": exchange(in_order(ok(tables.times)), terms),
         "memory": memory(in_order(tables.memory), terms),
+        "networks": networks(in_order(tables.networks), terms),
         "bus_bandwidth": bus_bandwidth(tables.collectives, terms),
         "test_accuracy": accuracy(
             tables.training_curves, training["baseline"], PERCENT.of(training["target_accuracy"]), terms
@@ -240,3 +241,14 @@ def _bars(rungs: Sequence[LadderRow], terms: Terms) -> Iterator[dict[str, object
             "fill": shade if start <= end else "none", "stroke": shade if start <= end else QUIET,
         }  # fmt: skip
         start = end
+
+
+def networks(rows: Sequence[NetworksRow], terms: Terms) -> Chart:
+    """Draw the speedup without loading: a picture for every number of devices, batch and environment, a bar for every
+    strategy and network."""
+    known = [row for row in rows if row.scope == COMPUTE and row.speedup.is_known]
+    places = in_groups(known, attrgetter("gpus", "batch_per_gpu", "environment"))
+    subtitle, column = f"Speedup over one {terms.device} with the same network.", NetworksRow.column("speedup")
+    return chart_of_figures(
+        "networks", "Networks", subtitle, column, places, lambda row: f"{row.variant}, {row.strategy}", terms
+    )

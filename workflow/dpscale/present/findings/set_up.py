@@ -21,7 +21,8 @@ def network(study: JsonValues) -> str:
     """`ResNet-18 for 32×32 images, width 8`, or the name of the workload's file."""
     if is_own_workload(study):
         return Path(study["workload"]).name
-    name, width = "ResNet-18 for 32×32 images", study["network"]["width"]
+    layers, width = study["network"]["name"].removeprefix("cifar_resnet"), study["network"]["width"]
+    name = f"ResNet-{layers} for 32×32 images"
     return name if width == 64 else f"{name}, width {width}"
 
 
