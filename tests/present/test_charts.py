@@ -130,3 +130,12 @@ def test_ways_to_exchange_gradients_stand_below_one_device() -> None:
     assert shown[1] == "ddp-naive on 2 GPUs: 8.00 ms [7.92, 8.08]"
     without = [row for row in rows if row["strategy"] in ("single", "ddp")]
     assert not charts_of(study(), tables(times=without), GPU)["exchange"].pictures
+
+
+def test_a_roofline_is_under_the_roof_of_the_chip_if_that_is_known() -> None:
+    one_gpu = times_row(1.0, strategy="single", gpus=1, batch=32)
+    row = {**one_gpu, "variant": "base", "precision": "float32", "intensity": 9.0, **known("flop_per_s", 2e13)}
+    roofs = {"peak_flop_per_s": 4.945e14, "memory_gb_s": 4800.0}
+    for entries, names in (({**row, **roofs}, {"base", "roof"}), (row, {"base"})):
+        (picture,) = charts.roofline(tables(roofline=[entries]).roofline, GPU).pictures
+        assert names == {*texts(picture.svg)} & {"base", "roof"}

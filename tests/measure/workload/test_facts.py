@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from command_line import dpscale, must
 from dpscale.measure.workload.facts import facts_of
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.measure.workload.networks import cifar_resnet50, network_size
+from dpscale.measure.workload.work import work_of
 from dpscale.records.facts import NetworkRecord
 from dpscale.records.files import read_record
+from dpscale.records.kinds import StepWork
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
 from json_records import read_json
@@ -34,6 +37,24 @@ def test_the_resnet_50_is_as_large_as_the_papers() -> None:
     network = cifar_resnet50()
     assert network_size(network)["parameters"] == 23_520_842
     assert classification_loss(network, made_up_images(2, torch.device("cpu"))).isfinite()
+
+
+def test_the_work_of_a_step_is_what_its_operators_compute_and_move() -> None:
+    """By hand, in numbers of 4 bytes. Forward: a product with its bias, 2 + 32 + 8 + 16, and a sum, 16 + 1. Backward:
+    ones, 2, of which views are made; gradients of weights, 16 + 32 + 8, and of biases, 16 + 2. The update of ten
+    weights: decay 30, momentum 20 + 40, weights 40; what returns nothing counts twice."""
+    layer, samples = nn.Linear(4, 2), torch.ones(8, 4)
+    optimiser = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1, foreach=True)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        layer(samples).sum().backward()
+        optimiser.step()
+
+    step()
+    assert work_of(layer, step) == StepWork(2 * 2 * 8 * 4 * 2, 4 * (58 + 17 + 2 + 56 + 18 + 130))
+    recurrent = nn.LSTM(4, 4)
+    assert work_of(recurrent, lambda: recurrent(samples)) is None
 
 
 def facts_of_file(folder: Path, more: str) -> NetworkFacts:

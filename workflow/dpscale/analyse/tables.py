@@ -29,16 +29,18 @@ from dpscale.analyse.times import (
 )
 from dpscale.analyse.training import curve_rows, results_of, summary_rows, training_rows
 from dpscale.analyse.variants import (
+    Variant,
     beside_base,
     network_rows,
     one_gpu_rows,
+    roofline_rows,
     variant_rows,
     variants_of,
     with_further_points,
 )
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
-from dpscale.plan.study import Study
+from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
 from dpscale.records.facts import AuditRecord
 from dpscale.records.kinds import CollectivesRecord, CommunicationRecord, TimingRecord, TrainingRecord
@@ -90,6 +92,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[AuditRecor
         one_gpu=list(one_gpu_rows(variants)),
         networks=list(network_rows(beside_base(study, points, networks))),
         memory=list(memory_rows(study.settings, records, network)),
+        roofline=list(roofline_rows([Variant(BASE, study, points), *with_other_settings])),
         ladder=list(ladders(steps, points)),
         collectives=collectives,
         communication=[communication_row(comparison, steps, network, collectives) for comparison in inferred],

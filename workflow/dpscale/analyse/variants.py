@@ -8,23 +8,27 @@ server, an eager one is not, so a ratio inside servers would give the first the 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import truediv
 from statistics import stdev
 
 from msgspec.structs import asdict
 
-from dpscale.analyse.points import Point, PointKey, Points, points_of, speedup_row
+from dpscale.analyse.answer import COMPUTE
+from dpscale.analyse.points import Point, PointKey, Points, point_fields, points_of, speedup_row
 from dpscale.analyse.times import times_row
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, less, ratio, units_of
+from dpscale.formulas.figure import UNKNOWN, Figure, derive_in_blocks, less, multiplied, ratio, units_of
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import BASE, Study
 from dpscale.records.kinds import TimingRecord
 from dpscale.strategies.known import BASELINE
 from dpscale.strategies.strategy import NetworkFacts
+from dpscale.tables.memory import RooflineRow
 from dpscale.tables.study import MissingRow
 from dpscale.tables.timing import NetworksRow, OneGpuRow, VariantsRow
+from dpscale.vocabulary.chips import chip_named
 
 # Records by their variant and configuration, and environment.
 ByVariant = Mapping[tuple[tuple[str, Configuration], str], Sequence[TimingRecord]]
@@ -181,3 +185,27 @@ def network_rows(networks: Sequence[Variant]) -> Iterator[NetworksRow]:
                 size = next((asdict(record.network) for record in point.records if record.network), {})
                 row = NetworksRow.read({**timed, **speedup, **size, "variant": network.name})
                 yield replace(row, communication_step_s=compared.communication_step) if compared.blocks else row
+
+
+def roofline_rows(variants: Sequence[Variant]) -> Iterator[RooflineRow]:
+    """Yield a row for every batch, under every variant and with every network, whose step was counted and timed on one
+    GPU without loading. A GPU without a data sheet has no roof."""
+    for variant in variants:
+        for (configuration, scope, environment), point in variant.points.items():
+            work = next((memory.work for record in point.measured for memory in record.memory if memory.work), None)
+            if scope != COMPUTE or work is None:
+                continue
+            row = RooflineRow(
+                **point_fields(configuration, environment),
+                variant=variant.name,
+                precision=variant.study["precision"],
+                moved_bytes=work.moved_bytes,
+                intensity=work.flop / work.moved_bytes,
+                flop_per_s=point.step.map(partial(truediv, work.flop)),
+            )
+            chip = chip_named(point.records[0].hardware.device_model)
+            if chip and (peak := chip.peak(row.precision)):
+                row = replace(row, peak_flop_per_s=peak.flop_s, memory_gb_s=chip.memory_gb_s)
+                roof = row.roof_at(row.intensity)
+                row = replace(row, roof_flop_per_s=roof, roof_share=multiplied(row.flop_per_s, 1 / roof))
+            yield row

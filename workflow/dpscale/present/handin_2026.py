@@ -30,15 +30,18 @@ def sections_of_2026(tables: Tables, environment: str, terms: Terms) -> Iterator
     """Yield the questions that the tables of an environment answer."""
     times = [row for row in ok(tables.times) if (row.scope, row.environment) == (COMPUTE, environment)]
     pairs = [row for row in tables.strategy_pairs if (row.scope, row.environment) == (COMPUTE, environment)]
-    known = [row for row in tables.networks if row.speedup.is_known]
-    networks = [row for row in known if (row.scope, row.environment) == (COMPUTE, environment)]
+    networks = [
+        row
+        for row in tables.networks
+        if (row.scope, row.environment) == (COMPUTE, environment) and row.speedup.is_known
+    ]
     others = {row.variant for row in tables.networks} - {BASE}
     memory = [row for row in tables.memory if row.environment == environment and row.variant not in others]
     if is_compared(times):
         yield _exchange(times, pairs, terms)
     if networks:
-        rows = in_groups(networks, lambda row: (-row.gpus, row.batch_per_gpu))[0]
-        yield Section("networks", paragraphs("handin", "networks", terms, rows=rows))
+        on_most = in_groups(networks, lambda row: (-row.gpus, row.batch_per_gpu))[0]
+        yield Section("networks", paragraphs("handin", "networks", terms, rows=on_most))
     if any(row.variant != BASE or row.strategy not in (BASELINE, "dp", "ddp") for row in memory):
         yield _memory(memory, _times_as_long(tables, environment), terms)
 

@@ -13,7 +13,7 @@ from dpscale.present.text.words import Terms, state, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import ESTIMATES_OF_STEP, GB_PER_S
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
-from dpscale.tables.memory import MemoryRow
+from dpscale.tables.memory import MemoryRow, RooflineRow
 from dpscale.tables.study import AbsencesRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import NetworksRow, ScopesRow, ServersRow, SpeedupRow, TimesRow, VariantsRow
@@ -157,6 +157,12 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         "memory",
         "Memory of a step on the {device} that needs most",
         ("variant", "point"),
+    ),
+    TableOfRows(
+        RooflineRow,
+        "roofline",
+        "Work of a step on one {device}, and its rate beside the roof",
+        ("variant", "precision", "point"),
     ),
     TableOfRows(
         ServersRow,

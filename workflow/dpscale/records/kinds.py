@@ -232,6 +232,13 @@ class AllocatedMemory(_Part):
     peak_bytes: Number  # At most, in a step.
 
 
+class StepWork(_Part):
+    """Work of a whole step: floating point operations by torch's counter, and bytes that its operators move at most."""
+
+    flop: Count
+    moved_bytes: Positive
+
+
 class StepMemory(_Part):
     """Memory of a training step on the first device of a rank: what its tensors add up to, in bytes."""
 
@@ -241,6 +248,7 @@ class StepMemory(_Part):
     # What a forward pass saves for its backward pass, every piece of memory once, without weights.
     saved_bytes: Count
     allocated: AllocatedMemory | None  # None on a CPU, where torch does not count.
+    work: StepWork | None = None  # On one GPU alone, where it can be counted.
 
 
 # Version 1 has neither loader_processes nor watched. Quartiles came later than version 2. Older ones have `energy_j`.
@@ -326,7 +334,8 @@ class TimingPlace(RunPlace, kw_only=True):
 # 1: One GPU was timed in cells of its own (`single`) alone. The clock held the closing barrier.
 # 2: `alone`: baselines in every job. `watched` in every epoch. Later `chip`, `preparation_s` and quartiles of steps
 #    were added, which change no number; and `ddp_bucket_bytes` and `profile` went. Later still, disturbed epochs were
-#    timed again, and `stalled_s` was added: no other epoch is another. `memory` and `skipped_updates` are the newest.
+#    timed again, and `stalled_s` was added: no other epoch is another. `memory` and `skipped_updates` came then.
+#    The work of a step in `memory` is the newest.
 class TimingRecord(StepsRecord, kw_only=True):
     """A timing cell: epochs of a configuration, by scope."""
 

@@ -13,7 +13,7 @@ from dpscale.tables.communication import (
     CommunicationRow,
     LadderRow,
 )
-from dpscale.tables.memory import MemoryRow
+from dpscale.tables.memory import MemoryRow, RooflineRow
 from dpscale.tables.row import AGAIN, Row, read_rows
 from dpscale.tables.study import (
     AbsencesRow,
@@ -60,6 +60,7 @@ class Tables:
     one_gpu: Sequence[OneGpuRow] = ()
     networks: Sequence[NetworksRow] = ()
     memory: Sequence[MemoryRow] = ()
+    roofline: Sequence[RooflineRow] = ()
     environments: Sequence[EnvironmentsRow] = ()
     records: Sequence[RecordsRow] = ()
     rejected: Sequence[RejectedRow] = ()

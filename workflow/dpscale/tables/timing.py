@@ -230,7 +230,7 @@ class NetworksRow(SpeedupRow):
     """Networks: speedup, communication and memory on several GPUs with every network of the study, its own where others
     were measured too."""
 
-    variant: str = VARIANT.but(label="Network", definition="The study's name for it; `base` is its own.")
+    variant: str = VARIANT.but(label="Network")
     parameters: int | None = PARAMETERS
     gradient_bytes: float = column("Gradients", "Bytes of all gradients, K·s.", MB)
     communication_step_s: Figure = column(

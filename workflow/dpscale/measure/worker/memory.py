@@ -10,6 +10,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from dpscale.measure.workload.batches import Batch, Step
+from dpscale.measure.workload.work import work_of
 from dpscale.records.kinds import AllocatedMemory, StepMemory
 
 # Steps before the one that is looked at: the optimiser has its state after the first one, and DDP its buckets after the
@@ -49,8 +50,10 @@ def memory_of_step(
     loss: Loss,
     batch: Batch,
     device: torch.device,
+    is_counted: bool = False,
 ) -> StepMemory:
-    """Build a network, make some steps with a batch, and return their memory on `device`, where the batch lies.
+    """Build a network, make some steps with a batch, and return their memory on `device`, where the batch lies; with
+    the work of one, if it `is_counted`.
 
     Where a strategy's threads compute on several devices, tensors that they save for the backward pass are not seen.
     """
@@ -82,6 +85,7 @@ def memory_of_step(
     )
     return StepMemory(
         **counted,
+        work=work_of(network, partial(step, batch)) if is_counted else None,
         saved_bytes=watched.saved_bytes,
         allocated=allocated if device.type == "cuda" else None,
     )

@@ -26,7 +26,7 @@ from dpscale.measure.workload.loading import LoadedEpochs, Room
 from dpscale.records.files import JsonRecord
 from dpscale.records.kinds import Watched
 from dpscale.schemas.settings import TimingSettings
-from dpscale.strategies.known import strategy
+from dpscale.strategies.known import BASELINE, strategy
 
 # How often an epoch is timed that something disturbs.
 TRIES = 3
@@ -135,7 +135,14 @@ class TimingWorker(StepWorker):
         """Take a few steps with networks of their own, and look at their memory on every rank."""
         self.phase = "memory of a step"
         batch = self.made_up_batch(self.batch)
-        memory = memory_of_step(self.build, self.step_with, self.workload.loss, batch, self.device)
+        memory = memory_of_step(
+            self.build,
+            self.step_with,
+            self.workload.loss,
+            batch,
+            self.device,
+            is_counted=self.configuration.strategy == BASELINE,
+        )
         self.memory = gather_objects(to_builtins(memory), self.workers)
         del batch
         self._give_memory_back()

@@ -21,6 +21,7 @@ from dpscale.measure.workload.batches import Batch, Workload, size_bytes
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.networks import network_size
+from dpscale.measure.workload.work import UNCOUNTED
 from dpscale.plan.study import of_its_file
 from dpscale.records.files import write_record
 from dpscale.records.temporary import TemporaryFolder
@@ -32,8 +33,6 @@ from dpscale.strategies.strategy import Bucket, FlopPerImage, NetworkFacts
 # DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size). DDP
 # broadcasts buffers, before every forward pass, in chunks of at most that (broadcast_bucket_size).
 DP_CHUNK_BYTES, DDP_CHUNK_BYTES = 10 * 2**20, 250 * 2**20
-# Layers whose work torch's counter does not see.
-UNCOUNTED = (nn.RNNBase,)
 
 
 def describe_network(settings: NetworkSettings, out: Path) -> NetworkFacts:

@@ -61,10 +61,18 @@ def chart_of_figures(
             bars.append({"place": place, "start": 0.0, "end": unit.of(figure.value), "shade": colour(row.strategy)})
             if isfinite(figure.low):
                 whiskers.append({"place": place, "low": unit.of(figure.low), "high": unit.of(figure.high)})
-        last, shades = rows[-1], [alt.Color("shade:N").scale(None)]
+        last = rows[-1]
         heading = f"{topic}: {terms.count(last.gpus)}, batch {last.batch_per_gpu:,}{terms.environment(last)}"
-        note = f"{subtitle} {terms.data_note}"
         pictures.append(
-            picture_of_bars(f"{name}-{number}", heading, note, column.heading, bars, texts, shades, whiskers)
+            picture_of_bars(
+                f"{name}-{number}",
+                heading,
+                f"{subtitle} {terms.data_note}",
+                column.heading,
+                bars,
+                texts,
+                [alt.Color("shade:N").scale(None)],
+                whiskers,
+            )
         )
     return Chart(pictures)

@@ -5,6 +5,7 @@ What follows from a chart is for `findings`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import altair as alt
@@ -12,6 +13,7 @@ import altair as alt
 from dpscale.analyse.answer import COMPUTE, configuration_of
 from dpscale.analyse.answer.answer import with_speedup
 from dpscale.formulas.figure import Figure
+from dpscale.formulas.scaling import GB
 from dpscale.present.charts.bars import chart_of_figures, picture_of_bars
 from dpscale.present.charts.exchange import exchange
 from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, colour_of_style, markers
@@ -35,6 +37,7 @@ from dpscale.tables.column import (
     TEST_ACCURACY,
 )
 from dpscale.tables.communication import CollectivesRow, LadderRow
+from dpscale.tables.memory import RooflineRow
 from dpscale.tables.row import grouped, in_groups
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, NetworksRow, SpeedupRow, TimesRow
@@ -53,6 +56,7 @@ def charts_of(study: JsonValues, tables: Tables, terms: Terms) -> dict[str, Char
         "ladders": ladders(in_order(tables.ladder), terms),
         "exchange": exchange(in_order(ok(tables.times)), terms),
         "memory": memory(in_order(tables.memory), terms),
+        "roofline": roofline(in_order(tables.roofline), terms),
         "networks": networks(in_order(tables.networks), terms),
         "bus_bandwidth": bus_bandwidth(tables.collectives, terms),
         "test_accuracy": accuracy(
@@ -248,7 +252,43 @@ def networks(rows: Sequence[NetworksRow], terms: Terms) -> Chart:
     strategy and network."""
     known = [row for row in rows if row.scope == COMPUTE and row.speedup.is_known]
     places = in_groups(known, attrgetter("gpus", "batch_per_gpu", "environment"))
-    subtitle, column = f"Speedup over one {terms.device} with the same network.", NetworksRow.column("speedup")
     return chart_of_figures(
-        "networks", "Networks", subtitle, column, places, lambda row: f"{row.variant}, {row.strategy}", terms
+        "networks",
+        "Networks",
+        f"Speedup over one {terms.device} with the same network.",
+        NetworksRow.column("speedup"),
+        places,
+        lambda row: f"{row.variant}, {row.strategy}",
+        terms,
     )
+
+
+def roofline(rows: Sequence[RooflineRow], terms: Terms) -> Chart:
+    """Draw TFLOP/s against FLOP per byte: a panel for every precision and environment, a line for every variant over
+    its batches, under the roof where the chip has a data sheet: from the first point to beyond the ridge."""
+    panels = []
+    for points in in_groups(rows, attrgetter("precision", "environment")):
+        first, y = points[0], RooflineRow.column("flop_per_s")
+        lines = grouped(points, attrgetter("variant"))
+        ridge = first.peak_flop_per_s / (first.memory_gb_s * GB)
+        xs = [*(row.intensity for row in points), 2 * ridge]
+        corners = min(xs), ridge, max(xs)
+        lines["roof"] = [replace(first, intensity=x, flop_per_s=Figure(first.roof_at(x))) for x in corners]
+        panels.append(
+            Panel(
+                heading=f"Roofline of one {terms.device}, {first.precision}{terms.environment(first)}",
+                subtitle=f"A line for each variant over its batches. {terms.data_note}",
+                x_title=first.column("intensity").heading,
+                y=y,
+                lines=[
+                    # Ticks of x are at the markers: with three digits each.
+                    DrawnLine(
+                        name,
+                        colour_of_style(style),
+                        markers((Marker(float(f"{row.intensity:.3g}"), row.flop_per_s) for row in line), y.unit),
+                    )
+                    for style, (name, line) in enumerate(lines.items())
+                ],
+            )
+        )
+    return chart_of_lines("roofline", panels)
