@@ -48,7 +48,7 @@ def test_its_ladder_has_a_rung_that_sends_nothing(tmp_path: Path, dataset: Path)
     assert done.returncode == 0, done.stdout
     record = read_json("communication", tmp_path / "record.json")
     rows = list(ladder_rows(point, "A", [typed(CommunicationRecord, record)]))
-    assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()]
+    assert [row.adds for row in rows[1:]] == [*STRATEGY.adds.values()][:-1]  # the last one is of older records
 
 
 def block() -> nn.Module:

@@ -385,7 +385,7 @@ class Ladder(_Part):
     allreduce and the broadcast of buffers; `no_op_hook` is a communication hook that does nothing, `allreduce_hook` one
     that calls allreduce. dp: `threads` is a thread and a lasting replica per GPU, nothing moved between GPUs;
     `scattered` the same with scatter and gather. fsdp: with `no_communication` every device shards among itself alone,
-    and with `gathered_once` weights stay gathered after the forward pass.
+    with `kept_whole` weights stay gathered for good, and with `gathered_once` after the forward pass.
     """
 
     block_steps: Positive

@@ -12,8 +12,9 @@ from dpscale.strategies.strategy import (
     ring_allreduce_bytes,
 )
 
-# Between `together` and the whole step: no GPU sends anything; and weights stay gathered after the forward pass.
-NO_COMMUNICATION, GATHERED_ONCE = "no_communication", "gathered_once"
+# Between `together` and the whole step: no GPU sends anything; gradients alone are sent, and weights stay gathered for
+# good; and weights stay gathered after the forward pass.
+NO_COMMUNICATION, KEPT_WHOLE, GATHERED_ONCE = "no_communication", "kept_whole", "gathered_once"
 
 
 def _messages(network: NetworkFacts) -> list[Message]:
@@ -45,8 +46,10 @@ STRATEGY = Strategy(
     adds={
         (ALONE, "together"): "contention",
         ("together", NO_COMMUNICATION): "FSDP's host work, copies",
-        (NO_COMMUNICATION, GATHERED_ONCE): "all-gather, reduce-scatter",
+        (NO_COMMUNICATION, KEPT_WHOLE): "reduce-scatter",
+        (KEPT_WHOLE, GATHERED_ONCE): "first all-gather",
         (GATHERED_ONCE, WHOLE): "second all-gather",
+        (NO_COMMUNICATION, GATHERED_ONCE): "all-gather, reduce-scatter",  # of older records
     },
     not_with={
         "compile": "the hooks that gather its weights run between the layers of every step",

@@ -11,7 +11,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from dpscale.errors import StrategyError
 from dpscale.schemas.settings import StepSettings, WholeStepSettings
-from dpscale.strategies.fsdp import GATHERED_ONCE, NO_COMMUNICATION
+from dpscale.strategies.fsdp import GATHERED_ONCE, KEPT_WHOLE, NO_COMMUNICATION
 from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
 from dpscale.strategies.units import units
@@ -30,11 +30,14 @@ def rungs(steps: Steps) -> dict[str, StepVariant]:
     kind = steps.device.type
     # A mesh of this rank alone: FSDP with all its hooks and copies.
     this_rank = init_device_mesh(kind, (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
-    once = _sharded(steps.build_network(), _all_ranks(steps.devices), reshard=False)
+    once, kept = (_sharded(steps.build_network(), _all_ranks(steps.devices), reshard=False) for _ in range(2))
+    # Its steps compute with the weights that the first one gathered; shards are updated all the same.
+    kept.set_reshard_after_backward(False)  # type: ignore[operator]
     return {
         ALONE: alone(steps),
         "together": steps.plain,
         NO_COMMUNICATION: steps.variant(_sharded(steps.build_network(), this_rank), steps.full_batches),
+        KEPT_WHOLE: steps.variant(kept, steps.full_batches),
         GATHERED_ONCE: steps.variant(once, steps.full_batches),
         WHOLE: steps.whole_step(),
     }
