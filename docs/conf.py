@@ -21,7 +21,10 @@ copyright = "2026 The dpscale authors"
 root_doc = "README"
 extensions = ["myst_parser", "sphinx_click"]
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "config/README.md"]
-RECORDED = ("results/recorded-two-gpus/README", "results/recorded/README")
+RECORDED = tuple(
+    f"results/{name}/README"
+    for name in ("recorded-two-gpus", "recorded", "recorded-strategies", "recorded-strategies-gpt")
+)
 include_patterns += ["examples/README.md", *(f"{name}.md" for name in RECORDED)]
 exclude_patterns = [".*", "build", "data", "handin", "tests", "workflow", "results/*/*/**"]
 myst_heading_anchors = 4

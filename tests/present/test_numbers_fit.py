@@ -109,7 +109,7 @@ def answers(page: Page) -> Iterator[Pair]:
 def variants(page: Page) -> Iterator[Pair]:
     """Yield how many times as fast as base variants are, and speedups over one device with the same variant."""
     names = ("Variant", "Strategy", "Scope", "GPUs", "Batch per GPU, images")
-    rows = {tuple(row[name] for name in names): row for row in page.tables.get("table-variants", [])}
+    rows = {tuple(row.get(name, "") for name in names): row for row in page.tables.get("table-variants", [])}
     for (variant, strategy, scope, gpus, batch), row in rows.items():
         base = rows.get(("base", strategy, scope, gpus, batch))
         one_device = rows.get((variant, "single", scope, "1", batch))
