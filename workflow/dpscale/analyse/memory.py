@@ -25,14 +25,14 @@ def memory_rows(
         for cell, record in records.items()
         if isinstance(cell, StepCell) and isinstance(record, TimingRecord) and record.memory
     ]
-    alone = grouped(
+    of_baseline = grouped(
         (item for item in looked_at if item[0].configuration.strategy == BASELINE), lambda item: item[1].environment
     )
     places = grouped(looked_at, lambda item: (_variant(item[0]), item[0].configuration, item[1].environment))
     for (variant, configuration, environment), measured in places.items():
         memory = max((rank for _, record in measured for rank in record.memory), key=_total)
         settings = measured[0][1].settings
-        on_one_gpu = [rank for _, record in alone.get(environment, ()) for rank in record.memory]
+        on_one_gpu = [rank for _, record in of_baseline.get(environment, ()) for rank in record.memory]
         facts = network if settings.same_network(study) else None
         expected = expected_states(configuration, settings, facts, on_one_gpu) if facts else None
         held = memory.allocated
@@ -52,14 +52,14 @@ def memory_rows(
 
 
 def expected_states(
-    configuration: Configuration, settings: TimingSettings, network: NetworkFacts, alone: list[StepMemory]
+    configuration: Configuration, settings: TimingSettings, network: NetworkFacts, on_one_gpu: list[StepMemory]
 ) -> States | None:
     """Return what weights, gradients and momenta take by their number. The optimiser of a workload's file keeps as much
     for every weight as it keeps on one GPU; None where nothing was measured there."""
     if settings.workload == BUILT_IN:
         states_per_weight = 1.0 if settings.momentum else 0.0
-    elif alone:
-        states_per_weight = alone[0].optimiser_bytes / alone[0].gradients_bytes
+    elif on_one_gpu:
+        states_per_weight = on_one_gpu[0].optimiser_bytes / on_one_gpu[0].gradients_bytes
     else:
         return None
     row = strategy(configuration.strategy)

@@ -157,8 +157,8 @@ class Study:
 
 def _changes_another(name: str, changes: JsonValues) -> bool:
     """Return whether a variant changes settings of other strategies alone, so that the strategy `name` is as before."""
-    others = {row.own_settings for row in STRATEGIES.values()} - {"", strategy(name).own_settings}
-    return strategy(name).is_parallel and any(key.split("_")[0] in others for key in changes)
+    of_other_strategies = {row.own_settings for row in STRATEGIES.values()} - {"", strategy(name).own_settings}
+    return strategy(name).is_parallel and any(key.split("_")[0] in of_other_strategies for key in changes)
 
 
 def _contradictions(study: Study) -> Iterator[str]:

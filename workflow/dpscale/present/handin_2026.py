@@ -35,8 +35,8 @@ def sections_of_2026(tables: Tables, environment: str, terms: Terms) -> Iterator
         for row in tables.networks
         if (row.scope, row.environment) == (COMPUTE, environment) and row.speedup.is_known
     ]
-    others = {row.variant for row in tables.networks} - {BASE}
-    memory = [row for row in tables.memory if row.environment == environment and row.variant not in others]
+    other_networks = {row.variant for row in tables.networks} - {BASE}
+    memory = [row for row in tables.memory if row.environment == environment and row.variant not in other_networks]
     if is_compared(times):
         yield _exchange(times, pairs, terms)
     if networks:
@@ -49,11 +49,11 @@ def sections_of_2026(tables: Tables, environment: str, terms: Terms) -> Iterator
 def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], terms: Terms) -> Section:
     """Return the step time of every exchange beside that of one device, and what each changes at the smallest batch."""
     by_place = grouped((row for row in times if row.strategy in EXCHANGES), lambda row: (row.gpus, row.batch_per_gpu))
-    alone = {row.batch_per_gpu: row.step_s for row in times if row.strategy == BASELINE}
+    on_one_device = {row.batch_per_gpu: row.step_s for row in times if row.strategy == BASELINE}
     cells = []
     for (gpus, batch), rows in sorted(by_place.items()):
         by_name = {row.strategy: row.step_s for row in rows}
-        steps = (alone.get(batch, UNKNOWN), *(by_name.get(name, UNKNOWN) for name in EXCHANGES))
+        steps = (on_one_device.get(batch, UNKNOWN), *(by_name.get(name, UNKNOWN) for name in EXCHANGES))
         cells.append([f"{gpus:,}", f"{batch:,}", *(recomputable(step_s, MILLISECONDS).brief for step_s in steps)])
     names = (terms.heading, "Batch", terms.count(1), *EXCHANGES)
     caption = f"Time of a step, ms, without loading. {template_of('handin', terms).two_ends}"
@@ -66,8 +66,8 @@ def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], term
         if (row.gpus, row.batch_per_gpu, row.other_strategy, row.strategy) == (gpus, batch, earlier, later)
     ]
     pictures = exchange([row for row in times if (row.gpus, row.batch_per_gpu) in ((1, batch), (gpus, batch))], terms)
-    said = paragraphs("handin", "exchange", terms, changes=changes)
-    return Section("exchange", said, table, pictures.pictures[0] if pictures.pictures else None)
+    texts = paragraphs("handin", "exchange", terms, changes=changes)
+    return Section("exchange", texts, table, pictures.pictures[0] if pictures.pictures else None)
 
 
 def _times_as_long(tables: Tables, environment: str) -> Mapping[tuple[str, str, int, int], Figure]:
@@ -95,7 +95,7 @@ def _memory(
     for row in shown:
         share = row.together_bytes / plain.get((row.strategy, row.gpus), nan)
         longer = times_as_long.get((row.variant, row.strategy, row.gpus, batch), UNKNOWN)
-        sizes = (*(getattr(row, part) for part, _ in PARTS.values()), row.together_bytes, row.peak_bytes)
+        sizes = (*(getattr(row, column) for column, _ in PARTS.values()), row.together_bytes, row.peak_bytes)
         times = recomputable(longer, PLAIN).brief
         shares = [ABSENT if row.variant == BASE else in_unit(share, PERCENT, 3), times]
         cells.append([named(row, terms), *(in_unit(size, MB, 3) for size in sizes), *shares])
@@ -105,7 +105,7 @@ def _memory(
     filled = [number for number, column in enumerate(zip(*cells, strict=True)) if {*column} != {ABSENT}]
     caption = f"Memory of a step, MB, at batch {batch:,} per {terms.device}, on the {terms.device} that needs most"
     least = min((row for row in shown if not isnan(row.together_bytes)), key=attrgetter("together_bytes"))
-    said = paragraphs(
+    texts = paragraphs(
         "handin",
         "memory",
         terms,
@@ -123,4 +123,4 @@ def _memory(
         [[row[number] for number in filled] for row in cells],
         title="Memory",
     )
-    return Section("memory", said, table, pictures[0] if pictures else None)
+    return Section("memory", texts, table, pictures[0] if pictures else None)

@@ -250,8 +250,8 @@ def _bars(rungs: Sequence[LadderRow], terms: Terms) -> Iterator[dict[str, object
 def networks(rows: Sequence[NetworksRow], terms: Terms) -> Chart:
     """Draw the speedup without loading: a picture for every number of devices, batch and environment, a bar for every
     strategy and network."""
-    known = [row for row in rows if row.scope == COMPUTE and row.speedup.is_known]
-    places = in_groups(known, attrgetter("gpus", "batch_per_gpu", "environment"))
+    compared = [row for row in rows if row.scope == COMPUTE and row.speedup.is_known]
+    places = in_groups(compared, attrgetter("gpus", "batch_per_gpu", "environment"))
     return chart_of_figures(
         "networks",
         "Networks",

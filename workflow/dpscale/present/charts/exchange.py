@@ -24,13 +24,13 @@ def exchange(rows: Sequence[TimesRow], terms: Terms) -> Chart:
     """Draw the time of a step without loading, in ms, with its interval: a picture for every number of devices, batch
     and environment, and a bar for one device and every way to exchange gradients."""
     timed = [row for row in rows if row.scope == COMPUTE and row.step_s.is_known]
-    alone = grouped((row for row in timed if row.strategy == BASELINE), attrgetter("batch_per_gpu", "environment"))
+    baseline = grouped((row for row in timed if row.strategy == BASELINE), attrgetter("batch_per_gpu", "environment"))
     exchanging = [row for row in timed if row.strategy in EXCHANGES]
     places = []
     for of_place in in_groups(exchanging, attrgetter("gpus", "batch_per_gpu", "environment")):
         if is_compared(of_place):
             ways = sorted(of_place, key=lambda row: EXCHANGES.index(row.strategy))
-            places.append([*alone.get((ways[0].batch_per_gpu, ways[0].environment), ()), *ways])
+            places.append([*baseline.get((ways[0].batch_per_gpu, ways[0].environment), ()), *ways])
     subtitle = "Time of a step, with 95 % intervals where there are some."
     step = TimesRow.column("step_s")
     return chart_of_figures("exchange", "Ways to exchange", subtitle, step, places, terms.group, terms)

@@ -36,7 +36,7 @@ def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
         first = of_batch[0]
         heading = f"Memory of a step at batch {first.batch_per_gpu:,}{terms.environment(first)}"
         subtitle = f"On the {terms.device} that needs most, by its tensors.{note} {terms.data_note}"
-        bars = [part for place, row in enumerate(of_batch) for part in _bar(place, row)]
+        bars = [piece for place, row in enumerate(of_batch) for piece in _bar(place, row)]
         texts = [f"{named(row, terms)}: {measured(row.together_bytes, MB)}" for row in of_batch]
         name, title = f"memory-{len(pictures) + 1}", f"Memory, {MB.shown}"
         pictures.append(
@@ -47,9 +47,9 @@ def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
 
 def _bar(place: int, row: MemoryRow) -> Iterator[dict[str, object]]:
     start = 0.0
-    for part, (column, _) in PARTS.items():
+    for name, (column, _) in PARTS.items():
         end = start + MB.of(getattr(row, column))
-        yield {"place": place, "part": part, "start": start, "end": end}
+        yield {"place": place, "part": name, "start": start, "end": end}
         start = end
 
 
