@@ -46,6 +46,8 @@ SWITCHED_OFF = {
 # What is found of the two ranks, its cost in ms, and how both differ from healthy ones, or each of them.
 CASES: list[tuple[Any, ...]] = [
     *((name, 4.0, {"steps_ms": {**HEALTHY, probe: 6.4}}) for name, probe in SWITCHED_OFF.items()),
+    # An optimiser costs no more than its part takes, whatever blocks differ by.
+    ("many_small_tensors", 2.0, {"steps_ms": {**HEALTHY, "fused_optimiser": 6.4}, "parts_ms": {"optimiser": 2.0}}),
     ("micro_batches", 8.0, {"steps_ms": {**SLOW_EXCHANGE, "accumulated": 12.4}}),
     ("unused_search", 5.0, {"switches": {"search_s": 2.0}}),
     ("threads", 10.0, {"loading_ms": 10.0, "steps_ms": {**LOADED, "gc_off": 20.3},
@@ -157,10 +159,11 @@ def test_the_cause_that_is_named_first(first: str, changes: dict[str, Any], one:
     assert diagnosis.first.name == first, [(cause.cause.name, cause.share.value) for cause in diagnosis.reasons]
 
 
-def test_runs_on_devices_of_their_own_are_not_started_twice() -> None:
+def test_runs_on_devices_of_their_own_or_in_the_same_memory_are_not_started_twice() -> None:
     on_cores = [{"machine": {"numbers_of_cores": [core]}} for core in range(2)]
-    for of_rank in ([{"gpu": name, **ON_GPU} for name in "ab"], on_cores):
-        diagnosis = answer(*({**changes, "world_size": 1, "strategy": "single"} for changes in of_rank))
+    in_the_same_memory = [{"machine": {"numbers_of_cores": [0]}, "strategy": "other"}]
+    for of_rank in ([{"gpu": name, **ON_GPU} for name in "ab"], on_cores, in_the_same_memory):
+        diagnosis = answer(*({"strategy": "single", **changes, "world_size": 1} for changes in of_rank))
         assert "started_twice" not in {cause.cause.name for cause in diagnosis.reasons}
 
 
@@ -334,3 +337,36 @@ def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
 )
 def test_what_a_reader_has_to_know_is_said(changes: dict[str, Any], sentence: str) -> None:
     assert f"\n{sentence}" in text(answer(changes))
+
+
+def test_what_clocks_tell_in_each_step_needs_no_rounds() -> None:
+    rank = process(0, 1, parts_ms={"evaluation": 3.0})
+    rank["blocks"] = [block for block in rank["blocks"] if block["round"] == 0]
+    diagnosis = diagnose_script(script_record(rank))
+    assert diagnosis.first.name == "validation"
+    assert diagnosis.reasons[0].cost_s.value == pytest.approx(3e-3, rel=0.03)
+
+
+@pytest.mark.parametrize("has_kept", [True, False])
+def test_a_wait_for_batches_is_told_by_its_clock_where_no_block_without_it_does(has_kept: bool) -> None:
+    """Blocks of a busy machine differ by more; batches that a script changes in place are not kept."""
+    steps_ms = {"as_it_is": 10.4, **({"batch_kept": [6.4]} if has_kept else {})}
+    rank = process(0, 1, steps_ms, parts_ms={"loading": 4.0}, loading_ms=4.0)
+    for block in rank["blocks"]:
+        if block["probe"] == "batch_kept" and block["round"] % 2:
+            block["step_s"] = [3 * step_s for step_s in block["step_s"]]
+    slow_loader = diagnose_script(script_record(rank)).reasons[0]
+    assert slow_loader.cause.name == "slow_loader"
+    assert slow_loader.cost_s.value == pytest.approx(4e-3, rel=0.03)
+
+
+def test_lines_of_pauses_are_those_that_have_most_of_their_time() -> None:
+    rollout = [gap("for step in range(128):", kind="own", share=0.9, line=192, after_step=step) for step in (9, 25)]
+    others = [gap("clip(net)", kind="own", share=0.05, line=200 + step, after_step=step) for step in (8, 9)]
+    own_code = found(answer({"gaps": [*others, *rollout]}), "own_code")
+    assert own_code.notes == ["train.py, line 192: for step in range(128):"]
+
+
+def test_what_nobody_would_change_anything_for_is_not_told() -> None:
+    diagnosis = answer({"parts_ms": {"logging": 0.01, "checkpoint": 0.2}})
+    assert {cause.cause.name for cause in diagnosis.smaller} & {"logging", "checkpoint"} == {"checkpoint"}

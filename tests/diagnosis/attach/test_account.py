@@ -126,10 +126,11 @@ def test_passes_collections_and_prints_are_parts(monkeypatch: pytest.MonkeyPatch
         print("a number")
         ACCOUNT.step_ended()
         with torch.no_grad():
-            network(torch.ones(1, 2))
+            network.eval()(torch.ones(1, 2))
         ACCOUNT.step_ended()
         first, second = (step.parts for step in ACCOUNT.steps())
     finally:
+        NOW.border, NOW.evaluates = "", False
         take_out()
         networks.take_out()
     assert set(first) == {OWN, "forward", "backward", "logging"}
@@ -163,6 +164,17 @@ def validated(network: Any) -> None:
     network.train()
 
 
+@torch.no_grad()
+def rolled_out(network: Any) -> None:
+    network(torch.ones(1, 2))
+
+
+@torch.no_grad()
+def validated_in_training_mode(network: Any) -> None:
+    NOW.evaluates = True  # another loader than that of training was read
+    network(torch.ones(1, 2))
+
+
 def attacked(network: Any) -> None:
     network.eval()
     network(torch.ones(1, 2, requires_grad=True))
@@ -178,6 +190,12 @@ def test_a_pass_with_gradients_that_nobody_asks_for_validates(monkeypatch: pytes
     """An attack asks for those of inputs; a network that evaluates in every step is trained like that."""
     steps = [validated, attacked, nn.Module.eval, trained_in_evaluation_mode]
     assert passes(steps, monkeypatch) == [{"evaluation"}, {"forward"}, set(), {"forward"}]
+
+
+def test_a_pass_without_gradients_of_a_network_in_training_makes_what_it_trains_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert passes([rolled_out, validated_in_training_mode], monkeypatch) == [{"forward"}, {"evaluation"}]
 
 
 def test_a_pass_in_which_the_mode_changes_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,14 @@ def looped(folder: Path, steps: str = "10**9", between: str = "pass") -> list[st
     return ["script.py"]
 
 
+@pytest.mark.parametrize(("memory", "strategy"), [("pass", "single"), ("net.share_memory()", "other")])
+def test_a_network_in_memory_of_several_processes_is_not_trained_by_one(
+    memory: str, strategy: str, tmp_path: Path
+) -> None:
+    (process,) = run_attached(tmp_path, looped(tmp_path, between=memory), minutes=0.01).processes
+    assert process["strategy"] == strategy
+
+
 def test_a_script_that_ends_early_leaves_what_there_is(tmp_path: Path) -> None:
     run = run_attached(tmp_path, looped(tmp_path, "7"), minutes=5)
     assert (run.code, run.output) == (0, "the end\n")

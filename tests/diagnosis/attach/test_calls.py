@@ -8,9 +8,9 @@ from weakref import ref
 import pytest
 import torch
 
-from dpscale.diagnosis.attach.calls import Calls, Numbers, copied
+from dpscale.diagnosis.attach.calls import Calls, Events, Numbers, copied
 from dpscale.diagnosis.attach.hooks import NOW, put, take_out
-from dpscale.diagnosis.attach.probes import PROBES, Optimisers, Scene
+from dpscale.diagnosis.attach.probes import PROBES, Optimisers, Scene, offered
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,20 @@ def test_interventions_leave_nothing_behind() -> None:
     finally:
         torch.use_deterministic_algorithms(False)
         torch.set_anomaly_enabled(False)
+
+
+def test_a_collection_while_the_last_steps_are_profiled_is_none_of_the_script() -> None:
+    """The profiler loads modules."""
+    events = Events()
+    for events.profiling in (False, True):
+        events.collected("start", {"generation": 2})
+        events.collected("stop", {"generation": 2})
+    assert events.report()["gc"]["count"] == 1
+
+
+def test_what_cudnn_may_do_is_no_switch_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    assert "deterministic_off" not in offered(Scene([], False, 1, 1.0))
 
 
 def state(optimiser: torch.optim.Optimizer) -> object:

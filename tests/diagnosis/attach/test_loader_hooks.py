@@ -212,6 +212,17 @@ def test_the_loader_of_training_is_one_though_it_is_made_anew_and_another_valida
     assert (source.epochs, source.steps, len(source.hashes)) == (3, 48, 64)
 
 
+def test_another_loader_that_is_read_without_gradients_validates(hooked: Loading, monkeypatch: Any) -> None:
+    monkeypatch.setattr(NOW, "evaluates", False)
+    train(iter(numbers()), 16)
+    validation = iter(numbers(16))
+    next(validation)
+    assert not NOW.evaluates
+    with torch.no_grad():
+        next(validation)
+    assert NOW.evaluates
+
+
 def test_a_loader_is_not_kept_alive() -> None:
     data = numbers()
     seen = ref(data)

@@ -48,6 +48,7 @@ TRAINING = (9, 14, 21)  # lines of stacks at which it trains
     ("stack", "statements"),
     [
         ([3, 10, 21], [10, 2]),  # a function that is called from the training, and its loop
+        ([3, 9, 21], [2]),  # a function in a line that trains
         ([13, 21], [12]),  # a loop beside the training
         ([8, 21], [8]),
         ([15, 21], [15]),  # around the optimiser: the innermost line itself
@@ -125,6 +126,7 @@ def test_libraries_tell_kinds_by_their_modules_and_not_by_words() -> None:
         kind_of(name) for name in ("logging.handlers", "torch.optim.adam", "catalogue", "logging_of_mine", "pickle")
     ]
     assert kinds == ["logging", "optimiser", "", "", "checkpoint"]
+    assert [kind_of("torch._functorch.vmap"), kind_of("torch.autograd.graph")] == ["forward", "backward"]
 
 
 @pytest.mark.parametrize(("with_pauses", "steps", "seconds"), [(False, 9, 0.09), (True, 10, 0.49)])
@@ -204,6 +206,29 @@ def test_a_pause_has_its_parts_by_kind() -> None:
     assert [(place["kind"], place["line"], place["share"]) for place in places] == [
         ("evaluation", 3, 0.75), ("own", 4, 0.25),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ({"own": 3, "forward": 2}, {OWN: 1.0}),  # a rollout computes with the network in between
+        ({"forward": 3, "own": 2}, {OWN: 1.0}),  # it trains nothing there
+        ({"evaluation": 3, "own": 2, "loading": 1}, {"evaluation": 1.0}),
+        ({"evaluation": 2, "own": 1, "logging": 1}, {"evaluation": 0.75, "logging": 0.25}),
+    ],
+)
+def test_a_loop_of_a_pause_is_what_most_of_it_is(kinds: dict[str, int], told: dict[str, float], tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(SCRIPT)
+    sampler = Sampler(sys.getswitchinterval())
+    sampler.steady.update(Sample("forward", "forward", ((str(file), number),)) for number in (3, *TRAINING))
+    # The loop calls a function that the training calls too.
+    samples = Counter({Sample(OWN, name, ((str(file), 3), (str(file), 13))): n for name, n in kinds.items()})
+    places = sampler.places(samples)
+    assert {place["kind"]: place["share"] for place in places} == told
+    assert {place["inside"] for place in places} == {"called from line 12: for row in batch:"}
+    late_step = Counter({Sample("backward", "backward", ((str(file), 9),)): 5})
+    assert [place["kind"] for place in sampler.places(late_step)] == ["backward"]
 
 
 def test_code_between_two_passes_of_evaluation_validates() -> None:

@@ -11,8 +11,8 @@ from math import sqrt
 from operator import add, truediv
 from statistics import fmean
 
-from dpscale.analyse.answer.claims import FEWEST_ROUNDS
-from dpscale.analyse.causes import ProbeCost, Probes, in_rounds, minus, of_rounds
+from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_large_cost
+from dpscale.analyse.causes import ProbeCost, Probes, exact, in_rounds, minus, of_rounds
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
 from dpscale.formulas.statistics import mean_with_t_interval
 from dpscale.records.script import Line, Pause, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
@@ -98,6 +98,10 @@ def account_of(record: ScriptRecord) -> Account:
         times["as_it_is"] = in_rounds(lambda *equal_s: fmean(equal_s), times["as_it_is"], again)
     times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
+    loading, waits = None, parts_of(ranks).get("loading")
+    if in_memory == "batch_kept" and waits:
+        kept = minus(times["as_it_is"], times["batch_kept"])
+        loading = None if is_large_cost(kept, kept, 0.0, noise_s) else clocked(waits)
     exchange = next((name for name in NO_EXCHANGE if name in times), None)
     by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", times[in_memory])]
     if exchange:
@@ -118,6 +122,7 @@ def account_of(record: ScriptRecord) -> Account:
         devices=devices_of(ranks),
         batch=first.batch or 1,
         on_gpu=first.device == "cuda",
+        loading=loading,
         workers=first.loading.workers,
         alone_by_device=by_device,
         loading_by_rank=by_rank("as_it_is", lambda block: block.loading_s / block.steps) if by_probe else [],
@@ -140,6 +145,12 @@ def _rounds(ranks: Sequence[Process]) -> Mapping[str, Mapping[int, Sequence[Prob
         if whole.issuperset((at, probe) for probe in AS_IT_IS):
             by_probe[name][at] = blocks[at, name]
     return by_probe
+
+
+def clocked(part: Figure) -> ProbeCost:
+    """Return a part of every step as a cost: clocks in each tell it, and no difference of blocks; so also where rounds
+    are too few for one."""
+    return ProbeCost(part if len(part.blocks) >= FEWEST_ROUNDS else exact(part.value))
 
 
 def _step_s(block: ProbeBlock) -> float:

@@ -28,6 +28,8 @@ from dpscale.vocabulary.chips import chip_named
 _FIXED_STEPS = re.compile(r"--?(max|total|train|num)[-_](train(ing)?[-_])?(steps|iters|iterations)\b")
 # What takes less of a step is no row of its own.
 LEAST_PART_S = 1e-6
+# Of a step: what no reader would change anything for.
+LEAST_SHARE = 0.005
 # What is a smaller part is told as less than that.
 SMALLEST_SHARE = 1e-4
 WHOLE = Unit("1", "", decimals=0)
@@ -83,7 +85,7 @@ def diagnose_script(record: ScriptRecord) -> Diagnosis:
     return Diagnosis(
         record=record,
         reasons=[cause for cause in causes if cause.is_reason],
-        smaller=[cause for cause in causes if not cause.is_reason],
+        smaller=[cause for cause in causes if not cause.is_reason and cause.share.value >= LEAST_SHARE],
         parts=list(step_parts(account)),
         whole_s=step,
         efficiency=efficiency,

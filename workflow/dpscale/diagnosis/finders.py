@@ -7,6 +7,7 @@ tells it; what is in every step is a difference of blocks of the same round (doc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from math import inf, nan
 
@@ -23,7 +24,7 @@ from dpscale.analyse.causes import (
     minus,
     times,
 )
-from dpscale.diagnosis.account import LEAST_STATEMENT, OWN, Account, added, as_it_is, own_statements, parts_of
+from dpscale.diagnosis.account import LEAST_STATEMENT, OWN, Account, added, as_it_is, clocked, own_statements, parts_of
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.records.script import Line, Pause, Process
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
@@ -49,8 +50,12 @@ BATCHES_PER_WORKER = 2
 FITS = 0.5
 # Statements of the script that are told one by one.
 MOST_STATEMENTS = 5
+# Of the time of pauses of one cause, what a line has that is told.
+LEAST_OF_PAUSES = 0.1
 # Parts of a step, or kinds of a pause, that are causes.
 CAUSE_OF_PART = {cause.part: cause.name for cause in CAUSES.values() if cause.part}
+# Causes that cost no more than a part of the step takes in all.
+INSIDE = {"many_small_tensors": "optimiser"}
 SEARCH_PER_THREAD = "cudnn_search_per_thread"
 SWITCHED_OFF = ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE")
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
@@ -110,6 +115,8 @@ def _in_table(account: Account) -> Iterator[FoundCause]:
             elif cause.name == SEARCH_PER_THREAD and (cost := account.work(account.whole, cause.probe)):
                 yield _switched(account, cause, cost, None, lines[cause.name], _searched_in_pauses(account))
             elif cost := account.without(cause.probe):
+                if cause.name in INSIDE and (part := parts_of(account.ranks).get(INSIDE[cause.name])):
+                    cost = replace(cost, seconds=cost.seconds.map(partial(min, part.value)))
                 yield _switched(account, cause, cost, None, lines.get(cause.name, ()))
 
 
@@ -184,7 +191,18 @@ def _pauses(account: Account) -> Iterator[FoundCause]:
     for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
         lines = [pause for cause, pause in pauses.values() if cause == name]
         often = len({pause.after_step for pause in lines})
-        yield _rare(account, name, account.beyond_steps_s(lines), often, lines)
+        yield _rare(account, name, account.beyond_steps_s(lines), often, _longest(lines))
+
+
+def _longest(pauses: Sequence[Pause]) -> list[Pause]:
+    """Return one of the pauses of each line that has at least a tenth of their time, the longest lines first."""
+    of_line: dict[tuple[str, int], tuple[float, Pause]] = {}
+    for pause in pauses:
+        seconds, _ = of_line.get((pause.file, pause.line), (0.0, pause))
+        of_line[pause.file, pause.line] = seconds + pause.share * pause.seconds, pause
+    longest = sorted(of_line.values(), key=lambda timed: -timed[0])
+    in_all_s = sum(seconds for seconds, _ in longest)
+    return [pause for seconds, pause in longest if seconds >= LEAST_OF_PAUSES * in_all_s]
 
 
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
@@ -206,7 +224,9 @@ def _parts(account: Account) -> Iterator[FoundCause]:
         if with_part and part != OWN:
             seconds, rank = max(with_part, key=lambda timed: timed[0].value)
             lines = [row for row in rank.lines if row.kind == part]
-            yield _part(cause, account, ProbeCost(seconds), notes=places(lines))
+            yield _part(cause, account, clocked(seconds), notes=places(lines))
+    if not account.has("batch_kept") and (waits := parts_of(account.ranks).get("loading")):
+        yield _part("slow_loader", account, clocked(waits))
 
 
 def _own_code(account: Account) -> Iterator[FoundCause]:
@@ -261,11 +281,12 @@ def _work(account: Account) -> Iterator[FoundCause]:
 
 
 def _runs_on_one_device(ranks: Sequence[Process]) -> int:
-    """Count processes that train alone beside another one on the same GPU, or on a CPU on the same cores."""
+    """Count processes that train alone beside another one on the same GPU, or on a CPU on the same cores; not those
+    that train a network together, in the same memory."""
     devices = [
         {(rank.host, name) for name in ([rank.gpu] if rank.device == "cuda" else rank.machine.numbers_of_cores)}
         for rank in ranks
-        if rank.world_size == 1 and (rank.device == "cpu" or rank.gpu)
+        if rank.world_size == 1 and rank.strategy != "other" and (rank.device == "cpu" or rank.gpu)
     ]
     runs = Counter(chain(*devices))
     return sum(any(runs[device] > 1 for device in of_run) for of_run in devices)

@@ -135,7 +135,7 @@ def _elapsed_time(real: Hooked) -> Hooked:
 
 
 class Events:
-    """Totals since the warm-up ended, and what was switched on."""
+    """Totals since the warm-up ended, until the last steps are profiled, and what was switched on."""
 
     def __init__(self) -> None:
         self.autocast = self.anomaly = False  # has been on
@@ -145,6 +145,7 @@ class Events:
         self.start()
 
     def start(self) -> None:
+        self.profiling = False  # which loads modules: a collection then is none of the script
         self.collections, self.gc_s, self.longest_s = 0, 0.0, 0.0
         self.steps = self.steps_with_gc = 0
         self.new_shape_s: list[float] = []
@@ -162,6 +163,8 @@ class Events:
             return
         if is_of_all:
             ACCOUNT.end("garbage collection")
+        if self.profiling:
+            return
         seconds = clock() - self.gc_began
         self.collections += 1
         self.gc_s += seconds

@@ -48,7 +48,9 @@ class Now:
         self.as_it_is = False  # the same, in a block without an intervention
         # What began since the last step that belongs between steps: an epoch, validation, a checkpoint.
         self.border = ""
-        self.evaluates = False  # a network was told to since the last step, and none to train again
+        # Since the last step a network was told to, and none to train again; or another loader than that of training
+        # was read without gradients.
+        self.evaluates = False
         # Seconds since then that are known, by what they were: a pause is named after them.
         self.spent: defaultdict[str, float] = defaultdict(float)
 
@@ -281,8 +283,9 @@ def holds(module: nn.Module, trained: Collection[int]) -> bool:
 class Networks:
     """The networks that are trained, whose forward passes are parts: the outermost modules that are called.
 
-    Without gradients a pass is none of a step: it validates. So does one with gradients that nobody asks for: of a
-    network that trained and was told to evaluate since the last step. An attack in that mode asks for those of inputs.
+    Without gradients a pass validates, but for that of a network in training: it makes data to train on, such as a
+    rollout or the samples of a generator. With gradients that nobody asks for it validates too, where the network
+    trained and was told to evaluate since the last step. An attack in that mode asks for those of inputs.
     """
 
     def __init__(self, parameters: Sequence[Any]) -> None:
@@ -325,8 +328,8 @@ class Networks:
 
 
 def _trains(network: nn.Module, inputs: tuple[Any, ...]) -> bool:
-    """Return whether somebody asks for gradients of a pass."""
+    """Return whether a pass is a part of training."""
     if not torch.is_grad_enabled():
-        return False
+        return network.training and not NOW.evaluates
     validates = not network.training and NOW.border == "evaluation"
     return not validates or any(getattr(value, "requires_grad", False) for value in inputs)

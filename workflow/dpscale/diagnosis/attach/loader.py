@@ -127,7 +127,8 @@ class EpochOfLoader:
         """A batch, and what it took. An epoch stays as long as the script expects."""
         began = clock()
         source, training = self.source, self.source.trains()
-        part = "loading" if training or NOW.border != "evaluation" else "evaluation"
+        NOW.evaluates |= not training and not torch.is_grad_enabled()
+        part = "loading" if training or not (NOW.evaluates or NOW.border == "evaluation") else "evaluation"
         ACCOUNT.begin(part)
         try:
             batch = self._batch(training, load)

@@ -190,8 +190,8 @@ def _anomaly_off(scene: Scene, undo: ExitStack) -> None:
     torch.set_anomaly_enabled(False)
 
 
-def _is_deterministic(_scene: Scene) -> bool:
-    return torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
+def _is_deterministic(scene: Scene) -> bool:
+    return torch.are_deterministic_algorithms_enabled() or (scene.on_gpu and torch.backends.cudnn.deterministic)
 
 
 def _deterministic_off(_scene: Scene, undo: ExitStack) -> None:

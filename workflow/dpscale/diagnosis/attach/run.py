@@ -114,6 +114,7 @@ class WatchedRun:
             self.end()
         self.tell_progress(turn.phase)
         if turn.phase == "profiling":
+            EVENTS.profiling = True
             write(self.folder, "process", self.report())  # what follows could fail
         self.block = StepBlock(self, turn)
 
@@ -261,6 +262,8 @@ def seen(scene: Scene) -> Json:
     """Return what hooks have found, and what they found it in."""
     optimisers, on_gpu = scene.optimisers, scene.on_gpu
     tensors, per_step, starts_s = parameters(optimisers), NETWORK.each_step(), LOADING.worker_starts
+    # Processes that train in the same memory (Hogwild). Of a GPU all tensors say so.
+    is_shared = not on_gpu and any(tensor.is_shared() for tensor in tensors)
     return {
         "device_model": torch.cuda.get_device_name() if on_gpu else None,
         "devices": torch.cuda.device_count() if on_gpu else 0,
@@ -270,7 +273,7 @@ def seen(scene: Scene) -> Json:
         "parameter_bytes": _bytes_of(tensors),
         "gradient_bytes": _bytes_of([tensor for tensor in tensors if tensor.requires_grad]),
         "dtypes": probes.dtypes(optimisers),
-        "strategy": NETWORK.strategy(scene.ranks),
+        "strategy": "other" if is_shared else NETWORK.strategy(scene.ranks),
         "micro_batches_per_step": per_step and per_step[0],
         "exchanges_per_step": per_step and per_step[2],
         **LOADING.report(),

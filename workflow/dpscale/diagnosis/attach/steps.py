@@ -10,7 +10,7 @@ import statistics
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from types import FrameType
@@ -32,6 +32,8 @@ MOST_GAPS = 3000  # what is beyond them would count as no pause
 LOOK_EVERY_S = 0.02
 MOST_LINES = 6  # of a stack that are kept, the innermost first
 TRAINING = ("loading", "copy", "forward", "backward", "optimiser")  # parts whose lines train
+ELSEWHERE_OWN = (*TRAINING, "waiting")  # kinds that are the script's own code in other lines
+OF_LOOP = (*ELSEWHERE_OWN, OWN, "evaluation")  # kinds that make one loop together
 # Kinds that belong to validation while a network evaluates.
 OF_EVALUATION = (OWN, "waiting", "loading", "copy", "forward")
 NEARLY_ALL = 0.8  # of the time of a statement is inside one of those in it
@@ -44,7 +46,8 @@ KINDS = {
     ),
     "checkpoint": ("pickle", "safetensors", "torch.serialization", "torch.distributed.checkpoint"),
     "optimiser": ("torch.optim", "torch.amp.grad_scaler"),
-    "forward": ("torch.nn.functional",),
+    "forward": ("torch.nn.functional", "torch._functorch", "torch.distributions"),
+    "backward": ("torch.autograd.graph",),
 }  # fmt: skip
 _KIND_OF = {library: kind for kind, libraries in KINDS.items() for library in libraries}
 
@@ -284,17 +287,38 @@ class Sampler:
         return Counter(sample for number, sample in since if number == step)
 
     def places(self, samples: Counter[Sample]) -> list[Json]:
-        """Return each kind of these samples with its share of them, and the statement of it most often seen."""
-        rows, places = self.statements(samples), dict[str, Json]()
-        for row in rows:
+        """Return each kind of these samples with its share of them, and the statement of it most often seen.
+
+        A loop beside the training is what most of it is, but for what is logged or saved in it: a rollout computes with
+        the network in between. What would be training elsewhere is the script's own code there.
+        """
+        training = self.training()
+        loops = {sample: loop_of(beside_training(sample.lines, training)) for sample in samples}
+        kinds: defaultdict[Line | None, Counter[str]] = defaultdict(Counter)
+        for sample, count in samples.items():
+            if sample.kind in OF_LOOP:
+                kinds[loops[sample]][sample.kind] += count
+        merged = Counter[Sample]()
+        for sample, count in samples.items():
+            kind = sample.kind
+            if kind in OF_LOOP and loops[sample] not in training:
+                ((kind, _),) = kinds[loops[sample]].most_common(1)
+                kind = OWN if kind in ELSEWHERE_OWN else kind
+            merged[sample._replace(kind=kind)] += count
+        places = dict[str, Json]()
+        for row in self.statements(merged):
             place = {name: value for name, value in row.items() if name not in ("part", "samples")}
             of_kind = places.setdefault(row["kind"], {**place, "share": 0.0})
             of_kind["share"] += row["samples"] / sum(samples.values())
         return list(places.values()) or [{}]
 
+    def training(self) -> set[Line]:
+        """Return the lines that train."""
+        return {line for sample in self.steady if sample.part in TRAINING for line in sample.lines}
+
     def statements(self, samples: Counter[Sample]) -> list[Json]:
         """Return the statements in which samples were taken, those that have most of them first."""
-        training = {line for sample in self.steady if sample.part in TRAINING for line in sample.lines}
+        training = self.training()
         groups: dict[tuple[str, str, Line | None], Counter[tuple[Line, ...]]] = {}
         for sample, count in samples.items():
             stack = beside_training(sample.lines, training)
@@ -311,18 +335,30 @@ class Sampler:
 def beside_training(lines: Sequence[Line], training: Collection[Line]) -> tuple[Line, ...]:
     """Return the statement to which a stack's time belongs, and those inside it, the outermost first.
 
-    It is of the innermost function that trains, and is the largest statement there without lines that train, such as a
-    loop beside the training and not around it. Without one it is that of the innermost line.
+    It is the largest statement without lines that train, such as a loop beside the training and not around it, in the
+    outermost function that trains and has one: those further in may be called from elsewhere too. Or it is the largest
+    one of a function that is called in a line that trains. Without any it is that of the innermost line.
     """
-    for depth, (file, number) in enumerate(lines):
+    place: list[Line] = []
+    for depth, (file, number) in list(enumerate(lines))[::-1]:
         function, *statements = statements_around(file, number)
         trains = [line for name, line in training if name == file]
         if any(_spans(function, line) for line in trains):
-            beside = [part for part in statements if not any(_spans(part, line) for line in trains)]
-            if statement := _largest(beside):
-                inside = [(name, _largest(statements_around(name, line)[1:])) for name, line in lines[:depth][::-1]]
-                return ((file, statement), *((name, line) for name, line in inside if line))
-    return tuple(lines[:1])
+            beside = _largest([part for part in statements if not any(_spans(part, line) for line in trains)])
+            inside = [(name, _largest(statements_around(name, line)[1:])) for name, line in lines[:depth][::-1]]
+            place = [(name, line) for name, line in [(file, beside), *inside] if line]
+            if beside:
+                break
+    return tuple(place or lines[:1])
+
+
+def loop_of(stack: Sequence[Line]) -> Line | None:
+    """Return the outermost loop of these statements, or the innermost statement. None without any."""
+    for file, number in stack:
+        around = statements_around(file, number)
+        if any(isinstance(part, (ast.For, ast.While)) and part.lineno == number for part in around):
+            return file, number
+    return stack[-1] if stack else None
 
 
 def _largest(statements: Sequence[Any]) -> int:
