@@ -1,27 +1,22 @@
 """A script that is run as it is: started with hooks in its processes, and ended with all that it has started.
 
-Its standard streams: each run reads the same input, and has a terminal where this process has one. Free of torch.
+Its standard streams are those of this process, but for what runs beside the first one write. Free of torch.
 """
 
 import ctypes
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import tempfile
-import termios
-import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import FileIO
 from itertools import takewhile
-from math import inf
 from pathlib import Path
-from typing import IO
 
 import dpscale
 from dpscale.errors import MeasurementError
@@ -34,13 +29,9 @@ POLL_S = 0.2
 # After the last step a run has so long to end by itself. One that cannot be interrupted is killed.
 GRACE_S = 20.0
 ENDED_S = 0.02
-STREAMS = INPUT, OUTPUT, ERRORS = (0, 1, 2)
+INPUT, ERRORS = 0, 2
 # The end of what a run writes is kept where it is not shown.
 KEPT_BYTES = 1 << 17
-# A pipe that can be written to takes at least so much.
-FED_BYTES, TAKEN_BYTES = 512, 1 << 16
-LAST_S = 1.0
-END_OF_INPUT = b"\x04"
 ADOPT_ORPHANS = 36  # of man 2 prctl: PR_SET_CHILD_SUBREAPER
 
 
@@ -96,10 +87,10 @@ class Script:
 
 
 class Runs:
-    """Runs of scripts for one answer: each has a folder of its own, and all read the same input."""
+    """Runs of scripts for one answer: each has a folder of its own."""
 
-    def __init__(self, folder: Path, notes: IO[bytes]) -> None:
-        self._folder, self._input = folder, SameInput(notes)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def new_folder(self, job: JsonRecord) -> Path:
         """Return a new folder with the order of a run, where its hooks look for it."""
@@ -120,34 +111,36 @@ class Runs:
         if option := isolation_of(command):
             raise MeasurementError(f"{option} keeps dpscale's hooks out of Python: leave it out of the command")
         script = None
-        streams = Streams(self._input, is_shown)
-        try:
-            with closing(streams):
-                strangers = {pid for pid, parent in parents_of_processes().items() if parent == os.getpid()}
-                stdin, stdout, stderr = streams.of_script
+        with ExitStack() as files:
+            output = None if is_shown else files.enter_context(tempfile.TemporaryFile())
+            # Of a pipe or a terminal nothing can be read twice: the run that is shown has it.
+            stdin = input_anew() or (None if is_shown else FileIO(os.devnull))
+            files.enter_context(stdin or nullcontext())
+            strangers = {pid for pid, parent in parents_of_processes().items() if parent == os.getpid()}
+            try:
                 try:
                     process = subprocess.Popen(
                         command,
                         env={**_environment(folder), **variables},
                         stdin=stdin,
-                        stdout=stdout,
-                        stderr=stderr,
+                        stdout=output,
+                        stderr=output,
                         start_new_session=True,
                     )
                 except OSError as error:
                     raise MeasurementError(f"{command[0]}: cannot be started: {error.strerror}") from error
                 script = Script(process, folder, strangers)
-                streams.begin()
                 try:
                     yield script
                 finally:
                     script.end()
-        except MeasurementError as error:
-            if getattr(error, "code", 1):
-                show(bytes(streams.kept), ERRORS)
-            for why in script.told("problem", "why") if script else ():
-                error.args = (f"{error}. Its hooks did not work: {why}",)
-            raise
+            except MeasurementError as error:
+                if output and getattr(error, "code", 1):
+                    output.seek(max(0, output.seek(0, os.SEEK_END) - KEPT_BYTES))
+                    show(output.read(), ERRORS)
+                for why in script.told("problem", "why") if script else ():
+                    error.args = (f"{error}. Its hooks did not work: {why}",)
+                raise
 
 
 @contextmanager
@@ -158,8 +151,8 @@ def private_runs() -> Iterator[Runs]:
     system = ctypes.CDLL(None)
     system.prctl(ADOPT_ORPHANS, 1)
     try:
-        with TemporaryFolder() as folder, tempfile.TemporaryFile() as notes:
-            yield Runs(Path(folder), notes)
+        with TemporaryFolder() as folder:
+            yield Runs(Path(folder))
     finally:
         system.prctl(ADOPT_ORPHANS, 0)
 
@@ -210,135 +203,14 @@ def read_of(pid: int, name: str) -> bytes:
         return b""
 
 
-class SameInput:
-    """What this process can read, for several runs, one after the other or at once.
-
-    A file is opened anew, where it stands. What was read of a pipe or a terminal is noted, and given again.
-    """
-
-    def __init__(self, notes: IO[bytes]) -> None:
-        self._notes, self._lock = notes.fileno(), threading.Lock()
-        self.is_over = False
-
-    def opened(self) -> FileIO | None:
-        """Return a file that one run alone reads. None where the input is none, or may not be opened again."""
-        with suppress(OSError):
-            start = os.lseek(INPUT, 0, os.SEEK_CUR)
-            file = FileIO(f"/proc/self/fd/{INPUT}")
-            file.seek(start)
-            return file
-        return None
-
-    def noted(self, place: int) -> bytes:
-        """Return what was read after a place, as much as is fed at once."""
-        return os.pread(self._notes, FED_BYTES, place)
-
-    def can_be_read(self) -> bool:
-        """Whether there may be more. A process in the background that reads its terminal would be stopped."""
-        try:
-            return not self.is_over and os.tcgetpgrp(INPUT) == os.getpgrp()
-        except OSError:  # not the terminal of this session
-            return True
-
-    def read(self) -> None:
-        """Note what there is, unless another run has; of a terminal the key that ends the input too."""
-        with self._lock:
-            if not select.select([INPUT], [], [], 0)[0]:
-                return
-            text = b""
-            with suppress(OSError):  # the terminal is gone
-                text = os.read(INPUT, TAKEN_BYTES) or (END_OF_INPUT if os.isatty(INPUT) else b"")
-            self.is_over = not text
-            os.write(self._notes, text)
-
-
-class Streams:
-    """The standard streams of one run. What it writes is shown, or the end of it is kept.
-
-    Those that are a terminal here are a pseudo-terminal there. It is no controlling terminal: the end of a session
-    would discard what is not yet read of it.
-    """
-
-    def __init__(self, same_input: SameInput, is_shown: bool) -> None:
-        self.kept = bytearray()
-        self._input, self._fed = same_input, 0
-        self._until = inf
-        self._relay = threading.Thread(target=self._relay_all, daemon=True)
-        self._shown_on: dict[FileIO, int | None] = {}
-        self._fed_to: FileIO | None = None
-        is_terminal = [os.isatty(stream) for stream in STREAMS]
-        slave = reading = writing = None
-        if any(is_terminal):
-            master, slave = _pseudo_terminal(like=is_terminal.index(True))
-            screen = next((stream for stream in (OUTPUT, ERRORS) if is_terminal[stream]), None)
-            self._shown_on[master] = screen if is_shown else None
-        if is_terminal[INPUT]:
-            self._fed_to = master
-        else:
-            reading = same_input.opened()
-            if reading is None:
-                reading, self._fed_to = _pipe()
-        if not is_shown:
-            source, writing = _pipe()
-            self._shown_on[source] = None
-        plain = reading, writing, writing
-        self.of_script = [slave if has_one else file for has_one, file in zip(is_terminal, plain, strict=True)]
-        self._theirs = [slave, reading, writing]
-        self._ends = [*self._theirs, *self._shown_on, self._fed_to]
-
-    def begin(self) -> None:
-        """Begin to relay: the script has its ends."""
-        _close(self._theirs)
-        self._relay.start()
-
-    def close(self) -> None:
-        """End when all is read that processes have written, which have ended."""
-        self._until = time.monotonic() + LAST_S
-        if self._relay.is_alive():
-            self._relay.join(2 * LAST_S)
-        _close(self._ends)
-
-    def _relay_all(self) -> None:
-        while time.monotonic() < self._until:
-            text = self._input.noted(self._fed) if self._fed_to else b""
-            wants_more = self._fed_to and not text and self._input.can_be_read()
-            read_from: list[FileIO | int] = [*self._shown_on, *([INPUT] if wants_more else [])]
-            write_to = [self._fed_to] if self._fed_to and text else []
-            readable, writable, _ = select.select(read_from, write_to, [], POLL_S)
-            if self._until < inf and not readable:
-                return
-            for script in writable:
-                self._feed(script, text)
-            if self._input.is_over and not text:
-                self._stop_feeding()
-            if INPUT in readable:
-                self._input.read()
-            for source in [source for source in self._shown_on if source in readable]:
-                self._take(source)
-
-    def _feed(self, script: FileIO, text: bytes) -> None:
-        try:
-            self._fed += script.write(text) or 0
-        except OSError:  # nobody reads it
-            self._stop_feeding()
-
-    def _stop_feeding(self) -> None:
-        if self._fed_to not in self._shown_on:  # no terminal
-            _close([self._fed_to])
-        self._fed_to = None
-
-    def _take(self, source: FileIO) -> None:
-        text = b""
-        with suppress(OSError):  # no process has this pseudo-terminal any more
-            text = source.read(TAKEN_BYTES) or b""
-        screen = self._shown_on[source]
-        if not text:
-            del self._shown_on[source]
-        elif screen is None:
-            self.kept += text
-            del self.kept[:-KEPT_BYTES]
-        else:
-            show(text, screen)
+def input_anew() -> FileIO | None:
+    """Return the standard input, where it is a file: opened anew, where it stands."""
+    with suppress(OSError):
+        start = os.lseek(INPUT, 0, os.SEEK_CUR)
+        file = FileIO(f"/proc/self/fd/{INPUT}")
+        file.seek(start)
+        return file
+    return None
 
 
 def show(text: bytes, stream: int) -> None:
@@ -346,26 +218,3 @@ def show(text: bytes, stream: int) -> None:
     with suppress(OSError):
         while text:
             text = text[os.write(stream, text) :]
-
-
-def _close(files: Iterable[FileIO | None]) -> None:
-    for file in filter(None, files):
-        file.close()
-
-
-def _pipe() -> tuple[FileIO, FileIO]:
-    """Return the end of a pipe that is read, and the other one."""
-    reading, writing = os.pipe()
-    return FileIO(reading), FileIO(writing, "w")
-
-
-def _pseudo_terminal(like: int) -> tuple[FileIO, FileIO]:
-    """Return both ends of one that is as large as that of a stream, which itself echoes keys and ends lines."""
-    master, slave = os.openpty()
-    attributes = termios.tcgetattr(like)
-    attributes[1] &= ~termios.OPOST
-    attributes[3] &= ~termios.ECHO
-    termios.tcsetattr(slave, termios.TCSANOW, attributes)
-    termios.tcsetwinsize(slave, termios.tcgetwinsize(like))
-    os.set_blocking(master, False)
-    return FileIO(master, "r+"), FileIO(slave, "r+")
