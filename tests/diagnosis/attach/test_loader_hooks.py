@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
@@ -80,6 +81,17 @@ def test_threads_of_a_worker_that_wait_do_not_compute(hooked: Loading) -> None:
     (worker,) = epoch._workers
     assert len(list(Path(f"/proc/{worker.pid}/task").iterdir())) > 8
     assert source.threads_in_worker() == 1
+
+
+@pytest.mark.parametrize(("ticks", "threads"), [([9], 1), ([9, 5], 1), ([9, 5, 8], 3), ([], None)])
+def test_a_thread_that_sends_batches_does_not_compute(
+    ticks: list[int], threads: int | None, hooked: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(iter(numbers()), 4)
+    (source,) = hooked.of_training()
+    source.iterator = lambda: SimpleNamespace(_workers=[SimpleNamespace(pid=1)])
+    monkeypatch.setattr(loader, "_ticks_of_threads", lambda _pid: ticks)
+    assert source.threads_in_worker() == threads
 
 
 @pytest.mark.processes

@@ -23,6 +23,7 @@ clock = time.perf_counter
 KEPT = 4  # batches that take turns
 # Of a dataset: values that tell a list, and an array or a text; attributes of an object; objects inside one another.
 FEW, FEW_OF_ARRAY, ATTRIBUTES, DEEPEST = 16, 1024, 64, 3
+SENDS = 2  # threads of a worker of which one may only send
 SKETCH = 512  # smallest hashes of an epoch's samples: those of two ranks share as many as the ranks share samples
 
 
@@ -97,12 +98,13 @@ class Source:
     def threads_in_worker(self) -> int | None:
         """The most threads that have computed in a worker. None without workers.
 
-        They have worked for a quarter of the time of the busiest one: others wait, or only send its batches.
+        They have worked for a quarter of the time of the busiest one: others wait. A second one alone may send batches,
+        which takes as long as to make small ones.
         """
         workers = getattr(self.iterator and self.iterator(), "_workers", ())
         ticks = [_ticks_of_threads(worker.pid) for worker in workers]
         counts = [sum(4 * busy > max(of_worker) for busy in of_worker) for of_worker in ticks if of_worker]
-        return max(1, *counts) if counts else None
+        return max((count for count in counts if count > SENDS), default=1) if counts else None
 
 
 def _ticks_of_threads(pid: int) -> list[int]:
