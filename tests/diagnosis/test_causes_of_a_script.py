@@ -360,11 +360,14 @@ def test_a_wait_for_batches_is_told_by_its_clock_where_no_block_without_it_does(
     assert slow_loader.cost_s.value == pytest.approx(4e-3, rel=0.03)
 
 
-def test_lines_of_pauses_are_those_that_have_most_of_their_time() -> None:
+def test_lines_of_a_cause_are_those_that_have_most_of_their_time() -> None:
     rollout = [gap("for step in range(128):", kind="own", share=0.9, line=192, after_step=step) for step in (9, 25)]
     others = [gap("clip(net)", kind="own", share=0.05, line=200 + step, after_step=step) for step in (8, 9)]
     own_code = found(answer({"gaps": [*others, *rollout]}), "own_code")
     assert own_code.notes == ["train.py, line 192: for step in range(128):"]
+    passes, saved = statement("net(x)", 900, "evaluation"), statement("save(net)", 5, "evaluation", line=8)
+    validation = found(answer({"parts_ms": {"evaluation": 5.2}, "lines": [passes, saved]}), "validation")
+    assert validation.notes == ["train.py, line 7: net(x)"]
 
 
 def test_what_nobody_would_change_anything_for_is_not_told() -> None:

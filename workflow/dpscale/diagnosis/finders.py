@@ -4,8 +4,8 @@ What is seen once in a while (a pause, a collection, a search) has cost its seco
 tells it; what is in every step is a difference of blocks of the same round (docs/method/diagnosis.md).
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -50,8 +50,8 @@ BATCHES_PER_WORKER = 2
 FITS = 0.5
 # Statements of the script that are told one by one.
 MOST_STATEMENTS = 5
-# Of the time of pauses of one cause, what a line has that is told.
-LEAST_OF_PAUSES = 0.1
+# Of the time of a cause, what a line has that is told.
+LEAST_OF_LINES = 0.1
 # Parts of a step, or kinds of a pause, that are causes.
 CAUSE_OF_PART = {cause.part: cause.name for cause in CAUSES.values() if cause.part}
 # Causes that cost no more than a part of the step takes in all.
@@ -73,6 +73,17 @@ def places(lines: Sequence[Line]) -> list[str]:
     """`train.py, line 7: loss.item()`, of the first three."""
     shown = [f"{line.file}, line {line.line}: {line.code}" for line in lines if line.file]
     return list(dict.fromkeys(shown))[:3]
+
+
+def most_of(timed: Iterable[tuple[Line, float]]) -> list[Line]:
+    """Return one line of each place that has at least a tenth of the time of all, those that have most first."""
+    lines: dict[tuple[str, int], Line] = {}
+    time_of: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for line, time in timed:
+        lines.setdefault((line.file, line.line), line)
+        time_of[line.file, line.line] += time
+    least = LEAST_OF_LINES * sum(time_of.values())
+    return [lines[place] for place in sorted(lines, key=lambda place: -time_of[place]) if time_of[place] >= least]
 
 
 def shared_samples(ranks: Sequence[Process]) -> float:
@@ -191,18 +202,8 @@ def _pauses(account: Account) -> Iterator[FoundCause]:
     for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
         lines = [pause for cause, pause in pauses.values() if cause == name]
         often = len({pause.after_step for pause in lines})
-        yield _rare(account, name, account.beyond_steps_s(lines), often, _longest(lines))
-
-
-def _longest(pauses: Sequence[Pause]) -> list[Pause]:
-    """Return one of the pauses of each line that has at least a tenth of their time, the longest lines first."""
-    of_line: dict[tuple[str, int], tuple[float, Pause]] = {}
-    for pause in pauses:
-        seconds, _ = of_line.get((pause.file, pause.line), (0.0, pause))
-        of_line[pause.file, pause.line] = seconds + pause.share * pause.seconds, pause
-    longest = sorted(of_line.values(), key=lambda timed: -timed[0])
-    in_all_s = sum(seconds for seconds, _ in longest)
-    return [pause for seconds, pause in longest if seconds >= LEAST_OF_PAUSES * in_all_s]
+        longest = most_of((pause, pause.share * pause.seconds) for pause in lines)
+        yield _rare(account, name, account.beyond_steps_s(lines), often, longest)
 
 
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
@@ -223,7 +224,7 @@ def _parts(account: Account) -> Iterator[FoundCause]:
         with_part = [(parts[part], rank) for rank, parts in by_rank if part in parts]
         if with_part and part != OWN:
             seconds, rank = max(with_part, key=lambda timed: timed[0].value)
-            lines = [row for row in rank.lines if row.kind == part]
+            lines = most_of((row, row.samples) for row in rank.lines if row.kind == part)
             yield _part(cause, account, clocked(seconds), notes=places(lines))
     if not account.has("batch_kept") and (waits := parts_of(account.ranks).get("loading")):
         yield _part("slow_loader", account, clocked(waits))

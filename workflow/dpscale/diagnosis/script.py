@@ -135,7 +135,8 @@ class Runs:
                 finally:
                     script.end()
             except MeasurementError as error:
-                if output and getattr(error, "code", 1):
+                code: int = getattr(error, "code", 1)
+                if output and code:
                     output.seek(max(0, output.seek(0, os.SEEK_END) - KEPT_BYTES))
                     show(output.read(), ERRORS)
                 for why in script.told("problem", "why") if script else ():
