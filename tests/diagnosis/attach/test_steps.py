@@ -227,8 +227,9 @@ def test_a_loop_of_a_pause_is_what_most_of_it_is(kinds: dict[str, int], told: di
     places = sampler.places(samples)
     assert {place["kind"]: place["share"] for place in places} == told
     assert {place["inside"] for place in places} == {"called from line 12: for row in batch:"}
-    late_step = Counter({Sample("backward", "backward", ((str(file), 9),)): 5})
-    assert [place["kind"] for place in sampler.places(late_step)] == ["backward"]
+    sampler.steady[Sample(OWN, "forward", ((str(file), 8),))] = 1
+    late_steps = Counter(Sample(OWN, kind, ((str(file), line),)) for kind, line in [("backward", 9), ("forward", 8)])
+    assert {place["kind"] for place in sampler.places(late_steps)} == {"backward", "forward"}
 
 
 def test_code_between_two_passes_of_evaluation_validates() -> None:

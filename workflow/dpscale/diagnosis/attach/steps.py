@@ -313,8 +313,8 @@ class Sampler:
         return list(places.values()) or [{}]
 
     def training(self) -> set[Line]:
-        """Return the lines that train."""
-        return {line for sample in self.steady if sample.part in TRAINING for line in sample.lines}
+        """Return the lines that train, told by hooks or by a library's frames."""
+        return {line for sample in self.steady if {*sample[:2]}.intersection(TRAINING) for line in sample.lines}
 
     def statements(self, samples: Counter[Sample]) -> list[Json]:
         """Return the statements in which samples were taken, those that have most of them first."""
