@@ -127,7 +127,7 @@ def _in_table(account: Account) -> Iterator[FoundCause]:
                 yield _switched(account, cause, cost, None, lines[cause.name], _searched_in_pauses(account))
             elif cost := account.without(cause.probe):
                 if cause.name in INSIDE and (part := parts_of(account.ranks).get(INSIDE[cause.name])):
-                    cost = replace(cost, seconds=cost.seconds.map(partial(min, part.value)))
+                    cost = replace(cost, seconds=in_rounds(partial(min, part.value), cost.seconds))
                 yield _switched(account, cause, cost, None, lines.get(cause.name, ()))
 
 
