@@ -234,12 +234,19 @@ def test_a_loop_of_a_pause_is_what_most_of_it_is(kinds: dict[str, int], told: di
 
 def test_code_between_two_passes_of_evaluation_validates() -> None:
     """But not what follows once a network is to train again, such as the work of the next epoch."""
-    kinds = []
+    kinds, network = [], nn.Sequential(nn.Linear(1, 1))
     for mode in (False, True):
-        of_calls._train(nn.Linear(1, 1), mode)
+        of_calls._train(network, mode)
         kinds.append(sample_of(sys._getframe()).kind)
     NOW.border = ""
     assert kinds == ["evaluation", OWN]
+
+
+def test_a_teacher_and_a_layer_that_are_to_evaluate_in_every_step_validate_nothing() -> None:
+    teacher = nn.Sequential(nn.Linear(1, 1)).eval()
+    for module in (teacher, nn.BatchNorm1d(1)):
+        of_calls._train(module, False)
+        assert (sample_of(sys._getframe()).kind, NOW.border) == (OWN, "")
 
 
 def test_files_are_named_from_the_folder_of_the_script_or_from_home(

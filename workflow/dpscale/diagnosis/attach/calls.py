@@ -370,8 +370,12 @@ def _copies(real: Hooked) -> Hooked:
 
 
 def _train(self: Any, mode: bool = True) -> None:
-    NOW.evaluates = not mode
-    if not mode and self.training:
+    """A teacher is told in every step to evaluate as it does already, and so are single layers that are kept as they
+    are: that is no validation."""
+    if mode:
+        NOW.evaluates = False
+    elif self.training and list(self.children()):
+        NOW.evaluates = True
         NOW.border = NOW.border or "evaluation"
 
 
