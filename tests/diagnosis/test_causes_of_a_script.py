@@ -355,8 +355,10 @@ def test_a_wait_for_batches_is_told_by_its_clock_where_no_block_without_it_does(
     for block in rank["blocks"]:
         if block["probe"] == "batch_kept" and block["round"] % 2:
             block["step_s"] = [3 * step_s for step_s in block["step_s"]]
-    slow_loader = diagnose_script(script_record(rank)).reasons[0]
+    diagnosis = diagnose_script(script_record(rank))
+    slow_loader = diagnosis.reasons[0]
     assert slow_loader.cause.name == "slow_loader"
+    assert diagnosis.efficiency.value == pytest.approx(6.4 / 10.4, rel=0.01)
     assert slow_loader.cost_s.value == pytest.approx(4e-3, rel=0.03)
 
 
