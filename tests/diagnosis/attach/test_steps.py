@@ -221,13 +221,14 @@ def test_a_loop_of_a_pause_is_what_most_of_it_is(kinds: dict[str, int], told: di
     file = tmp_path / "train.py"
     file.write_text(SCRIPT)
     sampler = Sampler(sys.getswitchinterval())
-    sampler.steady.update(Sample("forward", "forward", ((str(file), number),)) for number in (3, *TRAINING))
+    stacks = [Sample("forward", "forward", ((str(file), number),)) for number in (3, *TRAINING)]
+    sampler.latest.extend((1, sample) for sample in (*stacks, Sample(OWN, "forward", ((str(file), 8),))))
+    sampler.count({1})
     # The loop calls a function that the training calls too.
     samples = Counter({Sample(OWN, name, ((str(file), 3), (str(file), 13))): n for name, n in kinds.items()})
     places = sampler.places(samples)
     assert {place["kind"]: place["share"] for place in places} == told
     assert {place["inside"] for place in places} == {"called from line 12: for row in batch:"}
-    sampler.steady[Sample(OWN, "forward", ((str(file), 8),))] = 1
     late_steps = Counter(Sample(OWN, kind, ((str(file), line),)) for kind, line in [("backward", 9), ("forward", 8)])
     assert {place["kind"] for place in sampler.places(late_steps)} == {"backward", "forward"}
 

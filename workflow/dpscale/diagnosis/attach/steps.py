@@ -252,6 +252,7 @@ class Sampler:
         self._switch_s, self._switch_before_s = switch_s, sys.getswitchinterval()
         self.latest: deque[tuple[int, Sample]] = deque(maxlen=10_000)  # with their step
         self.steady: Counter[Sample] = Counter()  # of counted steps
+        self.training: set[Line] = set()  # lines that train, told by hooks or by a library's frames
 
     def start(self) -> None:
         """Begin. A thread that computes in Python is seen after `switch_s` at the latest, and not in its next call."""
@@ -279,7 +280,10 @@ class Sampler:
 
     def count(self, steps: Collection[int]) -> None:
         """Count the samples of these steps, of the latest ones."""
-        self.steady.update(sample for step, sample in list(self.latest) if step in steps)
+        counted = [sample for step, sample in list(self.latest) if step in steps]
+        self.steady.update(counted)
+        trains = [sample for sample in counted if {sample.part, sample.kind}.intersection(TRAINING)]
+        self.training.update(line for sample in trains for line in sample.lines)
 
     def of_step(self, step: int) -> Counter[Sample]:
         """Return the samples of a step, of the latest ones."""
@@ -292,8 +296,7 @@ class Sampler:
         A loop beside the training is what most of it is, but for what is logged or saved in it: a rollout computes with
         the network in between. What would be training elsewhere is the script's own code there.
         """
-        training = self.training()
-        loops = {sample: loop_of(beside_training(sample.lines, training)) for sample in samples}
+        loops = {sample: loop_of(beside_training(sample.lines, self.training)) for sample in samples}
         kinds: defaultdict[Line | None, Counter[str]] = defaultdict(Counter)
         for sample, count in samples.items():
             if sample.kind in OF_LOOP:
@@ -301,7 +304,7 @@ class Sampler:
         merged = Counter[Sample]()
         for sample, count in samples.items():
             kind = sample.kind
-            if kind in OF_LOOP and loops[sample] not in training:
+            if kind in OF_LOOP and loops[sample] not in self.training:
                 ((kind, _),) = kinds[loops[sample]].most_common(1)
                 kind = OWN if kind in ELSEWHERE_OWN else kind
             merged[sample._replace(kind=kind)] += count
@@ -312,16 +315,11 @@ class Sampler:
             of_kind["share"] += row["samples"] / sum(samples.values())
         return list(places.values()) or [{}]
 
-    def training(self) -> set[Line]:
-        """Return the lines that train, told by hooks or by a library's frames."""
-        return {line for sample in self.steady if {*sample[:2]}.intersection(TRAINING) for line in sample.lines}
-
     def statements(self, samples: Counter[Sample]) -> list[Json]:
         """Return the statements in which samples were taken, those that have most of them first."""
-        training = self.training()
         groups: dict[tuple[str, str, Line | None], Counter[tuple[Line, ...]]] = {}
         for sample, count in samples.items():
-            stack = beside_training(sample.lines, training)
+            stack = beside_training(sample.lines, self.training)
             groups.setdefault((sample.part, sample.kind, next(iter(stack), None)), Counter())[stack] += count
         rows = []
         for (part, kind, line), stacks in groups.items():
