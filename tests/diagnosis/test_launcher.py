@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import termios
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -170,6 +172,30 @@ def test_the_run_that_is_shown_has_the_lines_of_a_pipe_that_stays_open(tmp_path:
     assert b"what watching costs is not known" in run.stderr.read()
     run.communicate()
     assert (tmp_path / "notes").read_text() == "yes\n"
+
+
+def test_on_a_terminal_every_run_has_one_of_the_same_size(tmp_path: Path) -> None:
+    """The run that is shown has what is typed; the next one has an input that has ended, and does not wait."""
+    first = (
+        "rows, columns = os.popen('stty size', 'r').read().split()\n"
+        "print('shown as', mode)\n"
+        "note([rows, columns, sys.stdin.isatty(), sys.stdout.isatty(), sys.stdin.readline()])"
+    )
+    ours, terminal = os.openpty()
+    termios.tcsetwinsize(terminal, (33, 77))
+    os.write(ours, b"yes\n")
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), terminal)
+    run = in_a_process(tmp_path, stub(tmp_path, [process(0)], first), start_new_session=True, **streams)
+    os.close(terminal)
+    shown = b""
+    with suppress(OSError):  # nobody has it any more
+        while text := os.read(ours, 4096):
+            shown += text
+    os.close(ours)
+    assert run.wait() == 0, shown
+    assert (tmp_path / "notes").read_text() == ("['33', '77', True, True, 'yes\\n']\n['33', '77', True, False, '']\n")
+    assert b"shown as diagnose\r\n" in shown and b"shown as pace" not in shown
+    assert b"A step takes" in shown
 
 
 def test_of_a_run_that_is_not_shown_only_the_end_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

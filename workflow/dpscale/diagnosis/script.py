@@ -1,6 +1,7 @@
 """A script that is run as it is: started with hooks in its processes, and ended with all that it has started.
 
-Its standard streams are those of this process, but for what runs beside the first one write. Free of torch.
+Its standard streams are those of this process. Runs beside the first one have no input but a file's, and what they
+write is kept. Free of torch.
 """
 
 import ctypes
@@ -10,6 +11,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import termios
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -32,6 +34,7 @@ ENDED_S = 0.02
 INPUT, ERRORS = 0, 2
 # The end of what a run writes is kept where it is not shown.
 KEPT_BYTES = 1 << 17
+END_OF_INPUT = 16 * b"\x04"
 ADOPT_ORPHANS = 36  # of man 2 prctl: PR_SET_CHILD_SUBREAPER
 
 
@@ -114,7 +117,7 @@ class Runs:
         with ExitStack() as files:
             output = None if is_shown else files.enter_context(tempfile.TemporaryFile())
             # Of a pipe or a terminal nothing can be read twice: the run that is shown has it.
-            stdin = input_anew() or (None if is_shown else FileIO(os.devnull))
+            stdin = input_anew() or (None if is_shown else ended_input(files))
             files.enter_context(stdin or nullcontext())
             strangers = {pid for pid, parent in parents_of_processes().items() if parent == os.getpid()}
             try:
@@ -212,6 +215,16 @@ def input_anew() -> FileIO | None:
         file.seek(start)
         return file
     return None
+
+
+def ended_input(files: ExitStack) -> FileIO:
+    """Return an input of which all is read. Where ours is a terminal, it is one too, as large: scripts ask for that."""
+    if not os.isatty(INPUT):
+        return FileIO(os.devnull)
+    keys, terminal = (files.enter_context(FileIO(end, "r+")) for end in os.openpty())
+    termios.tcsetwinsize(terminal, termios.tcgetwinsize(INPUT))
+    keys.write(END_OF_INPUT)
+    return terminal
 
 
 def show(text: bytes, stream: int) -> None:
