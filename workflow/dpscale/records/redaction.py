@@ -24,8 +24,9 @@ def _named(end_of_option: str, value: str) -> re.Pattern[str]:
 _IN_TEXT = _named(r"[ \t=:]", r"""(?:"[^"\n]*"?|'[^'\n]*'?|[^\s"'&,;]+)""")
 # Words are joined by NUL: the value of a secret's name ends with its word.
 _IN_COMMAND = _named(r"(?:[=:]|[ \t\0]+(?!-))", r"[^\0]+")
-# In code a value is a text: `login(token="...")`, `os.environ["HF_TOKEN"] = "..."`.
-_IN_CODE = re.compile(rf"""(?i)((?:{_SECRETIVE}|\bkey|[_.-]key|{_OPTION})["'\])]*\s*[=:,(]\s*\w?["'])[^"']+""")
+# In code a value is a text: `login(token="...")`, `os.environ["HF_TOKEN"] = "..."`; not in `loc[key, "total"]`.
+_NAME_IN_CODE = rf"""(?:(?:{_SECRETIVE}|[_.-]key|{_OPTION})["'\])]*\s*[=:,(]|\bkey["'\])]*\s*[=:])"""
+_IN_CODE = re.compile(rf"""(?i)({_NAME_IN_CODE}\s*\w?["'])[^"']+""")
 _AUTHORIZATION = re.compile(r"""(?i)\b(authorization["']?[ \t]*[:=][ \t]*["']?\w+[ \t]+|bearer[ \t]+)[^\s"',;]{6,}""")
 _SECRET_IN_URL = re.compile(r"""(?<=://)[^\s/?#'"@:]*:[^\s/?#'"]*(?=@)""")
 # Recognised by how they begin: GitHub, GitLab, Hugging Face, AWS, Slack, OpenAI and Anthropic, Google, JSON Web Tokens.
