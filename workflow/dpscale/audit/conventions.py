@@ -384,13 +384,12 @@ class ColumnSearch:
         is_of_these_times = self.quantity in ("speedup", "efficiency")
         return not (is_of_these_times or is_beyond_chance or self.near or is_multiple or is_negative)
 
-    @cached_property
-    def has_another_base(self) -> bool:
-        """Whether ratios are over something else than one GPU: those on one GPU are not 1, or all of them are."""
+    def has_another_base(self, place: Spot) -> bool:
+        """Whether a ratio is over something else than one GPU at its batch: that on one GPU is not 1, or all are."""
         printed, method = self.method.printed, self.method
-        alone = [place for place in method.values if place.gpus == 1]
         is_one_everywhere = len(printed) > 1 and all(value.contains(1) for value in printed.values())
-        return any(place not in method.agreeing for place in alone) or (is_one_everywhere and not self.best)
+        is_one_alone = place.alone in method.agreeing or place.alone not in method.values
+        return not is_one_alone or (is_one_everywhere and not self.best)
 
     def has(self, kind: str) -> bool:
         """Whether its convention has a choice of a kind."""

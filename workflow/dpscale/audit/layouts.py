@@ -262,7 +262,7 @@ def _laid_out(
                 keys = {**keys_of(texts[at - 1])[0]}
             if name and at and re.fullmatch(_ALONE, rows[heads - 1][at]):
                 keys[name] = _whole(rows[heads - 1][at])
-            left = left.strip(" -,")
+            left = left.strip(" -,") or ("" if keys else head)
             unit = unit_of_head(left) or _unit_of_all(numbers)
             if keys:
                 # Of columns that differ in keys alone, the first says the unit.
@@ -355,6 +355,9 @@ def _read_texts(
     """Read a column of texts: keys such as `2 GPUs`. Returns what they leave, which names a group of rows, and whether
     there were keys."""
     keys, name, names, has_keys = dict[str, int](), "", dict[int, str](), False
+    # Where there is a GPU 0, numbers say which GPU it is, and not how many.
+    if any(re.search(rf"(?i)\b{WORDS['device']} ?#?0$", column[row]) for row in kept):
+        return {row: column[row] for row in kept}, False
     for row in kept:
         if column[row]:
             keys, name = _keys_and_name(column[row])

@@ -31,6 +31,7 @@ _LONGEST_NAME = 60
 _QUANTITIES = {"rate": "images_per_s", "compute": "compute_s", "communication": "communication_s",
                "share": "communication_share", "utilisation": "utilisation_percent"}  # fmt: skip
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
+_SEVERAL = "it has several figures for each cell"
 # What this project's own tables say of a figure that is formed in other runs than the times beside it, by its note.
 _OF_OTHER_RUNS, _ = STATES[OTHER_RUNS]
 
@@ -73,16 +74,20 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
         elif solution.facts:
             # What stands before a table is its name, if that is a heading and no prose.
             is_name = len(grid.caption) <= _LONGEST_NAME and not grid.caption.endswith((".", ":"))
-            _file_into(books, solution, grid.caption if is_name else f"table {number}")
+            if not _file_into(books, solution, grid.caption if is_name else f"table {number}"):
+                document.left_out.append(f"Table {number} is left out: {_SEVERAL}")
         else:
             document.left_out += solution.left_out
     if not books:
-        raise PublishedError(f"{path}: no table holds figures of training by numbers of GPUs or by batches")
+        why = [omission for omission in document.left_out if omission.endswith(_SEVERAL)]
+        nothing = "no table holds figures of training by numbers of GPUs or by batches"
+        raise PublishedError(f"{path}: {'. '.join([nothing, *why[:1]])}")
     stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
     studies = [study for at, book in enumerate(books) for study in book.studies(stated, statements.has_mark, at > 0)]
     # Where figures are to check, times alone are not.
     shown = [study for study in studies if study.quantities or study.of_other_runs] or studies[:1]
     times_alone = [study.title.partition(": ")[2].replace(", ", " / ") for study in studies if study not in shown]
+    times_alone = [name or "a table without a name" for name in times_alone]
     note = [f"Series of times or rates alone, with nothing to check: {listed(times_alone)}"] if times_alone else []
     numbers, said, numbered = Counter[str](), set[str](), []
     for study in shown:
@@ -234,20 +239,24 @@ def _key(fact: Fact) -> _Key:
     return place.group, fact.role.name, fact.role.is_per_gpu, place.batch, place.gpus
 
 
-def _file_into(books: list[_Book], solution: Solution, caption: str) -> None:
+def _file_into(books: list[_Book], solution: Solution, caption: str) -> bool:
     """Add what was read to the last book that it does not contradict: a table without clocks to one with them, and one
-    with clocks to others of the same kind. Different figures of one cell are not audited."""
+    with clocks to others of the same kind. Different figures of one cell are not audited; return whether there are
+    others."""
     by_key = grouped(solution.facts, _key)
     facts = {key: alike[0] for key, alike in by_key.items() if len({fact.number for fact in alike}) == 1}
     unclear = dict.fromkeys(str(_spot(alike[0])) for key, alike in by_key.items() if key not in facts)
     why = "there are several, and nothing that is understood tells them apart"
     notes = [f"Not audited are figures for {listed([*unclear])}: {why}"] if unclear else []
     notes += solution.left_out
+    if not facts:
+        return False
     for book in reversed(books):
         if book.takes_table(facts):
             book.notes += notes
-            return
+            return True
     books.append(_Book(caption, facts, notes))
+    return True
 
 
 def _clocks(facts: Iterable[Fact]) -> set[str]:

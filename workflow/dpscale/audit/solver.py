@@ -297,7 +297,9 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
     if name in _KEYS:
         is_whole = all(number >= 1 and number == int(number) for number in numbers)
         most = 10**7 if name == "batch" else _MOST_GPUS
-        return is_whole and not series.has_keys and not kinds and max(numbers) <= most
+        # Of GPUs, `4x` may be four.
+        may_be = kinds <= ({"ratio"} if name == "gpus" else set())
+        return is_whole and not series.has_keys and may_be and max(numbers) <= most
     of_role = {"efficiency": "share", "utilisation": "share", "compute": "time", "communication": "time"}
     allowed = {"ratio", "share"} if name == "speedup" else {of_role.get(name, name)}
     is_high = name in CLOCKS and min(numbers) <= 0

@@ -135,7 +135,7 @@ def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
         return f"{' and '.join(missing)} not given"
     if quantity in RATIOS:
         base = "its column is not relative to one GPU at the same batch: on one GPU it is not 1, or it is 1 everywhere"
-        return base if outcome.has_another_base else ""
+        return base if outcome.has_another_base(place) else ""
     if quantity == "utilisation_percent" and not study.bus_gb_s:
         return "the bandwidth that it is a share of is not given"
     if outcome.method.printed[place].high < 0:
