@@ -81,7 +81,8 @@ def _comma_is_decimal(digits: Iterable[str]) -> bool:
 
 @lru_cache(2**17)
 def _split(text: str) -> tuple[str, str] | None:
-    """Return the digits of a text and its unit; None where it is no number. Hours and minutes become seconds."""
+    """Return the digits of a text and its unit; None where it is no number. Hours and minutes become
+    seconds, and `62.65*2` is the product."""
     spaced = " ".join(text.replace("−", "-").replace("\u2013", "-").split()).strip("*` ")
     if len(spaced) > 60 or is_missing(spaced):
         return None
@@ -89,6 +90,8 @@ def _split(text: str) -> tuple[str, str] | None:
     plain = re.sub(thousands, lambda letter: f"e{_THOUSANDS[letter[1]]} ", spaced, count=1).lower().strip()
     if seconds := _of_a_clock(plain):
         return seconds, "s"
+    if product := re.fullmatch(r"(\d+\.\d+) ?[*x×] ?(\d{1,5})", plain):
+        return str(Decimal(product[1]) * int(product[2])), ""
     match = re.fullmatch(rf"({_DIGITS})\s*({_UNIT})?{_BEHIND}", re.sub(_APPROXIMATELY, "", plain))
     if not match or re.search(r"[.,]{2}|[.,]\d*[.,]\d{1,2}[.,]", match.group(1)):
         return None

@@ -188,12 +188,13 @@ class _Book:
         is_speedup = {fact.role.name for fact in facts.values()} == {"speedup"}
         if known and is_speedup and self.takes({_key(fact): fact for fact in second}):
             return True
-        if _is_sweep(self.facts):
-            self.sweep, self.facts = [*self.facts.values()], {**facts}
-        elif _is_sweep(facts):
+        # Of two tables of one GPU, none is the sweep of the other.
+        if _is_sweep(self.facts) == _is_sweep(facts):
+            return False
+        if _is_sweep(facts):
             self.sweep += facts.values()
         else:
-            return False
+            self.sweep, self.facts = [*self.facts.values()], {**facts}
         return True
 
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
@@ -226,9 +227,10 @@ def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
     own = {fact.place.gpus for fact in groups[group]} - {1 for ratio in alone if not ratio.contains(1)}
     lenders: defaultdict[int, list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
-        gpus, unlike = {fact.place.gpus for fact in facts}, len({*other} - {*group})
+        gpus = {fact.place.gpus for fact in facts if fact.role.name in CLOCKS}
+        unlike = len({*other} - {*group})
         has_base = 1 in gpus and 1 not in own and unlike <= 1 and (gpus == {1} or max(gpus) < min(own, default=0))
-        if other != group and _clocks(facts) and has_base:
+        if other != group and has_base:
             lenders[unlike].append(other)
     nearest = lenders[min(lenders)] if lenders else []
     return nearest[0] if len(nearest) == 1 else group

@@ -118,9 +118,8 @@ class Clock(NamedTuple):
     def given(self, name: str, is_of_own_batch: bool = True) -> dict[FigurePlace, float]:
         """Return what follows from the clock for a quantity. A step of N GPUs has N times the images of a step of one,
         but where all share one batch."""
-        base, figures = dict[FigurePlace, FigurePlace](), dict[FigurePlace, float]()
-        for place in sorted(self.values, key=lambda place: place.gpus):
-            least = base.setdefault(place.row, place)
+        figures = dict[FigurePlace, float]()
+        for place, least in self._bases().items():
             first, value, more = float(self.values[least]), float(self.values[place]), place.gpus / least.gpus
             images = more if self.role.is_per_step and is_of_own_batch else 1.0
             if name in RATIOS:
@@ -131,6 +130,18 @@ class Clock(NamedTuple):
                 parts = {"compute": compute, "communication": value - compute}
                 figures[place] = parts.get(name, 1 - compute / value)
         return figures
+
+    def _bases(self) -> dict[FigurePlace, FigurePlace]:
+        """Return what each cell is compared with: the fewest GPUs of its row. Without one GPU among them, that of the
+        only row that has no others."""
+        rows = grouped(sorted(self.values, key=lambda place: place.gpus), lambda place: place.row)
+        alone = grouped([at for at, *more in rows.values() if at.gpus == 1 and not more], lambda at: at.batch)
+        bases = dict[FigurePlace, FigurePlace]()
+        for row, (least, *more) in rows.items():
+            lent = alone.get(row.batch, [])
+            base = lent[0] if len(lent) == 1 and least.gpus > 1 else least
+            bases |= dict.fromkeys((least, *more), base)
+        return bases
 
     def fit(self, name: str, values: Values, of_own_batch: Sequence[bool] = (True, False)) -> float:
         """Return the share of figures that the clock gives."""
@@ -514,6 +525,11 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     fits = {
         at: {clock: clocks[clock].fit(columns[at].role.name, columns[at].values) for clock in clocks} for at in derived
     }
+    # Times that give none of the ratios which rates beside them give are of other work than these.
+    for at, (time, rate) in product(derived, product(clocks, repeat=2)):
+        is_of_rates = columns[at].role.name in RATIOS and fits[at][time] == 0 and fits[at][rate] == 1
+        if is_of_rates and (columns[time].role.name, columns[rate].role.name) == CLOCKS:
+            doubts[time] = f"the {columns[at].role.name} is that of {columns[rate].series.head}"
     for at in sorted(derived, key=lambda at: -max(fits[at].values(), default=0.0)):
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
