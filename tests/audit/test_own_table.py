@@ -188,5 +188,5 @@ def test_nothing_is_lost_without_a_word(tmp_path: Path) -> None:
     )
     assert len({study.id for study in studies}) == len(studies) == 3
     notes = " ".join(studies[0].left_out)
-    assert "alone, with nothing to check: B, Times / B and Times / B" in notes and "Groups of one GPU alone: C" in notes
+    assert "with nothing to check: B, Times / B and Times / B" in notes and "Groups of one GPU alone: C" in notes
     assert "Table 4 is left out: it has several figures for each cell" in notes

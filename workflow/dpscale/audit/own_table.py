@@ -85,10 +85,11 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
     stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
     studies = [study for at, book in enumerate(books) for study in book.studies(stated, statements.has_mark, at > 0)]
     # Where figures are to check, times alone are not.
-    shown = [study for study in studies if study.quantities or study.of_other_runs] or studies[:1]
+    shown = [study for study in studies if any(map(study.several_gpus, study.quantities)) or study.of_other_runs]
+    shown = shown or studies[:1]
     times_alone = [study.title.partition(": ")[2].replace(", ", " / ") for study in studies if study not in shown]
     times_alone = [name or "a table without a name" for name in times_alone]
-    note = [f"Series of times or rates alone, with nothing to check: {listed(times_alone)}"] if times_alone else []
+    note = [f"Series with nothing to check: {listed(times_alone)}"] if times_alone else []
     numbers, said, numbered = Counter[str](), set[str](), []
     for study in shown:
         numbers[study.id] += 1
@@ -221,17 +222,17 @@ def _is_sweep(facts: Mapping[_Key, Fact]) -> bool:
 
 def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
     """Return the group whose figures of one GPU stand for this one too, where it has none, or none that its ratios are
-    over: a row of one GPU for all strategies, or the strategy of fewer GPUs. The group itself where several may be
-    meant."""
+    over: a row of one GPU for all strategies, the strategy of fewer GPUs, or the group that the names of this one are
+    more than. The group itself where several may be meant."""
     alone = [fact.number.interval for fact in groups[group] if fact.place.gpus == 1 and fact.role.name == "speedup"]
     own = {fact.place.gpus for fact in groups[group]} - {1 for ratio in alone if not ratio.contains(1)}
-    lenders: defaultdict[int, list[_Group]] = defaultdict(list)
+    lenders: defaultdict[tuple[int, int], list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
         gpus = {fact.place.gpus for fact in facts if fact.role.name in CLOCKS}
         unlike = len({*other} - {*group})
-        has_base = 1 in gpus and 1 not in own and unlike <= 1 and (gpus == {1} or max(gpus) < min(own, default=0))
-        if other != group and has_base:
-            lenders[unlike].append(other)
+        is_apart = gpus == {1} or max(gpus, default=0) < min(own, default=0)
+        if other != group and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
+            lenders[unlike, -len(other)].append(other)
     nearest = lenders[min(lenders)] if lenders else []
     return nearest[0] if len(nearest) == 1 else group
 

@@ -356,7 +356,11 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
     count_gpus = _counting(row_keys, bool(names & {*_COUNTS}))
     # What names no number of GPUs, beside heads that do, is of the most of them.
     most = max(map(count_gpus, in_heads), default=0)
-    labels = _labels(layout, kinds, [(keys.get("batch", 0), most or count_gpus(keys)) for keys in row_keys])
+    # No values alone tell what is counted in nodes.
+    of_nodes = [series for series, kind in zip(layout.series, kinds, strict=True) if kind == "nodes"]
+    is_said = any(_spoken_for(series.head).get("nodes", 0) > 0 for series in of_nodes)
+    nodes = {at: f"{keys['nodes']} nodes" for at, keys in enumerate(row_keys) if is_said and keys.get("nodes", 1) > 1}
+    labels = _labels(layout, kinds, [(keys.get("batch", 0), most or count_gpus(keys)) for keys in row_keys], nodes)
     by_series: list[_Placed] = []
     unplaced = set[int]()
     for series in layout.series:
@@ -381,12 +385,14 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
     return _Places(by_series, score, names, labels, notes, batches)
 
 
-def _labels(layout: Layout, kinds: Sequence[str], keys: Sequence[tuple[int, int]]) -> dict[str, Mapping[int, str]]:
+def _labels(
+    layout: Layout, kinds: Sequence[str], keys: Sequence[tuple[int, int]], nodes: Mapping[int, str]
+) -> dict[str, Mapping[int, str]]:
     """Return by their heads the texts that tell groups of rows apart: those that say a strategy or a model, and as many
-    more as it takes, from the left, to tell apart rows of the same keys: also whole numbers that are nothing else and
-    stand before all figures."""
+    more as it takes to tell apart rows of the same keys: their nodes, and from the left, also whole numbers that are
+    nothing else and stand before all figures."""
     rows = sorted({row for series in layout.series for row, *_ in series.figures})
-    labels: dict[str, Mapping[int, str]] = dict(layout.labels)
+    labels: dict[str, Mapping[int, str]] = {"nodes": nodes, **layout.labels}
     for series, kind in zip(layout.series[: [*kinds, ""].index("")], kinds, strict=False):
         if kind == _NOTHING and not series.has_keys and all(cell.digits % 1 == 0 for *_, cell in series.figures):
             labels[series.head] = {row: f"{series.head} {text}" for row, text in series.texts.items() if text}
@@ -525,10 +531,11 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     fits = {
         at: {clock: clocks[clock].fit(columns[at].role.name, columns[at].values) for clock in clocks} for at in derived
     }
-    # Times that give none of the ratios which rates beside them give are of other work than these.
+    # Times that give none of the ratios which the rates of all their cells give are of other work than these.
     for at, (time, rate) in product(derived, product(clocks, repeat=2)):
         is_of_rates = columns[at].role.name in RATIOS and fits[at][time] == 0 and fits[at][rate] == 1
-        if is_of_rates and (columns[time].role.name, columns[rate].role.name) == CLOCKS:
+        is_as_large = clocks[time].values.keys() <= clocks[rate].values.keys()
+        if is_of_rates and is_as_large and (columns[time].role.name, columns[rate].role.name) == CLOCKS:
             doubts[time] = f"the {columns[at].role.name} is that of {columns[rate].series.head}"
     for at in sorted(derived, key=lambda at: -max(fits[at].values(), default=0.0)):
         name = columns[at].role.name
