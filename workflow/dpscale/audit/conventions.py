@@ -374,15 +374,13 @@ class ColumnSearch:
 
     @cached_property
     def may_be_measured(self) -> bool:
-        """Whether figures may have been measured: most of them follow from nothing that was printed, and none is below
-        zero."""
+        """Whether figures may have been measured: most of them follow from nothing that was printed."""
         is_beyond_chance = self.best and self.chance < CHANCE_LIMIT
         # Other bytes and images are another factor; parts of a time may be that share of it.
         is_multiple = self.quantity in ("bandwidth", "images_per_s") and self.method.factor
-        is_negative = any(figure.high < 0 for figure in self.method.printed.values())
         # A second speedup may be of times that are not printed; the first one is of those that are.
         is_of_these_times = self.quantity in ("speedup", "efficiency")
-        return not (is_of_these_times or is_beyond_chance or self.near or is_multiple or is_negative)
+        return not (is_of_these_times or is_beyond_chance or self.near or is_multiple)
 
     def has_another_base(self, place: Spot) -> bool:
         """Whether a ratio is over something else than one GPU at its batch: that on one GPU is not 1, or all are."""

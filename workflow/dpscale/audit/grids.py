@@ -320,25 +320,12 @@ def _excel(path: Path, content: bytes, document: Document) -> None:
                     document.left_out.append(f"Formulas of the sheet {sheet.title} have no values: {again}")
                 bounded = sheet.iter_rows(max_row=_MOST_ROWS, max_col=_MOST_COLUMNS)
                 rows = [[_as_shown(cell) for cell in row] for row in bounded]
-                _fill_merged(rows, source)
                 document.lines.append(sheet.title)
                 document.add_blocks(rows)
     except PublishedError:
         raise
     except Exception as error:  # what a broken file does to its reader is of many types
         raise PublishedError(f"{path}: is no Excel file, or has a password. Save it as CSV") from error
-
-
-def _fill_merged(rows: list[list[str]], source: bytes) -> None:
-    """Write what merged cells hold into each of them."""
-    from openpyxl.utils.cell import range_boundaries
-
-    for area in re.findall(rb'<mergeCell ref="([A-Z0-9:]+)"', source)[:_MOST_ROWS]:
-        left, top, right, bottom = range_boundaries(area.decode())
-        if top <= len(rows) and left <= len(rows[top - 1]):
-            text = rows[top - 1][left - 1]
-            for row in rows[top - 1 : bottom]:
-                row[left - 1 : right] = [text] * len(row[left - 1 : right])
 
 
 def _as_shown(cell: Any) -> str:

@@ -123,7 +123,7 @@ def _decimal(text: str, has_decimal_commas: bool) -> Decimal:
     return Decimal(f"{mantissa.replace(',', '.')}e{exponent or 0}")
 
 
-_ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})k?"
+_ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})"
 _HAN = "[\u4e00-\u9fff]"
 _BRACKETS = r"[(\[]([^()\[\]]*)[)\]]"
 
@@ -157,7 +157,6 @@ class Layout:
     states: Mapping[int, str]
     batch: str
     is_turned: bool
-    penalty: float
 
     @cached_property
     def is_weak(self) -> bool:
@@ -202,8 +201,7 @@ def layouts(grid: Grid) -> Iterator[Layout]:
         if heads + 1 < len(rows) and _is_row_of_keys(rows[heads]):
             names[heads + 1] = _names_of_keys(rows[: heads + 2])
         for until, name in ((until, name) for until, of_row in names.items() if until < len(rows) for name in of_row):
-            penalty = 0.5 * is_turned + 6 * (until == 0)
-            layout = _laid_out(rows, until, name, grid.caption, is_turned, penalty)
+            layout = _laid_out(rows, until, name, grid.caption, is_turned)
             if layout.series:
                 yield layout
 
@@ -222,7 +220,7 @@ def _is_row_of_keys(row: Sequence[str]) -> bool:
 
 
 def _whole(text: str) -> int:
-    return int(re.sub(r"\D", "", text)) * (1024 if text.endswith("k") else 1)
+    return int(re.sub(r"\D", "", text))
 
 
 def _names_of_keys(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -236,9 +234,7 @@ def _names_of_keys(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["gpus", "batch"] if is_of_gpus or re.search(batch, first) else []
 
 
-def _laid_out(
-    rows: Sequence[Sequence[str]], heads: int, name: str, caption: str, is_turned: bool, penalty: float
-) -> Layout:
+def _laid_out(rows: Sequence[Sequence[str]], heads: int, name: str, caption: str, is_turned: bool) -> Layout:
     body = rows[heads:]
     sections, kept = _sections(body)
     row_keys, labels, states = [], defaultdict[str, dict[int, str]](dict), defaultdict[int, str](str)
@@ -287,7 +283,7 @@ def _laid_out(
             heads_of_keys += [head] * has_keys
     batch = next(filter(None, map(whose_batch, (*texts, caption))), "")
     with_figures = [of_head for of_head in series.values() if of_head.figures]
-    return Layout(with_figures, row_keys, labels, heads_of_keys, caption, states, batch, is_turned, penalty)
+    return Layout(with_figures, row_keys, labels, heads_of_keys, caption, states, batch, is_turned)
 
 
 def _unit_of_all(numbers: Sequence[PrintedCell | None]) -> str:

@@ -222,7 +222,7 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
         kinds = tuple(role.name if role.name in (*_KEYS, _NOTHING) else "" for role in roles)
         if "" not in kinds or any(kinds.count(name) > 1 for name in _KEYS):
             continue
-        by_words = sum(weight for _, weight in choice) - layout.penalty + places_of(kinds).score
+        by_words = sum(weight for _, weight in choice) - 0.5 * layout.is_turned + places_of(kinds).score
         if best and by_words + _WEIGHT_OF_RELATION * kinds.count("") <= best[0]:
             continue
         is_growing = "per_gpu" in places_of(kinds).batches.values()
@@ -252,9 +252,7 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     kinds = {*map(kind_of_unit, units)} - {""}
     weights = {}
     for name in (*_KEYS, *_FIGURES):
-        # What is counted per second is a rate, unless the head says something else.
-        is_other = name == "rate" and max(words.values(), default=0.0) >= _CLEAR and words.get(name, 0.0) <= 0
-        if not is_other and _allows(name, series, numbers, kinds):
+        if _allows(name, series, numbers, kinds):
             weights[name] = words.get(name, 0.0)
             weights[name] += 1.5 * any(name in WORDS["roles_of_units"].get(kind, ()) for kind in kinds)
             # Without a word or a unit, a figure that follows from others is one only where nearly all of it does.
@@ -314,8 +312,7 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
     of_role = {"efficiency": "share", "utilisation": "share", "compute": "time", "communication": "time"}
     allowed = {"ratio", "share"} if name == "speedup" else {of_role.get(name, name)}
     is_high = name in CLOCKS and min(numbers) <= 0
-    is_no_share = allowed == {"share"} and max(numbers) > 250
-    return kinds <= allowed and not (is_high or is_no_share) and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
+    return kinds <= allowed and not is_high and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
 
 
 def _role(name: str, head: str, layout: Layout) -> Role:
@@ -521,11 +518,12 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     that belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
     """
     clocks = {at: column.clock for at, column in enumerate(columns) if column.role.name in CLOCKS and column.placed}
-    alike = max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
     words = [re.findall(r"[\w-]+", column.series.head.lower()) for column in columns]
-    shared = set[str].intersection(*({*words[at]} for at in alike)) if len(alike) > 1 else set()
-    labels = {at: " ".join(word for word in words[at] if word not in shared) for at in alike if len(alike) > 1}
-    labels = {at: labels.get(at, labels[alike[0]]) for at in range(len(columns))} if labels else {}
+    labels, alike = dict[int, str](), max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
+    if len(alike) > 1:
+        shared = set[str].intersection(*({*words[at]} for at in alike))
+        of_clocks = {at: " ".join(word for word in words[at] if word not in shared) for at in alike}
+        labels = {at: of_clocks.get(at, of_clocks[alike[0]]) for at in range(len(columns))}
     doubts, first = dict[int, str](), dict[tuple[str, str], int]()
     derived = [at for at, column in enumerate(columns) if column.role.name in _DERIVED and column.placed]
     fits = {
@@ -543,7 +541,7 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
         if name in RATIOS and not is_said and max(fits[at].values(), default=0.0) <= _SOME:
             doubts[at] = _OF_TWO
             continue
-        if len(alike) > 1:
+        if labels:
             named = [clock for clock in alike if labels[clock] and {*words[at]}.issuperset(labels[clock].split())]
             given = {clock: fits[at][clock] + (named == [clock]) for clock in alike}
             nearest = max(given, key=given.__getitem__)
