@@ -21,7 +21,7 @@ from functools import cache, cached_property, lru_cache, partial
 from itertools import product
 from operator import attrgetter
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpscale.audit.published import POWERS_OF_UNITS, UNITS, Printed, Published, Spot
 from dpscale.formulas.rounded import Number, Rounded
@@ -43,6 +43,8 @@ _FUNCTIONS = {
     "ceil": lambda number: math.ceil(round(number, 9)),
     "floor": lambda number: math.floor(round(number, 9)),
 }
+# By clock, the numbers and the tables that formulas look into, by the names that these have in formulas.
+Inputs = Mapping[str, Mapping[str, Any]]
 _RATIOS = ("speedup", "speedup_alternative", "efficiency", "communication_share")
 
 
@@ -103,52 +105,41 @@ class Convention:
         choices = (*constant.choices, *self.choices)
         return replace(self, choices=choices, constant=constant.constant, unit=constant.unit)
 
-    def value(self, inputs: "Inputs") -> Rounded | None:
+    def value(self, inputs: Inputs) -> Rounded | None:
         """Its value in a cell, but for the constant. None where a number that it needs was not printed, or its divisor
         may be zero."""
-        if EXCHANGED in self.choices:
-            inputs = Inputs.of(inputs.published, _exchanged(inputs.published, inputs.place), inputs.may_be_cut)
         try:
-            value = eval(_compiled(self.formula), _FUNCTIONS, inputs.by_clock[self.clock])
+            value = eval(_compiled(self.formula), _FUNCTIONS, inputs[self.clock])
         except (KeyError, ZeroDivisionError):
             return None
         return value if isinstance(value, Rounded) else None
 
 
-class Inputs(NamedTuple):
-    """What formulas need in a cell: by clock, its numbers and the tables that they look into, by the names that these
-    have in formulas. Further digits of a time `may_be_cut`, and not rounded."""
+def inputs_of(published: Published, place: Spot, may_be_cut: bool = False) -> Inputs:
+    """Return what formulas need in a cell. What b means in a formula is the batch of the cell. Further digits of a time
+    `may_be_cut`, and not rounded."""
 
-    published: Published
-    place: Spot
-    may_be_cut: bool
-    by_clock: Mapping[str, Mapping[str, Any]]
+    def time(table: Printed, gpus: int) -> Rounded:
+        number = table[place._replace(gpus=gpus)]
+        return (number.either() if may_be_cut else number).interval
 
-    @classmethod
-    def of(cls, published: Published, place: Spot, may_be_cut: bool = False) -> "Inputs":
-        """Those of a cell. What b means in a formula is the batch of the cell."""
+    def figure(quantity: str, gpus: int, batch: float) -> Rounded:
+        return published.figures(quantity)[place._replace(gpus=gpus)].interval
 
-        def time(table: Printed, gpus: int) -> Rounded:
-            number = table[place._replace(gpus=gpus)]
-            return (number.either() if may_be_cut else number).interval
-
-        def figure(quantity: str, gpus: int, batch: float) -> Rounded:
-            return published.figures(quantity)[place._replace(gpus=gpus)].interval
-
-        gpus = published.gpus_by_batch[place.batch_per_gpu]
-        names = {
-            "N": place.gpus,
-            "b": published.global_batch(place) / place.gpus,
-            "D": published.dataset_images,
-            "before": gpus[max(0, bisect_left(gpus, place.gpus) - 1)],
-            "constant": 1,
-            "Tsweep": lambda batch: time(published.batch_sweep_s, 1),
-            "bus": lambda gpus, batch: published.bus_gb_s.get(gpus, _ONE).interval,
-            **{letter: partial(figure, quantity) for letter, quantity in _LETTERS.items()},
-        }
-        clocks = {"": published.epoch_s, **published.other_clocks}
-        times = {clock: lambda gpus, batch, table=table: time(table, gpus) for clock, table in clocks.items()}
-        return cls(published, place, may_be_cut, {clock: {**names, "T": times[clock]} for clock in clocks})
+    gpus = published.gpus_by_batch[place.batch_per_gpu]
+    names = {
+        "N": place.gpus,
+        "b": published.global_batch(place) / place.gpus,
+        "D": published.dataset_images,
+        "before": gpus[max(0, bisect_left(gpus, place.gpus) - 1)],
+        "constant": 1,
+        "Tsweep": lambda batch: time(published.batch_sweep_s, 1),
+        "bus": lambda gpus, batch: published.bus_gb_s.get(gpus, _ONE).interval,
+        **{letter: partial(figure, quantity) for letter, quantity in _LETTERS.items()},
+    }
+    clocks = {"": published.epoch_s, **published.other_clocks}
+    times = {clock: lambda gpus, batch, table=table: time(table, gpus) for clock, table in clocks.items()}
+    return {clock: {**names, "T": times[clock]} for clock in clocks}
 
 
 @cache
@@ -158,7 +149,7 @@ def _compiled(formula: str) -> CodeType:
 
 def value_of(formula: str, published: Published, place: Spot) -> Rounded | None:
     """The value of a formula in a cell; None where it has none."""
-    return Convention(formula).value(Inputs.of(published, place))
+    return Convention(formula).value(inputs_of(published, place))
 
 
 @cache
@@ -399,12 +390,13 @@ def search(published: Published, quantity: str) -> ColumnSearch:
     """Try every convention on the printed figures of one quantity."""
     forms, constants = space(quantity, published)
     printed = {place: number.either().interval for place, number in published.quantities[quantity].items()}
-    inputs = {place: Inputs.of(published, place, may_be_cut=True) for place in printed}
-    values = {
-        form: by_place
-        for form in forms
-        if (by_place := {place: value for place, cell in inputs.items() if (value := form.value(cell))})
-    }
+    inputs = {place: inputs_of(published, place, may_be_cut=True) for place in printed}
+    exchanged = {place: inputs_of(published, _exchanged(published, place), may_be_cut=True) for place in printed}
+    values = {}
+    for form in forms:
+        cells = (exchanged if EXCHANGED in form.choices else inputs).items()
+        if by_place := {place: value for place, cell in cells if (value := form.value(cell))}:
+            values[form] = by_place
     exact = _searched(quantity, forms[0], constants, values, printed)
     best = exact.best
     gives_all = best and best.supporting == len(several(exact.checkable))

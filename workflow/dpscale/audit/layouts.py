@@ -335,15 +335,16 @@ def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
     """Return the section that each row is in, and the rows that are figures: a row of one text names those below."""
-    section, sections, kept = "", [], []
+    section, above, sections, kept = "", "", [], []
     for at, row in enumerate(body):
         texts = [text for text in dict.fromkeys(row) if not is_missing(text)]
         # What differs from the row above in its keys alone was not run.
-        is_as_above = at > 0 and keys_of(row[0])[1] == keys_of(body[at - 1][0])[1]
-        if len(row) > 2 and len(texts) == 1 and not _is_body(row) and not is_as_above:
+        name = keys_of(texts[0])[1] if texts else ""
+        if len(row) > 2 and len(texts) == 1 and not _is_body(row) and name != above:
             section = texts[0]
         elif any(row):
             kept.append(at)
+        above = name
         sections.append(section)
     return sections, kept
 

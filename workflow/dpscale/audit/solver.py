@@ -239,14 +239,10 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     words = _spoken_for(series.head)
     is_said = bool(words)
     if not is_said:
-        # Where a head has no word, those of the line above say a little, but for a part of a time, and for a ratio that
-        # another head has.
+        # Where a head has no word, those of the line above say a little, but for a part of a time.
         share = 0.4 if series.head else 0.8
-        taken = {name for column in layout.series for name in _spoken_for(column.head) if name in _DERIVED}
         above = _spoken_for(layout.caption).items()
-        words = {
-            name: share * weight for name, weight in above if name not in (_NOTHING, *PARTS, *taken) and weight > 0
-        }
+        words = {name: share * weight for name, weight in above if name not in (_NOTHING, *PARTS) and weight > 0}
     numbers = [float(cell) for *_, cell in series.figures]
     units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
     kinds = {*map(kind_of_unit, units)} - {""}

@@ -11,11 +11,11 @@ from dpscale.audit.conventions import (
     Choice,
     ColumnSearch,
     Convention,
-    Inputs,
     Match,
     about,
     at_least,
     definition,
+    inputs_of,
     search,
     several,
 )
@@ -244,7 +244,7 @@ def defined(quantity: str, published: Published, place: Spot, clock: str = "") -
     parameters = published.parameters_trained
     if quantity == "bandwidth" and parameters is None:
         return "the number of parameters trained is not given"
-    value = formula.value(Inputs.of(published, place))
+    value = formula.value(inputs_of(published, place))
     if value is None:
         return "not resolvable: its communication time may be zero within rounding"
     per_unit = 4 * (parameters or 0) / UNITS[published.bandwidth_unit or "GB/s"]
