@@ -404,8 +404,6 @@ def search(published: Published, quantity: str) -> ColumnSearch:
         return exact
     roughly = {place: about(figure) for place, figure in printed.items()}
     near = _searched(quantity, forms[0], constants, values, roughly)
-    if near.method.is_most(near.checkable):
-        near = replace(near, best=near.method)
     # A mistake is none where something without one is near in as many cells; nor is a detour where that is in more.
     least = best.supporting + (not exact.has(WRONG)) if best else 0
     if not near.best or near.best.supporting < least or (best and near.has(WRONG)):
