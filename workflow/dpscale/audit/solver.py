@@ -367,13 +367,11 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
                 unplaced.add(row)
         by_series.append(placed)
     by_series, batches = _with_settled_batches(by_series)
-    gpus_of_figures = set[int]()
     for of_series, kind in zip(by_series, kinds, strict=True):
         places = {place for place, *_ in of_series}
-        gpus_of_figures |= {place.gpus for place in places if kind not in _KEYS}
         # What several figures of a series share is no key.
         score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
-    score += (len(gpus_of_figures) > 1) - 8.0 * len(unplaced) / len(row_keys)
+    score -= 8.0 * len(unplaced) / len(row_keys)
     notes = [f"Rows that name no number of GPUs are left out: {len(unplaced)}"] if unplaced else []
     return _Places(by_series, score, names, labels, notes, batches)
 
