@@ -343,7 +343,7 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
             above = values.get(row, above)
             row_keys[row] |= {name: above} if above else {}
         if name != "batch":
-            score += 0.5 * (1 in values.values()) + 0.5 * all(value & (value - 1) == 0 for value in values.values())
+            score += 0.5 * (1 in values.values())
     in_heads = [keys for series in layout.series for _, keys, _ in series.figures]
     names = frozenset(name for keys in (*row_keys, *in_heads) for name in keys)
     count_gpus = _counting(row_keys, bool(names & {*_COUNTS}))
