@@ -79,9 +79,9 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
         else:
             document.left_out += solution.left_out
     if not books:
-        why = [omission for omission in document.left_out if omission.endswith(_SEVERAL)]
+        several = [omission for omission in document.left_out if omission.endswith(_SEVERAL)]
         nothing = "no table holds figures of training by numbers of GPUs or by batches"
-        raise PublishedError(f"{path}: {'. '.join([nothing, *why[:1]])}")
+        raise PublishedError(f"{path}: {'. '.join([nothing, *several[:1]])}")
     stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
     studies = [study for at, book in enumerate(books) for study in book.studies(stated, statements.has_mark, at > 0)]
     # Where figures are to check, times alone are not.
