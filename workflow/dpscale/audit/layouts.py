@@ -197,6 +197,9 @@ def layouts(grid: Grid) -> Iterator[Layout]:
         rows: list[Sequence[str]] = [*zip(*grid.rows, strict=True)] if is_turned else [*grid.rows]
         rows = _with_ratios_apart([_with_joined_pairs(rows[0]), *rows[1:]])
         heads = next((at for at, row in enumerate(rows) if _is_body(row)), len(rows))
+        # A text alone, below heads, names the rows below it.
+        while heads > 1 and rows[heads - 1][0] and len({*filter(None, rows[heads - 1])}) == 1:
+            heads -= 1
         names = {heads: [""]}
         if heads + 1 < len(rows) and _is_row_of_keys(rows[heads]):
             names[heads + 1] = _names_of_keys(rows[: heads + 2])
@@ -335,11 +338,11 @@ def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
     """Return the section that each row is in, and the rows that are figures: a row of one text names those below."""
-    section, above, sections, kept = "", "", [], []
+    section, above, sections, kept = "", None, [], []
     for at, row in enumerate(body):
         texts = [text for text in dict.fromkeys(row) if not is_missing(text)]
         # What differs from the row above in its keys alone was not run.
-        name = keys_of(texts[0])[1] if texts else ""
+        name = keys_of(texts[0])[1] if texts else None
         if len(row) > 2 and len(texts) == 1 and not _is_body(row) and name != above:
             section = texts[0]
         elif any(row):
