@@ -123,7 +123,7 @@ def _decimal(text: str, has_decimal_commas: bool) -> Decimal:
     return Decimal(f"{mantissa.replace(',', '.')}e{exponent or 0}")
 
 
-_ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})"
+_ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})k?"
 _HAN = "[\u4e00-\u9fff]"
 _BRACKETS = r"[(\[]([^()\[\]]*)[)\]]"
 
@@ -223,7 +223,7 @@ def _is_row_of_keys(row: Sequence[str]) -> bool:
 
 
 def _whole(text: str) -> int:
-    return int(re.sub(r"\D", "", text))
+    return int(re.sub(r"\D", "", text)) * (1024 if text.endswith("k") else 1)
 
 
 def _names_of_keys(rows: Sequence[Sequence[str]]) -> list[str]:
