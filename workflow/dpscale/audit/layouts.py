@@ -325,12 +325,12 @@ def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """Return rows with the ratios that stand in brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their
     own, behind all others."""
     columns = [*zip(*rows, strict=True)]
-    found = [[re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)\)", text) for text in column] for column in columns]
+    matches_of = [[re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)\)", text) for text in column] for column in columns]
     # Without their sign they are ratios where a line of them, that of the base, is 1.
-    lines = [{float(match[1]) for match in line if match} for line in (*found, *zip(*found, strict=True))]
+    lines = [{float(match[1]) for match in line if match} for line in (*matches_of, *zip(*matches_of, strict=True))]
     apart = [
         [f"{column[0]} speedup", *(match[1] + "x" if match else "" for match in matches[1:])]
-        for column, matches in zip(columns, found, strict=True)
+        for column, matches in zip(columns, matches_of, strict=True)
         if any(match and (match[2] or {1.0} in lines) for match in matches)
     ]
     return [*zip(*columns, *apart, strict=True)]

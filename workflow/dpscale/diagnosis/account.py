@@ -97,14 +97,14 @@ def account_of(record: ScriptRecord) -> Account:
         noise_s = OVER_NOISE * apart.value * FEWEST_ROUNDS / max(FEWEST_ROUNDS, len(apart.blocks))
         times["as_it_is"] = in_rounds(lambda *equal_s: fmean(equal_s), times["as_it_is"], again)
     times.setdefault("as_it_is", as_it_is(first))
-    alone, waits = times.get("batch_kept", times["as_it_is"]), parts_of(ranks).get("loading")
-    loading = minus(times["as_it_is"], alone)
+    kept, waits = times.get("batch_kept", times["as_it_is"]), parts_of(ranks).get("loading")
+    loading = minus(times["as_it_is"], kept)
     if len(ranks) == 1 and waits and not is_large_cost(loading, loading, 0.0, noise_s):
-        alone = minus(times["as_it_is"], waits)  # clocks in each step tell it better
+        kept = minus(times["as_it_is"], waits)  # clocks in each step tell it better
         times.pop("batch_kept", None)
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
     exchange = next((name for name in NO_EXCHANGE if name in times), None)
-    by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", alone)]
+    by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", kept)]
     if exchange:
         times["own_pace"] = times[exchange]
         if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds

@@ -119,14 +119,14 @@ class _ScriptRuns:
         ranks = trained(diagnosed.processes)
         if devices_of(ranks) == 1:
             return None
-        alone = on_one_device(command, ranks[0].device == "cuda", os.environ)
-        if alone is None:
+        started_once = on_one_device(command, ranks[0].device == "cuda", os.environ)
+        if started_once is None:
             return "its command does not say how many processes it starts (--nproc-per-node, --num_processes)"
         starts_s = 3 * diagnosed.to_first_step_s
         if starts_s > LONG_STARTS * 60 * self.minutes:
             return f"its starts take too long ({starts_s:.0f} s)"
         try:
-            ranks = trained(self.run("one", *alone).processes)
+            ranks = trained(self.run("one", *started_once).processes)
         except MeasurementError as error:
             return f"there, {error}"
         if max(devices_of(ranks), ranks[0].world_size) > 1:

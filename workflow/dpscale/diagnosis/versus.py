@@ -57,7 +57,7 @@ class ScriptInTurns:
 
     name: Name
     script: Script
-    said: FileIO
+    reports: FileIO
     words: FileIO
     patience_s: float
     pid: int | None = None  # of rank 0, which speaks
@@ -65,8 +65,8 @@ class ScriptInTurns:
     def block(self, pair: int, seconds: float) -> VersusBlock:
         """Let a block of about so many seconds through."""
         self.tell(seconds)
-        said = self.hear()
-        return VersusBlock(pair, self.name, said.steps, said.seconds, said.samples)
+        report = self.hear()
+        return VersusBlock(pair, self.name, report.steps, report.seconds, report.samples)
 
     def tell(self, seconds: float) -> None:
         """Let steps through. Zero ends the script."""
@@ -75,7 +75,7 @@ class ScriptInTurns:
     def hear(self) -> _Said:
         """Wait for what it says. Raises ScriptError where it ends by itself, NoTrainingError where it says nothing."""
         until = time.monotonic() + self.patience_s
-        while not select([self.said], [], [], POLL_S)[0]:
+        while not select([self.reports], [], [], POLL_S)[0]:
             if (code := self.script.process.poll()) is not None:
                 raise ScriptError(code, self.name)
             if time.monotonic() > until:
@@ -83,11 +83,11 @@ class ScriptInTurns:
                     f"{self.name} made no optimiser steps within {self.patience_s:g} s. For longer starts, steps and "
                     "pauses: --first-step-within"
                 )
-        said = [msgspec.json.decode(line, type=_Said) for line in self.said.read(4096).splitlines()]
-        self.pid = self.pid or said[0].pid
-        if {process.pid for process in said} != {self.pid}:
+        reports = [msgspec.json.decode(line, type=_Said) for line in self.reports.read(4096).splitlines()]
+        self.pid = self.pid or reports[0].pid
+        if {process.pid for process in reports} != {self.pid}:
             raise MeasurementError(f"{self.name} trains in several processes that are no ranks of one training")
-        return said[0]
+        return reports[0]
 
 
 @dataclass
@@ -147,11 +147,11 @@ class _Comparison:
             port = str(free.getsockname()[1])  # two launchers would both listen at the port that torch has by default
         ports = {"MASTER_PORT": port, "PET_MASTER_PORT": port}
         with (
-            (folder / "said").open("r+b", buffering=0) as said,
+            (folder / "said").open("r+b", buffering=0) as reports,
             (folder / "words").open("r+b", buffering=0) as words,
             self.runs.started(self.commands[name], folder, ports) as script,
         ):
-            in_turns = ScriptInTurns(name, script, said, words, self.patience_s)
+            in_turns = ScriptInTurns(name, script, reports, words, self.patience_s)
             in_turns.hear()
             yield in_turns
             in_turns.tell(0)

@@ -161,12 +161,12 @@ def turns(run: Any) -> Iterator[Turn]:
     core while the other script steps.
     """
     yield from warm_up(run, 60.0 * run.job.minutes)
-    said, words = os.open(run.folder / "said", os.O_WRONLY), os.open(run.folder / "words", os.O_RDONLY)
+    reports, words = os.open(run.folder / "said", os.O_WRONLY), os.open(run.folder / "words", os.O_RDONLY)
     number, waits = 0, True  # for batches
     done: Json = {"steps": 0, "seconds": 0.0, "samples": None}
     while True:
         with suppress(BrokenPipeError):
-            os.write(said, f"{json.dumps({'pid': os.getpid(), **done})}\n".encode())
+            os.write(reports, f"{json.dumps({'pid': os.getpid(), **done})}\n".encode())
         seconds = float(os.read(words, 64) or 0)  # 0 ends the script, and so does a launcher that is no longer there
         if not seconds:
             break
