@@ -78,7 +78,8 @@ def costs() -> dict[str, Any]:
     timed = timed_cells(jobs)
     plain = plain_steps(timed)
     known = {point.strategy for point, _ in plain}
-    others = [job for job in plain_steps(timed_cells(jobs_of(ALL_STRATEGIES))) if job[0].strategy not in known]
+    elsewhere = plain_steps(timed_cells(jobs_of(ALL_STRATEGIES)))
+    of_all_strategies = [*plain, *(job for job in elsewhere if job[0].strategy not in known)]
     smallest = min(point.batch_per_gpu for point, _ in plain)
     trained = [
         (state.cell.configuration.strategy, seconds_of(state.record) - sum(e.epoch_s for e in state.record.epochs))
@@ -108,12 +109,12 @@ def costs() -> dict[str, Any]:
         "chip": chip.name,
         "whole_job_s": medians((state.cell.kind, seconds_of(state.record)) for state in whole if state.record),
         "beside_steps_s": {
-            "timing": medians((point.strategy, beside_epochs_s(record)) for point, record in plain + others),
+            "timing": medians((point.strategy, beside_epochs_s(record)) for point, record in of_all_strategies),
             "training": medians(trained),
         },
         "host_step_s": medians(
             (point.strategy, median(scope.step_s_median))
-            for point, record in plain + others
+            for point, record in of_all_strategies
             for scope in record.scopes.values()
             if point.batch_per_gpu == smallest
         ),

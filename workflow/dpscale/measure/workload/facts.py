@@ -21,7 +21,7 @@ from dpscale.measure.workload.batches import Batch, Workload, size_bytes
 from dpscale.measure.workload.from_file import fault_of
 from dpscale.measure.workload.loading import first_batch
 from dpscale.measure.workload.networks import network_size
-from dpscale.measure.workload.work import UNCOUNTED
+from dpscale.measure.workload.work import is_counted
 from dpscale.plan.study import of_its_file
 from dpscale.records.files import write_record
 from dpscale.records.temporary import TemporaryFolder
@@ -103,7 +103,7 @@ def flop_per_image(step: ExampleStep) -> FlopPerImage | None:
     It counts two for a multiplication with its addition, in convolutions and matrix products alone. Attention is
     counted as its two matrix products, with what a causal mask leaves out.
     """
-    if any(isinstance(module, UNCOUNTED) for module in step.network.modules()):
+    if not is_counted(step.network):
         return None
     counts = []
     for backward in (False, True):

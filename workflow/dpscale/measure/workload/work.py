@@ -29,9 +29,14 @@ class MovedBytes(TorchDispatchMode):
         return result
 
 
+def is_counted(network: nn.Module) -> bool:
+    """Whether torch's counter sees the work of all layers."""
+    return not any(isinstance(module, UNCOUNTED) for module in network.modules())
+
+
 def work_of(network: nn.Module, step: Callable[[], Any]) -> StepWork | None:
     """Make a step of a network, and return its work; None where that cannot be counted."""
-    if any(isinstance(module, UNCOUNTED) for module in network.modules()):
+    if not is_counted(network):
         return None
     try:
         with FlopCounterMode(display=False) as counter, MovedBytes() as moved:  # type: ignore[no-untyped-call]
