@@ -54,8 +54,8 @@ AT_512 = replace(DATA, speedup=picked(DATA.speedup, scope="compute", batch_per_g
     [
         (1, DATA, "Trend", r"ddp on 4 GPUs rises from 3\.07 at batch 32 to 3\.86 at batch 512"),
         (1, speedups(sure(5.0), sure(3.86)), "Trend", r"falls from 5\.00 at batch 32 to 3\.86"),
-        (1, speedups(sure(3.07), Figure.of(1.5, 1, 4)), "Trend", r"is 3\.07 .* and 1\.50 .*: no change is sure"),
-        (1, speedups(sure(3.07), Figure(1.5, kind="one run")), "Trend", "is 3.07 .*: no change is sure"),
+        (1, speedups(sure(3.07), Figure.of(1.5, 1, 4)), "Trend", r"No change .* is sure: .* is 3\.07 .* and 1\.50 "),
+        (1, speedups(sure(3.07), Figure(1.5, kind="one run")), "Trend", r"No change .* is sure: .* is 3.07 "),
         (1, AT_512, "Trend", "^$"),
         (1, communicating(LAST, communication_share=0.9), "Cause", r"^At batch 32: On 4 GPUs, a step takes"),
         (1, speedups(sure(3.07), Figure.of(3.86, 2.0, 6.0)), "Cause", "^At batch 32"),

@@ -137,12 +137,14 @@ def straggling(tmp_path_factory: pytest.TempPathFactory) -> Attached:
 
 def test_without_allreduce_each_rank_shows_its_own_pace(straggling: Attached) -> None:
     assert straggling.code == 0, straggling.output
-    assert 0.02 < straggling.pace("no_allreduce", 1) - straggling.pace("no_allreduce", 0) < 0.08
+    assert straggling.pace("no_allreduce", 1) - straggling.pace("no_allreduce", 0) > 0.02
     assert straggling.pace("as_it_is", 0) == pytest.approx(straggling.pace("as_it_is", 1), rel=0.2)
 
 
 def test_a_kept_batch_is_not_loaded(straggling: Attached) -> None:
-    assert 0.01 < straggling.pace("as_it_is") - straggling.pace("batch_kept") < 0.05
+    """The sleep inside backward stays, however busy the cores are: no step is shorter than it."""
+    assert straggling.pace("as_it_is") - straggling.pace("batch_kept") > 0.01
+    assert straggling.pace("batch_kept") > 0.04
 
 
 def test_collectives_of_the_script_are_counted_with_their_line(straggling: Attached) -> None:
