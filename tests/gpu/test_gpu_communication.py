@@ -53,6 +53,8 @@ def test_a_profiled_step_communicates_no_faster_than_its_messages_alone(
             # Two sums of the same intervals, where all of it is exposed: equal but for their last digit.
             assert 0 < device["exposed_s"] <= device["communication_s"] * (1 + 1e-9)
             assert device["communication_s"] < block["step_s"]
+            if strategy == "ddp":
+                assert 0.5 < device["computing_s"] / device["silent_computing_s"] < 2
     place = {"environment": "A", "block": OnServer("run 1", 0)}
     estimates = from_steps([typed(CommunicationRecord, {**record, **place})])
     facts = typed(NetworkRecord, json.loads((folder / "network.json").read_text()))

@@ -192,6 +192,7 @@ def communication_record(
         waiting = 1 + 0.1 * (2 * index / (gpus - 1) - 1)  # the mean over the devices stays
         return {
             "device": index, "communication_s": communication_s * f * waiting, "exposed_s": exposed_s * f,
+            "computing_s": 1.05 * step_s * f, "silent_computing_s": step_s * f,
         }  # fmt: skip
 
     return {

@@ -9,7 +9,7 @@ from cases import cases
 from dpscale.errors import MeasurementError
 from dpscale.measure.watch import hardware
 from dpscale.measure.watch.sensors import _reasons, on_all_nodes
-from dpscale.measure.watch.trace import Kernel, communication_s, read_kernels
+from dpscale.measure.watch.trace import Kernel, communication_s, computing_s, read_kernels
 from dpscale.records.kinds import Watched, WatchedGpu
 
 
@@ -60,8 +60,20 @@ def test_communication_is_every_instant_of_it_and_exposed_where_nothing_computes
         assert communication_s(kernels, device) == pytest.approx([1e-9 * ns for ns in expected_ns])
 
 
+def test_computing_is_compared_by_the_kernels_that_both_traces_have_equally_often() -> None:
+    """A sum of gradients is in the first one alone, and the second has a copy more."""
+    kernels = [
+        Kernel(0, False, 0, 50, "gemm"), Kernel(0, False, 60, 90, "gemm"), Kernel(0, True, 0, 90, "allreduce"),
+        Kernel(0, False, 90, 95, "sum"), Kernel(0, False, 95, 99, "copy"), Kernel(1, False, 0, 7, "gemm"),
+    ]  # fmt: skip
+    silent = [Kernel(0, False, start, start + 25, "gemm") for start in (0, 30)]
+    copies = [Kernel(0, False, start, start + 4, "copy") for start in (60, 70)]
+    assert computing_s(kernels, silent + copies, 0) == pytest.approx((80e-9, 50e-9))
+    assert computing_s(kernels, silent, 1) is computing_s(kernels, [], 0) is None
+
+
 def test_a_trace_as_the_profiler_writes_it() -> None:
     """Annotations, launches and copies from and to the host are no kernels. The row of a copy between devices names
     three, and none as `device` (libkineto's MetadataFieldCatalog.h): it is communication of both."""
-    expected = [Kernel(*kernel) for kernel in cases(__file__, "kernels")]
+    expected = [Kernel(*kernel) for kernel in cases(__file__, "kernels")]  # device, kind, start, end, name
     assert read_kernels({"traceEvents": cases(__file__, "events")}) == expected

@@ -89,7 +89,8 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     call a hook in Python; version 1 has no such control, and takes the whole step. The profiler's times (E3) are means
     over the devices: which of them waits for which, and so communicates longer, is chance. Where all devices send
     alike, they are also given for the device that waited least, the last one to an allreduce: transfer, and little
-    else. Where the profiler distorts the step, no share of it is given.
+    else. Where the profiler distorts the step, no share of it is given: neither exposed
+    communication nor what computing takes longer beside it.
     """
     complete = [record for record in records if record.status == "ok"]
     profiled = [record for record in complete if record.profile]
@@ -100,17 +101,22 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
         runs = {record.block: values for record in complete if (values := values_of(record))}
         return estimate_of_runs(runs, scale) if runs else UNKNOWN
 
-    def over_blocks(value_of: Callable[[ProfiledBlock], float]) -> Figure:
-        return over(lambda record: [value_of(block) for block in record.profiled_blocks])
+    def over_blocks(value_of: Callable[[ProfiledBlock], float | None], is_given: bool = True) -> Figure:
+        def values_of(record: CommunicationRecord) -> list[float]:
+            values = map(value_of, record.profiled_blocks if is_given else ())
+            return [value for value in values if value is not None]
+
+        return over(values_of)
 
     return CommunicationRow(
         training_step_s=over(lambda record: _steps_s(record, "training"), "log"),
         ablation_step_s=over(_ablated_s),
         profiler_step_s=over_blocks(lambda block: fmean(block.communication_s)),
-        profiler_exposed_step_s=over_blocks(lambda block: fmean(device.exposed_s for device in block.devices))
-        if profiler == "ok"
-        else UNKNOWN,
-        profiler_least_step_s=over_blocks(lambda block: min(block.communication_s)) if alike else UNKNOWN,
+        profiler_exposed_step_s=over_blocks(
+            lambda block: fmean(device.exposed_s for device in block.devices), profiler == "ok"
+        ),
+        profiler_least_step_s=over_blocks(lambda block: min(block.communication_s), alike),
+        slower_computing_step_s=over_blocks(lambda block: block.slower_computing_s, profiler == "ok"),
         profiler=profiler,
     )
 

@@ -73,7 +73,7 @@ _TABLES: Sequence[TableOfRows[Any]] = (
         CommunicationRow,
         "estimates",
         "Communication of one step, as it was estimated",
-        ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "profiler"),
+        ("point", "step_s", "training_step_s", *ESTIMATES_OF_STEP, "slower_computing_step_s", "profiler"),
         rows=lambda rows: [row for row in rows if any(getattr(row, name).is_known for name in _MEASURED_ESTIMATES)],
         has_lead_alone=True,
     ),

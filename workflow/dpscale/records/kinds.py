@@ -6,6 +6,7 @@ UTC in ISO 8601. A field with a default is not in every record: the history abov
 
 from collections.abc import Sequence
 from datetime import datetime
+from statistics import fmean
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
 from msgspec import Meta, Struct
@@ -400,6 +401,10 @@ class ProfiledDevice(_Part):
     device: Count
     communication_s: Number  # Union of the intervals of NCCL's kernels and of copies between GPUs.
     exposed_s: Number  # The part of it during which nothing computes.
+    # Kernels that compute in the whole step, and the same kernels in a step that sends nothing. None in older records,
+    # and where a strategy has no such step.
+    computing_s: Number | None = None
+    silent_computing_s: Number | None = None
 
 
 class ProfiledBlock(_Part):
@@ -412,6 +417,16 @@ class ProfiledBlock(_Part):
     def communication_s(self) -> list[float]:
         """The communication of every device."""
         return [device.communication_s for device in self.devices]
+
+    @property
+    def slower_computing_s(self) -> float | None:
+        """What kernels that compute take longer than where nothing is sent, mean over devices; None if not known."""
+        longer = [
+            device.computing_s - device.silent_computing_s
+            for device in self.devices
+            if device.computing_s is not None and device.silent_computing_s is not None
+        ]
+        return fmean(longer) if longer else None
 
 
 class StepProfile(_Part):
@@ -432,6 +447,7 @@ class CommunicationPlace(RunPlace, kw_only=True):
 # 1: Training with and without communication, in turns.
 # 2: A ladder of rungs in random order, a control of the hook that does nothing.
 # 3: In dp's rung `threads` the loss is computed in the threads too.
+# Without a new version: the profile has the time of kernels that compute, with and without communication.
 class CommunicationRecord(StepsRecord, kw_only=True):
     """Training steps of one configuration taken apart. None of its times is a headline time; None was not finished."""
 

@@ -116,6 +116,8 @@ class Strategy:
     known."""
     adds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The work that a rung adds to the rung before it. A rung is a variant of the step, by its name in records."""
+    silent: str = ""
+    """The rung that computes all that the whole step does and sends no gradient, where there is one."""
     controls: frozenset[str] = frozenset()
     """Variants that are timed with the rungs and stand on no ladder."""
     not_with: Mapping[str, str] = field(default_factory=dict)

@@ -68,6 +68,12 @@ class CommunicationRow(OfComparison):
         "The same on the device that communicated least: it waited least for others.",
         MILLISECONDS,
     )
+    slower_computing_step_s: Figure = column(
+        "E3 profiler, slower computing",
+        "What kernels that compute take longer in the step than in one that sends nothing, mean over devices: the same "
+        "kernels in both, added up.",
+        MILLISECONDS,
+    )
     isolated_step_s: Figure = column(
         "E5 isolated collectives",
         "The step's messages, those of buffers too, with nothing else running.",

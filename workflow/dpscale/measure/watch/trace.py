@@ -5,6 +5,7 @@ different devices are independent of each other.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ class Kernel:
     is_communication: bool
     start_ns: int
     end_ns: int
+    name: str = ""
 
 
 def read_kernels(trace: Trace) -> list[Kernel]:
@@ -34,7 +36,7 @@ def read_kernels(trace: Trace) -> list[Kernel]:
         name = event["name"]
         if event.get("cat") in DEVICE_CATEGORIES and not _HOST_COPY.match(name):
             start_ns, lasts_ns = (round(event[microseconds] * 1e3) for microseconds in ("ts", "dur"))
-            work = bool(_COMMUNICATION.match(name)), start_ns, start_ns + lasts_ns
+            work = bool(_COMMUNICATION.match(name)), start_ns, start_ns + lasts_ns, name
             kernels += [Kernel(device, *work) for device in _devices(event["args"])]
     return kernels
 
@@ -52,6 +54,27 @@ def communication_s(kernels: Sequence[Kernel], device: int) -> tuple[float, floa
     communicating_ns = union_ns(kernel for kernel in on_device if kernel.is_communication)
     computing_ns = union_ns(kernel for kernel in on_device if not kernel.is_communication)
     return communicating_ns * 1e-9, (union_ns(on_device) - computing_ns) * 1e-9
+
+
+def computing_s(kernels: Sequence[Kernel], silent: Sequence[Kernel], device: int) -> tuple[float, float] | None:
+    """Return for how long the same kernels compute on a device in two traces, in s: those whose name is in both equally
+    often. What one trace computes beyond the other, such as sums of gradients, is in neither time. None where there are
+    no such kernels. Kernels that run at the same time are added up."""
+    lasting, silently = (_computing_ns(trace, device) for trace in (kernels, silent))
+    same = [name for name, lasts_ns in lasting.items() if len(lasts_ns) == len(silently.get(name, ()))]
+    if not same:
+        return None
+    first, second = (1e-9 * sum(sum(of_trace[name]) for name in same) for of_trace in (lasting, silently))
+    return first, second
+
+
+def _computing_ns(kernels: Sequence[Kernel], device: int) -> dict[str, list[int]]:
+    """Return how long each kernel that computes on a device takes, by its name."""
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for kernel in kernels:
+        if kernel.device == device and not kernel.is_communication:
+            by_name[kernel.name].append(kernel.end_ns - kernel.start_ns)
+    return by_name
 
 
 def union_ns(kernels: Iterable[Kernel]) -> int:

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
 from dpscale.measure.ranks import gather, gather_objects
-from dpscale.measure.watch.trace import communication_s, read_kernels
+from dpscale.measure.watch.trace import Kernel, communication_s, computing_s, read_kernels
 from dpscale.measure.worker.epoch_timer import EpochTimer, TimedEpoch
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.batches import Batch, first, length
@@ -69,8 +69,9 @@ class CommunicationWorker(StepWorker):
         if self.on_gpu:
             self.phase = "profiling"
             steps = fitting(PROFILED_BLOCK_S, step_s, PROFILED_STEPS)
+            silent = rungs.get(strategy(self.configuration.strategy).silent)
             # The first block is not counted: the profiler starts up on the devices while it runs.
-            blocks = [self._profile_block(timer, rungs["training"], steps) for _ in range(PROFILED_BLOCKS + 1)]
+            blocks = [self._profile_block(timer, rungs["training"], silent, steps) for _ in range(PROFILED_BLOCKS + 1)]
             self.profile = {"steps": steps, "blocks": blocks[1:]}
 
     def rungs(self) -> dict[str, StepVariant]:
@@ -140,20 +141,31 @@ class CommunicationWorker(StepWorker):
             self.report(f"round {number} of {ROUNDS}: step {variants['training']['step_s'][-1] * 1e3:.3f} ms")
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": variants}
 
-    def _profile_block(self, timer: EpochTimer, training: StepVariant, steps: int) -> JsonRecord:
-        """Profile a block of steps: the communication of every device, for one step, in s."""
-        path = self.folder / f"trace-{self.rank}.json"
-        # Only the work of the devices and its launches: to record every operator of the host would slow it down.
-        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-            timed = self._time_block(timer, training, steps)
-        profiler.export_chrome_trace(str(path))
-        kernels = read_kernels(json.loads(path.read_text()))
+    def _profile_block(
+        self, timer: EpochTimer, training: StepVariant, silent: StepVariant | None, steps: int
+    ) -> JsonRecord:
+        """Profile a block of steps, and one of steps that send nothing: the communication of every device, and its
+        computing with and without communication, for one step, in s."""
+        kernels, block_s = self._profiled(timer, training, steps)
+        silent_kernels = self._profiled(timer, silent, steps)[0] if silent else []
         devices = []
         for device in self.devices:
             all_s, exposed_s = communication_s(kernels, device.index)
             number = self.rank - self.local_rank + device.index  # on all nodes together
-            devices.append({"device": number, "communication_s": all_s / steps, "exposed_s": exposed_s / steps})
-        return {"step_s": timed.epoch_s / steps, "devices": list(chain(*gather_objects(devices, self.workers)))}
+            times = {"communication_s": all_s, "exposed_s": exposed_s}
+            if computing := computing_s(kernels, silent_kernels, device.index):
+                times |= dict(zip(("computing_s", "silent_computing_s"), computing, strict=True))
+            devices.append({"device": number, **{name: seconds / steps for name, seconds in times.items()}})
+        return {"step_s": block_s / steps, "devices": list(chain(*gather_objects(devices, self.workers)))}
+
+    def _profiled(self, timer: EpochTimer, variant: StepVariant, steps: int) -> tuple[list[Kernel], float]:
+        """Return the devices' work in a block of steps, and the seconds of the block."""
+        path = self.folder / f"trace-{self.rank}.json"
+        # Only the work of the devices and its launches: to record every operator of the host would slow it down.
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            timed = self._time_block(timer, variant, steps)
+        profiler.export_chrome_trace(str(path))
+        return read_kernels(json.loads(path.read_text())), timed.epoch_s
 
 
 def steps_of(batches: Sequence[Batch], steps: int) -> Iterator[Batch]:

@@ -51,6 +51,7 @@ STRATEGY = Strategy(
         (GATHERED_ONCE, WHOLE): "second all-gather",
         (NO_COMMUNICATION, GATHERED_ONCE): "all-gather, reduce-scatter",  # of older records
     },
+    silent=NO_COMMUNICATION,
     not_with={
         "compile": "the hooks that gather its weights run between the layers of every step",
         "cuda_graph": "its gathered weights have new memory in every step",
