@@ -159,11 +159,22 @@ def frame(kind: type[Row], rows: Iterable[Row]) -> "pd.DataFrame":
 
 def written(kind: type[Row], rows: Iterable[Row]) -> str:
     """Return the text of a table's file."""
-    # Before Python 3.13 a carriage return alone is not put in quotes, and a reader takes it for the end of the row.
-    table = frame(kind, rows).replace("\r", "\n", regex=True)
-    texts = [name for name, column in kind.columns().items() if column.kind == "text"]
-    table[texts] = table[texts].map(_harmless, na_action="ignore")
-    return str(table.to_csv(index=False))
+    names = kind.file_columns()
+    entries = [row.flat() for row in rows]
+    columns = [_in_file([of_row[name] for of_row in entries]) for name in names]
+    return csv_text([names, *zip(*columns, strict=True)])
+
+
+def _in_file(column: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of a column as its file has them. Numbers have no point where all of them are whole."""
+    are_whole = all(entry.is_integer() for entry in column if isinstance(entry, float))
+    entries: list[Entry] = []
+    for entry in column:
+        if isinstance(entry, float) and are_whole:
+            entries.append(int(entry))
+        else:
+            entries.append(entry.replace("\r", "\n") if isinstance(entry, str) else entry)
+    return entries
 
 
 def read_rows(kind: type[RowKind], file: Path) -> list[RowKind]:
