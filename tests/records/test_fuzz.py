@@ -20,7 +20,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "published files"], ids=lambda kind: kind.name)
-@settings(max_examples=12)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_stands_in_a_file_is_one_line_at_once(kind: Kind, project: Path, seed: int) -> None:
     outcome = tried(kind, Random(seed), project)
