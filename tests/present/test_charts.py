@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from page_tables import (
     GPU,
     SEVERAL,
@@ -22,7 +25,7 @@ from page_tables import (
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts import charts
 from dpscale.present.charts.charts import charts_of, ladders
-from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_lines, markers
+from dpscale.present.charts.lines import DrawnLine, Marker, Panel, apart, chart_of_lines, markers
 from dpscale.present.charts.picture import Chart
 from dpscale.tables.column import SPEEDUP
 from dpscale.tables.tables import Tables
@@ -112,6 +115,13 @@ def test_nothing_has_no_place_on_a_logarithmic_axis(places: Sequence[int], drawn
     line = DrawnLine("none", "red", markers(Marker(x, Figure(1.0)) for x in places))
     panel = Panel(heading="h", subtitle="s", x_title="x", y=SPEEDUP, lines=[line])
     assert len(chart_of_lines("c", [panel]).pictures) == drawn
+
+
+@given(st.lists(st.floats(0, 100), max_size=10))
+def test_names_of_lines_are_apart_and_inside(places: list[float]) -> None:
+    moved = apart(sorted(places), 10, (0, 100))
+    assert all(after - before > 9.99 for before, after in pairwise(moved))
+    assert all(0 <= place <= 100 for place in moved)
 
 
 def test_a_chart_without_rows_has_no_picture() -> None:

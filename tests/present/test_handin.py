@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, m
 from dpscale.present.text.sentences import template_of
 from dpscale.present.text.table import ShownTable
 from dpscale.tables.tables import Tables
+from rows import changed
 
 HEADINGS = template_of("handin", GPU).headings
 
@@ -159,6 +161,16 @@ def test_a_bandwidth_that_cannot_be_told_has_its_bound() -> None:
     data = replace(h200(), bandwidth=[replace(row, **bounded) for row in h200().bandwidth])
     table_3 = sheets(AssignmentRows.of(data), GPU)[2]
     assert rows_of(table_3, "ddp")["128"][:2] == ["≥ 5.57", "not resolvable"]
+
+
+def test_a_strategy_whose_bandwidth_is_nowhere_resolvable_has_a_note_and_no_row() -> None:
+    unknown: dict[str, Any] = {
+        "status": "not resolvable", "bandwidth_gb_s": Figure(), "utilisation": Figure(), "bandwidth_gb_s_at_least": nan,
+    }  # fmt: skip
+    data = replace(h200(), bandwidth=changed(h200().bandwidth, {"strategy": "dp"}, **unknown))
+    table_3 = sheets(AssignmentRows.of(data), GPU)[2]
+    assert list(table_3.groups) == ["ddp"]
+    assert "Not resolvable at any batch: dp." in table_3.notes
 
 
 def test_environments_have_tables_of_their_own() -> None:

@@ -37,7 +37,7 @@ from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderR
 from dpscale.tables.row import AGAIN, OfConfiguration, grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
-from dpscale.vocabulary.states import BORROWED, NOT_PLANNED, OTHER_RUNS, STATES
+from dpscale.vocabulary.states import BORROWED, NOT_PLANNED, NOT_RESOLVABLE, OTHER_RUNS, STATES
 
 P = TypeVar("P", bound=OfConfiguration)
 T = TypeVar("T", SpeedupRow, CommunicationRow, BandwidthRow)
@@ -282,7 +282,7 @@ class AssignmentTable:
 
     def by_batch(self, times: Sequence[TimesRow], terms: Terms) -> ShownTable:
         """Return one row per strategy and batch of `times`, with columns for every number of devices. A batch that
-        nobody can run has no row: a note says why."""
+        nobody can run has no row, nor has a strategy whose bandwidth is nowhere resolvable: a note says why."""
         batches = sorted({row.batch_per_gpu for row in times if row.strategy == BASELINE})
         numbers = sorted({place.gpus for place in self.places})
         columns = [
@@ -298,13 +298,21 @@ class AssignmentTable:
         ]
         headings = [f"{terms.count(gpus)}: {quantity.heading}" for gpus, quantity in columns]
         table = self._table([f"Batch per {terms.device}", *headings], rows, terms)
+        shown = [row for row in rows if not _cannot_run(row)]
+        unresolved = [
+            strategy
+            for strategy, of_strategy in grouped(shown, lambda row: row[0]).items()
+            if all(words.startswith(state(NOT_RESOLVABLE)) for row in of_strategy for words in row[2:])
+        ]
+        shown = [row for row in shown if row[0] not in unresolved]
         without = grouped((row for row in rows if _cannot_run(row)), lambda row: row[1])
         reasons = [
             f"batch {batch} ({', '.join(dict.fromkeys(word for row in of_batch for word in row[2:]))})"
             for batch, of_batch in without.items()
         ]
         note = [f"Without a row: {'; '.join(reasons)}."] if reasons else []
-        return replace(table, cells=[row for row in rows if not _cannot_run(row)], notes=[*note, *table.notes])
+        note += [f"Not resolvable at any batch: {', '.join(unresolved)}."] if unresolved else []
+        return replace(table, cells=shown, notes=[*note, *table.notes])
 
     def _table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], terms: Terms) -> ShownTable:
         return ShownTable(

@@ -20,7 +20,7 @@ from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_line
 from dpscale.present.charts.memory import memory
 from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, Chart, Picture
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, colour, headline, in_order, ok, on_nodes
+from dpscale.present.text.words import Terms, colour, headline, in_order, ok, on_nodes, scope
 from dpscale.schemas.settings import JsonValues
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow
@@ -131,7 +131,7 @@ def efficiency(gains: Sequence[SpeedupRow], runs: Runs, worth_from: float, terms
         Panel(
             heading=f"Efficiency on {terms.count(rows[0].gpus)}{on_nodes(row.nodes for row in rows)}"
             f"{terms.environment(rows[0])}",
-            subtitle=f"A line for each strategy, without and with loading. {terms.data_note}",
+            subtitle=f"A line for each strategy{_scopes_of(rows)}. {terms.data_note}",
             x_title=terms.heading_of(BATCH),
             y=EFFICIENCY,
             lines=_lines_of_efficiency(rows, runs),
@@ -144,10 +144,15 @@ def efficiency(gains: Sequence[SpeedupRow], runs: Runs, worth_from: float, terms
     return chart_of_lines("efficiency", panels)
 
 
+def _scopes_of(rows: Sequence[SpeedupRow]) -> str:
+    scopes = {row.scope for row in rows}
+    return ", without and with loading" if len(scopes) > 1 else f", in {scope(scopes.pop())}"
+
+
 def _lines_of_efficiency(rows: Sequence[SpeedupRow], runs: Runs) -> list[DrawnLine]:
     lines = []
-    for (strategy, scope), line in grouped(rows, attrgetter("strategy", "scope")).items():
-        label = strategy if scope == COMPUTE else f"{strategy}, loading"
+    for (strategy, timed), line in grouped(rows, attrgetter("strategy", "scope")).items():
+        label = strategy if timed == COMPUTE else f"{strategy}, loading"
         of_rows = [
             Marker(row.batch_per_gpu, row.efficiency, [run.efficiency for run in runs.get(_place(row), ())])
             for row in line

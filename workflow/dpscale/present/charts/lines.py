@@ -175,20 +175,23 @@ def _names(panel: Panel, edge: float, ys: Sequence[float]) -> Iterator[dict[str,
     scale, back = (float, float) if panel.linear_y else (math.log2, lambda place: 2.0**place)
     low, high = scale(min(ys)), scale(max(ys))
     between = (high - low) * _BETWEEN_NAMES / HEIGHT
-    places = [scale(marker.y) for marker, _ in ends]
-    for (marker, label), place in zip(ends, apart(places, between, high), strict=True):
+    places = apart([scale(marker.y) for marker, _ in ends], between, (low, high))
+    for (marker, label), place in zip(ends, places, strict=True):
         yield {"line": label, "x": marker.x, "y": marker.y, "name_x": edge, "name_y": back(place)}
 
 
-def apart(places: Sequence[float], between: float, most: float) -> list[float]:
-    """Return ascending places moved until each is so far from the next: half of it up, half of it down, none beyond
-    `most`."""
+def apart(places: Sequence[float], between: float, limits: tuple[float, float]) -> list[float]:
+    """Return ascending places moved until each is so far from the next: half of it up, half of it down, and none beyond
+    the limits as long as there is room for all of them."""
+    least, most = limits
     up, down = list(places), list(places)
     for at in range(1, len(places)):
         up[at] = max(up[at], up[at - 1] + between)
         down[-1 - at] = min(down[-1 - at], down[-at] - between)
+    lowest = [least + below * between for below in range(len(places))]
     highest = [most - above * between for above in range(len(places))[::-1]]
-    return [min((higher + lower) / 2, top) for higher, lower, top in zip(up, down, highest, strict=True)]
+    middle = [(higher + lower) / 2 for higher, lower in zip(up, down, strict=True)]
+    return [min(max(place, bottom), top) for place, bottom, top in zip(middle, lowest, highest, strict=True)]
 
 
 def _bars(panel: Panel, xs: Sequence[float]) -> Iterator[tuple[DrawnLine, Marker, float]]:
