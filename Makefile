@@ -118,7 +118,7 @@ PYTEST := $(BIN)/python -m pytest
 IN := --dist loadfile --no-loadscope-reorder --numprocesses
 
 check: $(READY)-dev  ## Run the tests that start no process, no browser and no Snakemake (1 min)
-	$(PYTEST) $(IN) 2 -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
+	$(PYTEST) $(IN) 2 -m "not (processes or snakemake or browser or slurm or gpu or slow or alone)" \
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
@@ -128,7 +128,7 @@ test: $(READY)-dev tools  ## Run every test that this machine can run, but for S
 	else $(PYTEST) $(IN) 3 -m "not (slurm or alone)"; fi
 
 test-times: $(READY)-dev  ## Run the tests that judge times, one by one (2 min)
-	$(PYTEST) tests/measure tests/diagnosis -m alone
+	$(PYTEST) tests/measure tests/diagnosis tests/audit -m alone
 
 test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (3 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested" >&2; exit 1; fi; \

@@ -49,6 +49,7 @@ def losses_in(precision: str) -> list[float]:
     return losses
 
 
+@pytest.mark.slow
 def test_float16_trains_as_float32_does() -> None:
     """Numbers of float16 have 11 bits, and steps make differences larger."""
     in_float32, in_float16 = losses_in("float32"), losses_in("float16")
