@@ -212,7 +212,8 @@ def summary() -> str:
     tables, study = tables_of(TWO_H100), study_of(TWO_H100)
     screen = first_screen(answer_of(tables), Terms.of(study.values, tables))
     lines = [screen.sentence, *screen.table.lines, f"Why not more: {screen.reason}", f"To do: {screen.to_do[0].text}."]
-    wrapped = [part for line in lines for part in textwrap.wrap(line, 118, drop_whitespace=False)]
+    # Rows of a table are not so long, and begin with spaces.
+    wrapped = [part for line in lines for part in (textwrap.wrap(line, 118) if len(line) > 118 else [line])]
     command = f"$ dpscale summary config/{TWO_H100}.yaml"
     return "```\n" + "\n".join(line.rstrip() for line in [command, *wrapped]) + "\n```\n"
 

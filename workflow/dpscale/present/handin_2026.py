@@ -15,7 +15,7 @@ from dpscale.present.charts.memory import PARTS, named
 from dpscale.present.charts.memory import memory as memory_chart
 from dpscale.present.handin_questions import Section
 from dpscale.present.text.numbers import ABSENT, in_unit, recomputable
-from dpscale.present.text.sentences import paragraphs, template_of
+from dpscale.present.text.sentences import paragraphs
 from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.present.text.words import Terms, in_order, ok
 from dpscale.strategies.known import BASELINE
@@ -56,7 +56,7 @@ def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], term
         steps = (on_one_device.get(batch, UNKNOWN), *(by_name.get(name, UNKNOWN) for name in EXCHANGES))
         cells.append([f"{gpus:,}", f"{batch:,}", *(recomputable(step_s, MILLISECONDS).brief for step_s in steps)])
     names = (terms.heading, "Batch", terms.count(1), *EXCHANGES)
-    caption = f"Time of a step, ms, without loading. {template_of('handin', terms).two_ends}"
+    caption = "Time of a step, ms, without loading"
     table = ShownTable("exchange", caption, [ShownColumn(name) for name in names], cells, title="Exchange")
     gpus, batch = max(by_place, key=lambda place: (place[0], -place[1]))
     changes = [
@@ -67,7 +67,7 @@ def _exchange(times: Sequence[TimesRow], pairs: Sequence[StrategyPairsRow], term
     ]
     pictures = exchange([row for row in times if (row.gpus, row.batch_per_gpu) in ((1, batch), (gpus, batch))], terms)
     texts = paragraphs("handin", "exchange", terms, changes=changes)
-    return Section("exchange", texts, table, pictures.pictures[0] if pictures.pictures else None)
+    return Section("exchange", texts, table.with_legend(), pictures.pictures[0] if pictures.pictures else None)
 
 
 def _times_as_long(tables: Tables, environment: str) -> Mapping[tuple[str, str, int, int], Figure]:

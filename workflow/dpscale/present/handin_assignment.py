@@ -318,7 +318,7 @@ class AssignmentTable:
         return ShownTable(
             name=self.name,
             title=self.title,
-            caption=f"{self.caption}. In brackets 95 % intervals, in parentheses two values.",
+            caption=self.caption,
             columns=[
                 ShownColumn(heading, is_number=heading not in ("Strategy", "State"))
                 for heading in ("Strategy", *headings)
@@ -326,7 +326,7 @@ class AssignmentTable:
             cells=rows,
             notes=terms.notes_of(rows),
             paragraphs=self.paragraphs,
-        )
+        ).with_legend()
 
 
 def _cannot_run(row: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from dpscale.present.charts.picture import Picture
 from dpscale.present.findings.findings import findings_of_training
 from dpscale.present.handin_assignment import AssignmentRows, AssignmentTable, largest_rung
 from dpscale.present.text.numbers import estimate, recomputable, whole
-from dpscale.present.text.sentences import Paragraphs, paragraphs, template_of
+from dpscale.present.text.sentences import Paragraphs, paragraphs
 from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.present.text.words import Terms, headline, ok, scope
 from dpscale.strategies.known import BASELINE
@@ -84,10 +84,10 @@ def _sweep(times: Sequence[TimesRow], terms: Terms) -> Section:
          recomputable(row.images_per_s, PLAIN).value]
         for row in timed
     ]  # fmt: skip
-    caption = f"Epoch time T(1,b) of one {terms.device}, s, {scope(first)}. {template_of('handin', terms).two_ends}"
+    caption = f"Epoch time T(1,b) of one {terms.device}, s, {scope(first)}"
     pictures = epoch_time(timed, terms).pictures if len(timed) > 1 else ()
     table = ShownTable("sweep", caption, columns, cells, title="Time against batch")
-    return Section("sweep", sentences, table, pictures[0] if pictures else None)
+    return Section("sweep", sentences, table.with_legend(), pictures[0] if pictures else None)
 
 
 def _way(smallest: TimesRow, largest_batch: TimesRow) -> str:

@@ -67,7 +67,7 @@ def chart_of_figures(
             picture_of_bars(
                 f"{name}-{number}",
                 heading,
-                f"{subtitle} {terms.data_note}",
+                subtitle,
                 column.heading,
                 bars,
                 texts,

@@ -92,7 +92,7 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Runs
         lines.append(DrawnLine(f"batch {batch:,}", shade, all_markers))
     panel = Panel(
         heading=f"Speedup of {most.strategy} on 1 to {terms.count(most.gpus)}",
-        subtitle=f"In {terms.scope(most)}; a line for each {terms.batch}; dashed: ideal. {terms.data_note}",
+        subtitle=f"In {terms.scope(most)}; a line for each {terms.batch}; dashed: ideal.",
         x_title=terms.heading,
         y=SPEEDUP,
         lines=lines,
@@ -107,7 +107,7 @@ def epoch_time(times: Sequence[TimesRow], terms: Terms) -> Chart:
     panels = [
         Panel(
             heading=f"Epoch time against batch{terms.environment(rows[0])}",
-            subtitle=f"In {terms.scope(rows[0])}. {terms.data_note}",
+            subtitle=f"In {terms.scope(rows[0])}.",
             x_title=terms.heading_of(BATCH),
             y=EPOCH,
             lines=[
@@ -131,7 +131,7 @@ def efficiency(gains: Sequence[SpeedupRow], runs: Runs, worth_from: float, terms
         Panel(
             heading=f"Efficiency on {terms.count(rows[0].gpus)}{on_nodes(row.nodes for row in rows)}"
             f"{terms.environment(rows[0])}",
-            subtitle=f"A line for each strategy{_scopes_of(rows)}. {terms.data_note}",
+            subtitle=f"A line for each strategy{_scopes_of(rows)}.",
             x_title=terms.heading_of(BATCH),
             y=EFFICIENCY,
             lines=_lines_of_efficiency(rows, runs),
@@ -168,7 +168,7 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
     panels = [
         Panel(
             heading=f"Bus bandwidth of {terms.count(rows[0].gpus)}{terms.environment(rows[0])}",
-            subtitle=f"With nothing else running. A KiB is 1,024 bytes. {terms.data_note}",
+            subtitle="With nothing else running. A KiB is 1,024 bytes.",
             x_title=f"Message, {KIB.shown}",
             y=BUS_BANDWIDTH,
             lines=[
@@ -225,7 +225,7 @@ def _lines_of_arms(curves: Sequence[TrainingCurvesRow], baseline: str | None) ->
 
 def ladders(ladder: Sequence[LadderRow], terms: Terms) -> Chart:
     """Draw what each change adds to a step, in ms, a bar under its words: a picture per configuration."""
-    subtitle = f"Steps without a profiler, in turns in one job. An outline takes time away. {terms.data_note}"
+    subtitle = "Steps without a profiler, in turns in one job. An outline takes time away."
     pictures: list[Picture] = []
     for rungs in list(grouped(ladder, configuration_of).values())[:PICTURES_DRAWN]:
         first, number = rungs[0], len(pictures) + 1
@@ -282,7 +282,7 @@ def roofline(rows: Sequence[RooflineRow], terms: Terms) -> Chart:
         panels.append(
             Panel(
                 heading=f"Roofline of one {terms.device}, {first.precision}{terms.environment(first)}",
-                subtitle=f"A line for each variant over its batches. {terms.data_note}",
+                subtitle="A line for each variant over its batches.",
                 x_title=first.column("intensity").heading,
                 y=y,
                 lines=[

@@ -35,7 +35,7 @@ def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
     for of_batch in in_groups(seen, attrgetter("batch_per_gpu", "environment"))[:PICTURES_DRAWN]:
         first = of_batch[0]
         heading = f"Memory of a step at batch {first.batch_per_gpu:,}{terms.environment(first)}"
-        subtitle = f"On the {terms.device} that needs most, by its tensors.{note} {terms.data_note}"
+        subtitle = f"On the {terms.device} that needs most, by its tensors.{note}"
         bars = [piece for place, row in enumerate(of_batch) for piece in _bar(place, row)]
         texts = [f"{named(row, terms)}: {measured(row.together_bytes, MB)}" for row in of_batch]
         name, title = f"memory-{len(pictures) + 1}", f"Memory, {MB.shown}"

@@ -38,7 +38,8 @@ def who(rows: Sequence[AnswerRow], terms: Terms) -> str:
 
 
 def speedups(rows: Sequence[AnswerRow], terms: Terms) -> str:
-    """`2 GPUs are 1.78 times as fast as 1 (1.66 to 1.90 on 2 machines) and 4 GPUs 3.65 times [3.49, 3.82]`."""
+    """`2 GPUs are 1.78 times as fast as 1 (1.66 to 1.90 on 2 machines) and 4 GPUs 3.65 times [3.49, 3.82]`: as in the
+    table, the interval, or what there is without one."""
     parts = []
     for row in rows:
         are, than_one = (" are", " as fast as 1") if row is rows[0] else ("", "")
@@ -48,8 +49,8 @@ def speedups(rows: Sequence[AnswerRow], terms: Terms) -> str:
 
 
 def _how_sure(row: AnswerRow) -> str:
-    """Return the interval where it decides; otherwise the least and the most of machines, or of runs."""
-    if row.is_decided:
+    """Return the interval; without one, the least and the most of machines, or of runs."""
+    if row.speedup.has_interval:
         return f" [{ends_of(row.speedup, MULTIPLES)}]"
     if (row.units or 0) > 1:
         ends = f"{in_unit(row.lowest, MULTIPLES)} to {in_unit(row.highest, MULTIPLES)}"
@@ -67,11 +68,14 @@ def verdicts(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
         yield from sentences("answer", "verdict", terms, named=who(alike, terms), **about)
 
 
+LESS = "less"
+
+
 def _side(row: AnswerRow) -> str:
     """Return on which side of the limit one run lies; of other verdicts nothing, since they say it."""
     if row.worth != NOT_CONFIRMED:
         return ""
-    return "more" if row.speedup.value > row.limit else "less"
+    return "more" if row.speedup.value > row.limit else LESS
 
 
 def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
@@ -87,6 +91,8 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
         beside = ", plus missing cells of other kinds" if answer.also_missing else ""
         time = f" (about {duration(rows[0].more_s)}{per_machine}{beside})" if isfinite(rows[0].more_s) else ""
         wanted = joined([f"{row.more_units} for {name}" for row, name in zip(rows, named, strict=True)])
+        if len({row.more_units for row in rows}) == 1:
+            wanted = str(rows[0].more_units)
         yield Deciding(f"To decide, add {unit}s{time}. At least {wanted}{where}", command)
 
 
@@ -128,29 +134,29 @@ class Headline:
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """The answer as people read it. `kind` is `worth`, `not-worth` or `unknown`; `sentence` is the answer, `notes`
-    belong to it, and `deciding` says what would decide what is not decided; `section` is that of the page which has the
-    reason's evidence, if any."""
+    """The answer as people read it. `kind` is `worth`, `not-worth` or `unknown`; `sentence` is the answer, and `notes`
+    belong to it; `section` is that of the page which has the reason's evidence, if any. `further` notes stand behind
+    what to do, and `deciding`, what would decide what is not decided."""
 
     kind: str
     headline: Headline | None
     sentence: str
     notes: Sequence[str]
-    deciding: Sequence[Deciding]
     table: ShownTable
     reason: str
     section: str
     to_do: Sequence[Advice]
+    further: Sequence[str]
+    deciding: Sequence[Deciding]
 
     @property
     def on_terminal(self) -> str:
         """The answer as a terminal shows it. A command has a line of its own, to be copied."""
-        lines = [self.sentence, *self.notes]
+        lines = [self.sentence, *self.notes, "", *self.table.lines, ""]
+        lines += [f"Why not more: {self.reason}"] if self.reason else []
+        lines += [*(f"To do: {advice.text}." for advice in self.to_do), *self.further]
         for todo in self.deciding:
             lines += [f"{todo.words}:", f"  {todo.command}"] if todo.command else [todo.text]
-        lines += ["", *self.table.lines, ""]
-        lines += [f"Why not more: {self.reason}"] if self.reason else []
-        lines += [f"To do: {advice.text}." for advice in self.to_do]
         return "\n".join(lines).rstrip()
 
 
@@ -168,11 +174,12 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
         headline=_headline(answer, terms) if answer.several else None,
         sentence=" ".join(_sentences(answer, terms)),
         notes=list(_notes(answer, terms)),
-        deciding=list(deciding(answer, terms)),
         table=_table(answer, terms),
         reason=_reasons(answer, terms),
         section=certain.section if certain else section_of_unknown,
         to_do=to_do[:TO_DO],
+        further=list(_further(answer, terms)),
+        deciding=list(deciding(answer, terms)),
     )
 
 
@@ -192,7 +199,7 @@ def _headline(answer: Answer, terms: Terms) -> Headline:
         speedup=f"{value_of(row.speedup, MULTIPLES)}×",
         devices=f"with {terms.count(row.gpus)}",
         share=f"{value_of(row.efficiency, PERCENT, digits=2)} % of what they could give",
-        verdict=f"{WORTH_IT}? {row.worth}" if is_open else verdict,
+        verdict=f"{NOT_WORTH_IT + ' ' if _side(row) == LESS else ''}{WORTH_IT}? {row.worth}" if is_open else verdict,
         rests_on=", ".join(filter(None, (plural(row.units, row.unit) if row.units else "", _scope(answer).strip()))),
     )
 
@@ -219,7 +226,7 @@ def _notes(answer: Answer, terms: Terms) -> Iterator[str]:
     """Yield what must be known beside the answer, a sentence each."""
     rows = answer.several
     if loaded := [row for row in answer.loaded if row.speedup.is_known]:
-        yield " ".join(_with_loading(rows, loaded, terms))
+        yield " ".join(_with_loading(loaded, terms))
     if replaced := [row for row in rows if row.batch_per_gpu != row.asked_batch_per_gpu]:
         asked = f"Batch {replaced[0].asked_batch_per_gpu:,}, which this answer is about,"
         yield f"{asked} was not measured on {who(replaced, terms)}: the nearest one stands for it."
@@ -229,6 +236,11 @@ def _notes(answer: Answer, terms: Terms) -> Iterator[str]:
         yield f"All runs on {who(of_one_machine, terms)} are of one machine: another one may differ."
     if of_few_steps := [row for row in rows if not row.is_headline]:
         yield f"An epoch on {who(of_few_steps, terms)} has fewer than ten full steps, so these times say little."
+
+
+def _further(answer: Answer, terms: Terms) -> Iterator[str]:
+    """Yield what twice as many would give, and what marks in the table mean."""
+    rows = answer.several
     if rows and rows[-1].worth not in (NOT_WORTH_IT, PROBABLY_NOT) and terms.device != "worker":
         yield from _twice_as_many(rows[-1], _scope(answer), terms)
     yield from terms.notes_of([map(mark, rows)])
@@ -241,39 +253,36 @@ def _twice_as_many(row: AnswerRow, scope: str, terms: Terms) -> list[str]:
     return sentences("answer", "twice_as_many", terms, row=row, scope=scope, level=level, growing=growing * falls)
 
 
-def _with_loading(rows: Sequence[AnswerRow], loaded: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
-    """Yield the speedups with loading; and the verdicts, where one differs from that without."""
+def _with_loading(loaded: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
+    """Yield the speedups with loading, and the verdicts."""
     yield f"With data loading, {speedups(loaded, terms)}."
-    worth_without = {row.gpus: row.worth for row in rows}
-    if any(worth_without.get(row.gpus) != row.worth for row in loaded):
-        yield from verdicts(loaded, terms)
+    yield from verdicts(loaded, terms)
 
 
 def _table(answer: Answer, terms: Terms) -> ShownTable:
     """Return a row per number of devices. How sure efficiency and GPU-seconds are follows from the speedup."""
     headings = [
         terms.heading,
-        "Epoch, s",
         "Speedup, ×",
         "Efficiency, %",
-        f"{capitalised(terms.device)}-seconds, ×",
         "Worth it",
+        "Epoch, s",
+        f"{capitalised(terms.device)}-seconds, ×",
     ]
     cells = [
         [
             f"{row.gpus:,}",
-            printed(row.epoch_s, SECONDS, _DIGITS).brief,
             printed(row.speedup, MULTIPLES, states=states_of(row)).brief,
             value_of(row.efficiency, PERCENT, digits=_DIGITS),
-            f"{value_of(row.gpu_s_over_one, MULTIPLES)}{mark(row)}",
             text(row.worth),
+            printed(row.epoch_s, SECONDS, _DIGITS).brief,
+            f"{value_of(row.gpu_s_over_one, MULTIPLES)}{mark(row)}",
         ]
         for row in answer.rows
     ]
-    gives = f"What every number of {terms.devices} gives{_scope(answer)}"
-    caption = f"{gives}. In brackets 95 % intervals, in parentheses two values"
+    caption = f"What every number of {terms.devices} gives{_scope(answer)}"
     columns: list[ShownColumn[AnswerRow]] = [ShownColumn(name, is_number=name != "Worth it") for name in headings]
-    return ShownTable("answer", caption, columns, cells)
+    return ShownTable("answer", caption, columns, cells).with_legend()
 
 
 def _reasons(answer: Answer, terms: Terms) -> str:

@@ -1,14 +1,14 @@
 """Tables as people read them: headings and cells of text, for pages, hand-ins and terminals."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Generic, Self, TypeVar
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import estimate, in_unit, printed, whole
-from dpscale.present.text.words import Terms, in_order, left_out, state, states_of, text
+from dpscale.present.text.words import Terms, capitalised, in_order, left_out, state, states_of, text
 from dpscale.tables.column import Column
 from dpscale.tables.row import Row, grouped
 from dpscale.tables.tables import TABLES, Tables
@@ -68,6 +68,13 @@ class ShownTable:
     title: str = ""
     notes: Sequence[str] = ()
     paragraphs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def with_legend(self) -> Self:
+        """Return the table with a caption that says what brackets and parentheses of its cells mean, if it has some."""
+        cells = "".join(cell for row in self.cells for cell in row)
+        legend = {"[": "in brackets 95 % intervals", "(": "in parentheses two values, of two machines or two runs"}
+        meanings = ", ".join(meaning for mark, meaning in legend.items() if mark in cells)
+        return replace(self, caption=f"{self.caption}. {capitalised(meanings)}") if meanings else self
 
     @property
     def groups(self) -> dict[str, list[list[str]]]:
