@@ -83,7 +83,7 @@ def test_a_panel_is_of_a_number_of_gpus_and_nodes_in_an_environment() -> None:
 @pytest.mark.parametrize("figure", [Figure.of(20, 10, 1e9), Figure.of(20, -5, 30), Figure(20)])
 def test_any_interval_is_drawn_and_moves_no_marker(figure: Figure) -> None:
     line = DrawnLine("line", "var(--ddp)", [Marker(1, Figure(10.0)), Marker(2, figure)])
-    panel = Panel(heading="heading", subtitle="Here", x_title="x", y=SPEEDUP, lines=[line], guide=float)
+    panel = Panel(heading="heading", subtitle="Here", x_title="x", y=SPEEDUP, lines=[line], guides=[float])
     (picture,) = chart_of_lines("lines", [panel]).pictures
     assert_near(points(picture.svg, "var(--ddp)", log=True), [(1, 10.0), (2, 20.0)])
     assert beyond_the_plot(picture.svg) == []

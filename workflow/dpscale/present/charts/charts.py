@@ -92,11 +92,11 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Runs
         lines.append(DrawnLine(f"batch {batch:,}", shade, all_markers))
     panel = Panel(
         heading=f"Speedup of {most.strategy} on 1 to {terms.count(most.gpus)}",
-        subtitle=f"In {terms.scope(most)}; a line for each {terms.batch}; dashed: ideal.",
+        subtitle=f"In {terms.scope(most)}; a line for each {terms.batch}; dashed: ideal; dotted: worth it from there.",
         x_title=terms.heading,
         y=SPEEDUP,
         lines=lines,
-        guide=float,
+        guides=[float, lambda gpus: most.worth_from * gpus],
     )
     return chart_of_lines("speedup", [panel])
 
@@ -135,7 +135,7 @@ def efficiency(gains: Sequence[SpeedupRow], runs: Runs, worth_from: float, terms
             x_title=terms.heading_of(BATCH),
             y=EFFICIENCY,
             lines=_lines_of_efficiency(rows, runs),
-            guide=lambda _: EFFICIENCY.unit.of(1),
+            guides=[lambda _: EFFICIENCY.unit.of(1)],
             linear_y=True,
             shaded_below=EFFICIENCY.unit.of(worth_from),
         )
@@ -201,7 +201,7 @@ def accuracy(curves: Sequence[TrainingCurvesRow], baseline: str | None, target: 
             x_title=EPOCH_NUMBER.label,
             y=TEST_ACCURACY,
             lines=_lines_of_arms(drawn, baseline),
-            guide=lambda _: target,
+            guides=[lambda _: target],
             linear_x=True,
             linear_y=True,
         )

@@ -77,8 +77,8 @@ class Panel:
     """Lines of a quantity `y`, over axes that are logarithmic unless said to be linear.
 
     Intervals are bars, and bands where both axes are linear; dots are the runs of a figure without a bar. Ticks of x
-    are at the markers. A `guide` is a straight line to compare with. Below `shaded_below` the plot is grey, and its
-    axis begins at zero.
+    are at the markers. `guides` are straight lines to compare with, the first one dashed, a second one dotted. Below
+    `shaded_below` the plot is grey, and its axis begins at zero.
     """
 
     heading: str
@@ -86,7 +86,7 @@ class Panel:
     x_title: str
     y: Column
     lines: Sequence[DrawnLine]
-    guide: Callable[[float], float] | None = None
+    guides: Sequence[Callable[[float], float]] = ()
     linear_x: bool = False
     linear_y: bool = False
     shaded_below: float | None = None
@@ -101,12 +101,13 @@ class Panel:
             yield from (marker.y, *marker.dots)
             if marker.has_bar and not marker.is_wide:
                 yield from marker.figure.interval
-            if self.guide:
-                yield self.guide(marker.x)
+            yield from (guide(marker.x) for guide in self.guides)
         if self.shaded_below is not None:
             yield from (0.0, self.shaded_below)
 
 
+# Of the first guide, and of the second.
+_DASHES = [4, 2], [1, 3]
 _COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", INK)
 
 
@@ -141,7 +142,10 @@ def _layers(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> list[alt.
     colour = alt.Color("line:N").scale(domain=labels, range=[line.colour for line in panel.lines]).legend(None)
     shape = alt.Shape("line:N").scale(domain=labels).legend(None)
     shades = [] if panel.shaded_below is None else [{"low": min(ys), "high": panel.shaded_below}]
-    guides = [{"x": x, "y": panel.guide(x)} for x in (xs[0], xs[-1])] if panel.guide else []
+    guides = [
+        layer({"x": x, "y": guide(x)} for x in (xs[0], xs[-1])).mark_line(color=QUIET, strokeWidth=1, strokeDash=dash)
+        for guide, dash in zip(panel.guides, _DASHES, strict=False)
+    ]
     bars = layer(
         {"line": line.label, "x": beside, "low": marker.figure.low, "high": marker.figure.high}
         for line, marker, beside in _bars(panel, xs)
@@ -157,7 +161,7 @@ def _layers(panel: Panel, xs: Sequence[float], ys: Sequence[float]) -> list[alt.
     name_x, name_y = alt.X("name_x:Q"), alt.Y("name_y:Q")
     return [
         layer(shades).mark_rect(color=QUIET, opacity=0.15).encode(low, high),
-        layer(guides).mark_line(color=QUIET, strokeWidth=1, strokeDash=[4, 2]).encode(x, y),
+        *(guide.encode(x, y) for guide in guides),
         intervals.encode(x, low, high, colour),
         figures.mark_line(strokeWidth=1.8).encode(x, y, colour),
         figures.mark_point(filled=True, size=42, opacity=1).encode(x, y, colour, shape),
