@@ -82,7 +82,7 @@ epoch_s: 32x1 104.02, 32x2 71.34, 32x4 40.19, 128x1 61.87, 128x2 40.66, 128x4 22
 speedup: 32x2 1.46, 32x4 2.59, 128x2 1.52, 128x4 2.70
 stated: T4
 assumed: float32 arithmetic
-left out: Table 1 is left out: Setting | Value could not be read as figures by numbers of GPUs
+left out: Left out, as there are no figures by numbers of GPUs: table 1 (Setting | Value)
 """,
 }
 
@@ -189,4 +189,4 @@ def test_nothing_is_lost_without_a_word(tmp_path: Path) -> None:
     assert len({study.id for study in studies}) == len(studies) == 3
     notes = " ".join(studies[0].left_out)
     assert "with nothing to check: B, Times / B and Times / B" in notes and "Groups of one GPU alone: C" in notes
-    assert "Table 4 is left out: it has several figures for each cell" in notes
+    assert "Left out, as there are several figures for each cell: table 4 (model | GPUs" in notes

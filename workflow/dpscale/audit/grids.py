@@ -54,17 +54,23 @@ class Document:
     left_out: list[str] = field(default_factory=list)
 
     def add(self, rows: _Rows) -> None:
-        """Add a grid: without its empty rows and columns. More of them than a table has are left out."""
+        """Add a grid: without its empty rows and columns. More of them than a table has are left out. What stands beside
+        it is a grid of its own: behind an empty column it begins with the same text."""
         filled = islice((row for row in rows if any(map(str.strip, row))), _MOST_ROWS)
         kept = [[_bounded(cell) for cell in row[:_MOST_COLUMNS]] for row in filled]
         width = max((at + 1 for row in kept for at, cell in enumerate(row) if cell), default=0)
+        kept = [[*row[:width], *[""] * (width - len(row))] for row in kept]
+        gaps = [at for at in range(1, width) if not any(row[at] for row in kept)]
+        for at in gaps:
+            if any(row[at + 1] == next(filter(None, row)) and re.search(r"[^\W\d_]", row[at + 1]) for row in kept):
+                self.add(row[:at] for row in kept)
+                self.add(row[at + 1 :] for row in kept)
+                return
         cells = sum(len(grid.rows) * len(grid.rows[0]) for grid in self.grids)
         kept = kept[: (_MOST_CELLS_OF_ALL - cells) // (width or 1)] if cells < _MOST_CELLS_OF_ALL else []
         if width and kept and len(self.grids) < _MOST_GRIDS:
             last = next((line for line in reversed(self.lines) if line.strip()), "")
-            self.grids.append(
-                Grid([[*row[:width], *[""] * (width - len(row))] for row in kept], last[:_MOST_OF_CAPTION])
-            )
+            self.grids.append(Grid(kept, last[:_MOST_OF_CAPTION]))
 
     def add_blocks(self, rows: _Rows) -> None:
         """Add the tables among rows, which empty rows separate. What goes on with numbers alone is the same table."""
@@ -181,11 +187,14 @@ def _notebook(path: Path, text: str, document: Document) -> None:
 
 
 def _html(text: str, document: Document) -> None:
-    """Add the tables of a page that hold no other, and the text between them in its order. Footnotes are no digits."""
+    """Add the tables of a page that hold no other, and the text between them in its order. Footnotes are no digits, and
+    words above the line are none."""
     from lxml import etree, html
 
     page = html.fromstring(text.encode() or b"-", parser=html.HTMLParser(encoding="utf-8"))
-    etree.strip_elements(page, "sup", "script", "style", with_tail=False)
+    for above in page.iter("sup"):
+        above.tag = "span" if re.search("[a-z]{3}", above.text_content()) else "script"
+    etree.strip_elements(page, "script", "style", with_tail=False)
     blocks = ("p", "li", "h1", "h2", "h3", "h4", "h5", "h6", "caption", "figcaption", "dt", "dd", "summary")
     for element in page.iter("table", "pre", *blocks):
         if element.tag == "table":
@@ -275,9 +284,12 @@ def _is_rule(line: str) -> bool:
 
 
 def _split(line: str) -> list[str]:
-    """Return the cells of a line: between bars, tabs, or two spaces at least."""
+    """Return the cells of a line: between bars, tabs, or two spaces at least. `Actual: 1.0 1.95` are numbers with a
+    name."""
     if re.search(r"[|│].*[|│]", line):
         return [cell.strip() for cell in re.split(r"[|│]", line.strip().strip("|│"))]
+    if named := re.fullmatch(r"\s*(\D+):\s*([\d.]+(?:\s+[\d.]+)+)\s*", line):
+        return [named[1], *named[2].split()]
     return re.split(r"\s{2,}|\t", line.strip())
 
 

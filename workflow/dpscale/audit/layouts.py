@@ -194,7 +194,7 @@ def _keys_and_name(text: str) -> tuple[dict[str, int], str]:
 def layouts(grid: Grid) -> Iterator[Layout]:
     """Yield the ways to read a grid."""
     for is_turned in (False, True):
-        rows: list[Sequence[str]] = [*zip(*grid.rows, strict=True)] if is_turned else [*grid.rows]
+        rows = [*zip(*grid.rows, strict=True)] if is_turned else _with_rows_apart(grid.rows)
         rows = _with_ratios_apart([_with_joined_pairs(rows[0]), *rows[1:]])
         heads = next((at for at, row in enumerate(rows) if _is_body(row)), len(rows))
         # A text alone, below heads, names the rows below it.
@@ -319,6 +319,16 @@ def _with_joined_pairs(row: Sequence[str]) -> Sequence[str]:
     if all(re.fullmatch(r"[^\d]+", word) and re.fullmatch(r"\d+\s*(/.*|per .*)?", text) for word, text in pairs):
         return [*row[:start], *(f"{word} {text}" for word, text in pairs for _ in (0, 1))]
     return row
+
+
+def _with_rows_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return rows with those that name no GPUs, below one of fewer GPUs and one of more, in columns of their own: they
+    compare the two."""
+    is_apart = [at for at, row in enumerate(rows) if keys_of(row[0])[0]] == [1, 2] and all(map(_is_body, rows[1:3]))
+    heads, *body = rows
+    below = body[2:] if is_apart else []
+    more = [(f"{head} {name}", "", text) for name, *texts in below for head, text in zip(heads[1:], texts, strict=True)]
+    return [[*row, *line] for row, line in zip(rows, zip(*more, strict=True), strict=False)] if more else [*rows]
 
 
 def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:

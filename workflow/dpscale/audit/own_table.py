@@ -31,7 +31,7 @@ _LONGEST_NAME = 60
 _QUANTITIES = {"rate": "images_per_s", "compute": "compute_s", "communication": "communication_s",
                "share": "communication_share", "utilisation": "utilisation_percent"}  # fmt: skip
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
-_SEVERAL = "it has several figures for each cell"
+_NO_FIGURES, _SEVERAL = "no figures by numbers of GPUs", "several figures for each cell"
 # What this project's own tables say of a figure that is formed in other runs than the times beside it, by its note.
 _OF_OTHER_RUNS, _ = STATES[OTHER_RUNS]
 
@@ -65,23 +65,23 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
     document = read_document(path)
     statements = _Statements(document.lines, defaults or {})
     books: list[_Book] = []
+    unread = defaultdict[str, list[str]](list)
     for number, grid in enumerate(document.grids, 1):
         solution = solve(replace(grid, caption=grid.caption or path.stem), statements.keys_of_tables(grid.caption))
+        table = f"table {number} ({' | '.join(filter(None, grid.rows[0]))[:_LONGEST_NAME]})"
         if solution is None:
-            heads = " | ".join(filter(None, grid.rows[0]))
-            why = "could not be read as figures by numbers of GPUs"
-            document.left_out.append(f"Table {number} is left out: {heads[:60]} {why}")
+            unread[_NO_FIGURES].append(table)
         elif solution.facts:
             # What stands before a table is its name, if that is a heading and no prose.
             is_name = len(grid.caption) <= _LONGEST_NAME and not grid.caption.endswith((".", ":"))
             if not _file_into(books, solution, grid.caption if is_name else f"table {number}"):
-                document.left_out.append(f"Table {number} is left out: {_SEVERAL}")
+                unread[_SEVERAL].append(table)
         else:
             document.left_out += solution.left_out
+    document.left_out += [f"Left out, as there are {why}: {listed(tables)}" for why, tables in unread.items()]
     if not books:
-        several = [omission for omission in document.left_out if omission.endswith(_SEVERAL)]
         nothing = "no table holds figures of training by numbers of GPUs or by batches"
-        raise PublishedError(f"{path}: {'. '.join([nothing, *several[:1]])}")
+        raise PublishedError(f"{path}: {nothing}{f', but {_SEVERAL}' if _SEVERAL in unread else ''}")
     stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
     studies = [study for at, book in enumerate(books) for study in book.studies(stated, statements.has_mark, at > 0)]
     # Where figures are to check, times alone are not.

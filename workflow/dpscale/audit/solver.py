@@ -255,14 +255,15 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
             # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
             is_far = name in PARTS or (name in _DERIVED and not kinds)
             weights[name] -= _UNSAID * (is_far and not is_said)
-            weights[name] += name == "time" and not is_said and (series.has_keys or "time" in kinds)
+            is_clock = name in CLOCKS and (name in kinds or (name == "time" and series.has_keys))
+            weights[name] += is_clock and not is_said
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
     # Of roles that as much speaks for, the first is taken: none.
     entries = [(Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5)]
     entries += [(_role(name, f"{series.head} {' '.join(units)}", layout), weight) for name, weight in scored]
     most = max(weight for _, weight in entries)
     # Where the words of a head say what it is, a role that none of them speaks for is none.
-    least = most - _CLEAR if most < _PLAIN else max(most - _CLEAR, _FAINT)
+    least = max(most - _CLEAR, _FAINT) if is_said and most >= _PLAIN else most - _CLEAR
     return sorted((entry for entry in entries if entry[1] > least), key=lambda entry: -entry[1])
 
 
