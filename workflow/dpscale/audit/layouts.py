@@ -158,6 +158,11 @@ class Layout:
     batch: str
     is_turned: bool
 
+    @property
+    def keys_of_heads(self) -> list[Mapping[str, int]]:
+        """The keys of every figure that its head says."""
+        return [keys for series in self.series for _, keys, _ in series.figures]
+
     @cached_property
     def is_weak(self) -> bool:
         """Whether the heads, or the line before them, say that the work grows with the GPUs."""
@@ -195,7 +200,7 @@ def layouts(grid: Grid) -> Iterator[Layout]:
     """Yield the ways to read a grid."""
     for is_turned in (False, True):
         rows = [*zip(*grid.rows, strict=True)] if is_turned else _with_rows_apart(grid.rows)
-        rows = _with_ratios_apart([_with_joined_pairs(rows[0]), *rows[1:]])
+        rows = _with_ratios_apart(_with_products_apart([_with_joined_pairs(rows[0]), *rows[1:]]))
         heads = next((at for at, row in enumerate(rows) if _is_body(row)), len(rows))
         # A text alone, below heads, names the rows below it.
         while heads > 1 and rows[heads - 1][0] and len({*filter(None, rows[heads - 1])}) == 1:
@@ -331,6 +336,19 @@ def _with_rows_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     return [[*row, *line] for row, line in zip(rows, zip(*more, strict=True), strict=False)] if more else [*rows]
 
 
+def _with_products_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return rows with a column such as `nodes * GPUs`, of cells such as `2*8`, as two columns."""
+    columns = list[Sequence[str]]()
+    for head, *texts in zip(*rows, strict=True):
+        names = re.split(r" [x×*] |[×*]", head.rpartition("\\")[2])
+        products = [match for text in texts if (match := re.fullmatch(r"(\d+) ?[x×*] ?(\d+)", text))]
+        if len(names) == 2 and len(products) == len(texts) > 0:
+            columns += [[name, *(match[at] for match in products)] for at, name in enumerate(names, 1)]
+        else:
+            columns.append([head, *texts])
+    return [*zip(*columns, strict=True)]
+
+
 def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """Return rows with the ratios that stand in brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their
     own, behind all others."""
@@ -398,5 +416,6 @@ def unit_of_head(head: str) -> str:
     bracketed = [part for inner in re.findall(_BRACKETS, head) for part in re.split(r",|;|\bin\b", inner)]
     # A number in a head has the unit behind it, and what is a function, as in `S(p)`, is none.
     plain = re.sub(rf"\w+\([a-z]\)|{_BRACKETS}|\d[\d.,]*\s*\S*", " ", head).strip()
-    candidates = [unit_of(part) for part in (*bracketed[::-1], *plain.split()[-1:])]
+    # `Epoch times` are no multiples.
+    candidates = [unit_of(part) for part in (*bracketed[::-1], *re.findall(r"\S+$", plain)) if part != "times"]
     return next((unit for unit in candidates if kind_of_unit(unit)), "")

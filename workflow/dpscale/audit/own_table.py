@@ -73,7 +73,7 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
             unread[_NO_FIGURES].append(table)
         elif solution.facts:
             # What stands before a table is its name, if that is a heading and no prose.
-            is_name = len(grid.caption) <= _LONGEST_NAME and not grid.caption.endswith((".", ":"))
+            is_name = len(grid.caption) <= _LONGEST_NAME and not grid.caption.endswith((".", ":", "。", "："))
             if not _file_into(books, solution, grid.caption if is_name else f"table {number}"):
                 unread[_SEVERAL].append(table)
         else:

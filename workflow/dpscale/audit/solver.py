@@ -9,7 +9,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache, partial
 from itertools import product
@@ -45,6 +45,8 @@ _MOST_GPUS = 20_000
 _TOLERANCE, _ROUGHEST = 0.01, 0.12
 # A ratio of which less than this follows from a clock may be of another.
 _SOME = 0.4
+# A column of which more than this follows from a clock is no other.
+_NEARLY = 0.8
 _OF_TWO = "no times of one series give it, so it may be a ratio of two"
 _FACTORS = {**SECONDS, **MULTIPLES, "%": 0.01}
 # Figures that exceed these are percents; in percent, an efficiency begins at 100.
@@ -213,25 +215,43 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
     while math.prod(map(len, candidates)) > max(1, min(_MOST_ASSIGNMENTS, _MOST_CELLS // cells)):
         longest = max(candidates, key=len)
         candidates = [of_series[:-1] if of_series is longest else of_series for of_series in candidates]
-    places_of = cache(lambda kinds: _places(layout, kinds, defaults))
-    column = cache(lambda at, role, kinds: _Column(layout.series[at], role, places_of(kinds).by_series[at]))
+    places_of = cache(lambda kinds, is_of_a_node: _places(layout, kinds, defaults, is_of_a_node))
+    column = cache(lambda at, role, *how: _Column(layout.series[at], role, places_of(*how).by_series[at]))
     best: tuple[float, list[_Column], _Places] | None = None
-    for choice in product(*candidates):
+    # Beside numbers of nodes, GPUs may be of all of them, or of each.
+    said = [*layout.row_keys, *layout.keys_of_heads, {role.name for entries in candidates for role, _ in entries}]
+    has_nodes = any("nodes" in names for names in said)
+    for choice, is_of_a_node in product(product(*candidates), (False, True) if has_nodes else (False,)):
         roles = [role for role, _ in choice]
         # Places depend on what is a key, and on what may tell rows apart.
         kinds = tuple(role.name if role.name in (*_KEYS, _NOTHING) else "" for role in roles)
         if "" not in kinds or any(kinds.count(name) > 1 for name in _KEYS):
             continue
-        by_words = sum(weight for _, weight in choice) - 0.5 * layout.is_turned + places_of(kinds).score
+        places = places_of(kinds, is_of_a_node)
+        by_words = sum(weight for _, weight in choice) - 0.5 * layout.is_turned + places.score
         if best and by_words + _WEIGHT_OF_RELATION * kinds.count("") <= best[0]:
             continue
-        is_growing = "per_gpu" in places_of(kinds).batches.values()
+        is_growing = "per_gpu" in places.batches.values()
         for read_as, weight in _readings(roles, layout, is_growing):
-            columns = [column(at, role, kinds) for at, role in enumerate(read_as)]
+            columns = [column(at, role, kinds, is_of_a_node) for at, role in enumerate(read_as)]
             score = by_words + weight + sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
             if not best or score > best[0]:
-                best = score, columns, places_of(kinds)
-    return _solution(layout, *best) if best and best[2].names else None
+                best = score, columns, places
+    if not best or not best[2].names:
+        return None
+    score, columns, places = best
+    clocks = [column.clock for column in columns if column.role.name in CLOCKS and column.placed]
+    return _solution(layout, score, [_by_values(column, clocks) for column in columns], places)
+
+
+def _by_values(column: _Column, clocks: Sequence[Clock]) -> _Column:
+    """Return a column as the ratio that a clock gives in nearly all of its cells, if no word says that it is none."""
+    if column.role.name == _NOTHING and not _spoken_for(column.series.head).get(_NOTHING):
+        for name in RATIOS:
+            ratio = replace(column, role=Role(name))
+            if any(clock.fit(name, ratio.values) > _NEARLY for clock in clocks):
+                return ratio
+    return column
 
 
 def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]]:
@@ -255,8 +275,8 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
             # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
             is_far = name in PARTS or (name in _DERIVED and not kinds)
             weights[name] -= _UNSAID * (is_far and not is_said)
-            is_clock = name in CLOCKS and (name in kinds or (name == "time" and series.has_keys))
-            weights[name] += is_clock and not is_said
+            is_plain = name in kinds or (name == "time" and series.has_keys) or (name, kinds) == ("speedup", {"ratio"})
+            weights[name] += is_plain and not is_said and name in (*CLOCKS, "speedup")
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
     # Of roles that as much speaks for, the first is taken: none.
     entries = [(Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5)]
@@ -332,8 +352,9 @@ class _Places(NamedTuple):
     batches: Mapping[tuple[str, ...], str]
 
 
-def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -> _Places:
-    """Return the cell of every figure: its keys stand in its head, in its row's texts, or in the columns of keys."""
+def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], is_of_a_node: bool) -> _Places:
+    """Return the cell of every figure: its keys stand in its head, in its row's texts, or in the columns of keys.
+    `is_of_a_node` says whether GPUs beside nodes are those of each."""
     row_keys: list[dict[str, int]] = [{**defaults, **keys} for keys in layout.row_keys]
     score = 0.0
     for series, name in zip(layout.series, kinds, strict=True):
@@ -345,11 +366,23 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int]) -
             row_keys[row] |= {name: above} if above else {}
         if name != "batch":
             score += 0.5 * (1 in values.values())
-    in_heads = [keys for series in layout.series for _, keys, _ in series.figures]
-    names = frozenset(name for keys in (*row_keys, *in_heads) for name in keys)
-    count_gpus = _counting(row_keys, bool(names & {*_COUNTS}))
+    every_key = [*row_keys, *layout.keys_of_heads]
+    names = frozenset(name for keys in every_key for name in keys)
+    # Where equally many stand beside several numbers of nodes, they are likely those of each.
+    pairs = {(keys["nodes"], keys["gpus"]) for keys in every_key if {"nodes", "gpus"} <= keys.keys()}
+    score += 1.5 * (is_of_a_node == (len({gpus for _, gpus in pairs}) < len(pairs)))
+
+    def count_gpus(keys: Mapping[str, int]) -> int:
+        """Count none as 0 where others name one, and as one otherwise."""
+        nodes, of_a_node = keys.get("nodes", 0), keys.get("per_node") or keys.get("gpus")
+        if of_a_node:
+            # Several nodes have no fewer GPUs than nodes.
+            is_of_each = is_of_a_node or "per_node" in keys or of_a_node < nodes
+            return of_a_node * (max(nodes, 1) if is_of_each else 1)
+        return nodes or int(not names & {*_COUNTS})
+
     # What names no number of GPUs, beside heads that do, is of the most of them.
-    most = max(map(count_gpus, in_heads), default=0)
+    most = max(map(count_gpus, layout.keys_of_heads), default=0)
     # No values alone tell what is counted in nodes.
     of_nodes = [series for series, kind in zip(layout.series, kinds, strict=True) if kind == "nodes"]
     is_said = any(_spoken_for(series.head).get("nodes", 0) > 0 for series in of_nodes)
@@ -428,21 +461,6 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     return moved_places, whose
 
 
-def _counting(row_keys: Sequence[Mapping[str, int]], has_gpus: bool) -> Callable[[Mapping[str, int]], int]:
-    """Return how the number of GPUs follows from keys: nodes times those of a node, where equally many stand beside
-    several numbers of nodes. None is 0 where others name one, and one otherwise."""
-    pairs = {(keys["nodes"], keys["gpus"]) for keys in row_keys if {"nodes", "gpus"} <= keys.keys()}
-    is_of_a_node = len({gpus for _, gpus in pairs}) < len(pairs)
-
-    def count(keys: Mapping[str, int]) -> int:
-        nodes, of_a_node = keys.get("nodes"), keys.get("per_node") or keys.get("gpus")
-        if of_a_node:
-            return of_a_node * (nodes or 1 if is_of_a_node or "per_node" in keys else 1)
-        return nodes or int(not has_gpus)
-
-    return count
-
-
 def _relations(columns: Sequence[_Column]) -> Iterator[float]:
     """Yield, for each relation that the roles allow, the share of figures that it gives, less what is unlikely."""
     by_name = defaultdict[str, list[Values]](list)
@@ -484,7 +502,7 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
         if role.name == _NOTHING and head not in places.heads:
             unused.append(head)
         if at in doubts:
-            left_out.append(f"The {line} {head} is left out: {doubts[at]}")
+            left_out.append(f"The {line} {head or 'without a name'} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
             facts += [
                 fact._replace(whose_batch=places.batches.get(fact.place.group, batch)).within(labels.get(at, ""))
