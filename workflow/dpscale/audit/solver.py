@@ -246,7 +246,8 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
 
 def _by_values(column: _Column, clocks: Sequence[Clock]) -> _Column:
     """Return a column as the ratio that a clock gives in nearly all of its cells, if no word says that it is none."""
-    if column.role.name == _NOTHING and not _spoken_for(column.series.head).get(_NOTHING):
+    is_constant = len({float(cell) for *_, cell in column.series.figures}) == 1
+    if column.role.name == _NOTHING and not is_constant and not _spoken_for(column.series.head).get(_NOTHING):
         for name in RATIOS:
             ratio = replace(column, role=Role(name))
             if any(clock.fit(name, ratio.values) > _NEARLY for clock in clocks):
@@ -374,11 +375,12 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
 
     def count_gpus(keys: Mapping[str, int]) -> int:
         """Count none as 0 where others name one, and as one otherwise."""
-        nodes, of_a_node = keys.get("nodes", 0), keys.get("per_node") or keys.get("gpus")
-        if of_a_node:
-            # Several nodes have no fewer GPUs than nodes.
-            is_of_each = is_of_a_node or "per_node" in keys or of_a_node < nodes
-            return of_a_node * (max(nodes, 1) if is_of_each else 1)
+        nodes, per_node, gpus = (keys.get(name, 0) for name in ("nodes", "per_node", "gpus"))
+        if per_node and (nodes or not gpus):
+            return per_node * max(nodes, 1)
+        # Several nodes have no fewer GPUs than nodes.
+        if gpus:
+            return gpus * (max(nodes, 1) if is_of_a_node or gpus < nodes else 1)
         return nodes or int(not names & {*_COUNTS})
 
     # What names no number of GPUs, beside heads that do, is of the most of them.
