@@ -13,13 +13,11 @@ could object to gives as many cells, that one is taken.
 
 import math
 import re
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import product
-from operator import attrgetter
 from types import CodeType
 from typing import Any
 
@@ -131,7 +129,7 @@ def inputs_of(published: Published, place: Spot, may_be_cut: bool = False) -> In
         "N": place.gpus,
         "b": published.global_batch(place) / place.gpus,
         "D": published.dataset_images,
-        "before": gpus[max(0, bisect_left(gpus, place.gpus) - 1)],
+        "before": max((number for number in gpus if number < place.gpus), default=place.gpus),
         "constant": 1,
         "Tsweep": lambda batch: time(published.batch_sweep_s, 1),
         "bus": lambda gpus, batch: published.bus_gb_s.get(gpus, _ONE).interval,
@@ -253,8 +251,6 @@ _DECADES_PER_STEP, _DECADES_PER_CELL = 0.5, 4.0
 _WEIGHT_OF_ONE_GPU = 0.1
 _BLAME = {METHOD: 0, OTHER: 1, WRONG: 2}
 _NEARLY = 0.8
-_SLACK = 1e-9
-_FACTOR = attrgetter("factor")
 
 Values = Mapping[Spot, Rounded]
 
@@ -303,10 +299,6 @@ class Match:
     @property
     def blame(self) -> int:
         return sum(_BLAME[choice.kind] for choice in self.convention.choices)
-
-    def is_most(self, checkable: Sequence[Spot]) -> bool:
-        """Whether it gives most of these cells with several GPUs."""
-        return self.supporting > len(several(checkable)) / 2
 
     def by_chance(self, conventions: int) -> float:
         """The chance that one of so many conventions agrees with as many cells of unrelated numbers."""
@@ -420,13 +412,11 @@ def _searched(
     checkable = sorted({place for by_place in values.values() for place in by_place})
     method = _match(first, constants[0], printed, values.get(first, {}))
     outcome = ColumnSearch(quantity, method, checkable, tried=len(values) * len(constants))
-    ascending = sorted(constants, key=_FACTOR)
     matches = [
         _match(form, constant, printed, of_form)
         for form, of_form in values.items()
-        for constant in {
-            fit for place in several(of_form) for fit in _suiting(ascending, of_form[place], printed[place])
-        }
+        for constant in constants
+        if any((of_form[place] * constant.factor).meets(printed[place]) for place in several(of_form))
     ]
     if not matches:
         return outcome
@@ -434,7 +424,7 @@ def _searched(
     of_constants = [constant.steps for constant in constants]
     as_simple = sum(form.steps + steps <= best.convention.steps for form in values for steps in of_constants)
     chance = best.by_chance(as_simple)
-    if not best.is_most(checkable):
+    if best.supporting <= len(several(checkable)) / 2:
         return replace(outcome, chance=chance)
     if chance < CHANCE_LIMIT or not best.convention.steps:
         return replace(outcome, best=best, chance=chance)
@@ -445,14 +435,6 @@ def _match(form: Convention, constant: Convention, printed: Values, values: Valu
     """Return the values of a form times a constant beside the printed ones."""
     times_constant = {place: value * constant.factor for place, value in values.items()}
     return Match(form.times(constant), printed, times_constant)
-
-
-def _suiting(ascending: Sequence[Convention], value: Rounded, printed: Rounded) -> Sequence[Convention]:
-    """Return the constants with which a value gives a printed figure."""
-    if value.low <= 0 or printed.low <= 0:
-        return [constant for constant in ascending if (value * constant.factor).meets(printed)]
-    low, high = printed.low / value.high * (1 - _SLACK), printed.high / value.low * (1 + _SLACK)
-    return ascending[bisect_left(ascending, low, key=_FACTOR) : bisect_right(ascending, high, key=_FACTOR)]
 
 
 def _best(matches: Sequence[Match]) -> Match:

@@ -28,7 +28,7 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".rst", *_MARKDOWN, *_NOTEBOOK, ".tex", *_HT
 # A table of results has hundreds of rows. A history or a log, which is taken for one, has a million.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_GRIDS, _MOST_CELLS_OF_ALL = 2_000, 60, 200, 20_000
 _MOST_OF_CELL, _MOST_OF_CAPTION = 300, 1_000  # characters
-_MOST_BYTES = {_NOTEBOOK: 50_000_000, _MARKDOWN: 500_000}
+_MOST_BYTES = {**dict.fromkeys(_MARKDOWN, 500_000), **dict.fromkeys(_NOTEBOOK, 50_000_000)}
 _MOST_BYTES_OF_OTHERS, _MOST_CHARACTERS, _MOST_UNZIPPED = 5_000_000, 20_000, 30_000_000
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 
@@ -54,8 +54,8 @@ class Document:
     left_out: list[str] = field(default_factory=list)
 
     def add(self, rows: _Rows) -> None:
-        """Add a grid: without its empty rows and columns. More of them than a table has are left out. What stands beside
-        it is a grid of its own: behind an empty column it begins with the same text."""
+        """Add a grid: without its empty rows and columns. More of them than a table has are left out. What stands
+        beside it is a grid of its own: behind an empty column it begins with the same text."""
         filled = islice((row for row in rows if any(map(str.strip, row))), _MOST_ROWS)
         kept = [[_bounded(cell) for cell in row[:_MOST_COLUMNS]] for row in filled]
         width = max((at + 1 for row in kept for at, cell in enumerate(row) if cell), default=0)
@@ -66,11 +66,10 @@ class Document:
                 self.add(row[:at] for row in kept)
                 self.add(row[at + 1 :] for row in kept)
                 return
-        cells = sum(len(grid.rows) * len(grid.rows[0]) for grid in self.grids)
-        kept = kept[: (_MOST_CELLS_OF_ALL - cells) // (width or 1)] if cells < _MOST_CELLS_OF_ALL else []
-        if width and kept and len(self.grids) < _MOST_GRIDS:
+        room = _MOST_CELLS_OF_ALL - sum(len(grid.rows) * len(grid.rows[0]) for grid in self.grids)
+        if 0 < width <= room and len(self.grids) < _MOST_GRIDS:
             last = next((line for line in reversed(self.lines) if line.strip()), "")
-            self.grids.append(Grid(kept, last[:_MOST_OF_CAPTION]))
+            self.grids.append(Grid(kept[: room // width], last[:_MOST_OF_CAPTION]))
 
     def add_blocks(self, rows: _Rows) -> None:
         """Add the tables among rows, which empty rows separate. What goes on with numbers alone is the same table."""
@@ -96,8 +95,7 @@ def read_document(path: Path) -> Document:
     """Return the grids of a file. Raises PublishedError where there is none, or it cannot be read."""
     suffix = path.suffix.lower()
     try:
-        most = next((most for suffixes, most in _MOST_BYTES.items() if suffix in suffixes), _MOST_BYTES_OF_OTHERS)
-        content = read_bytes(path, most)
+        content = read_bytes(path, _MOST_BYTES.get(suffix, _MOST_BYTES_OF_OTHERS))
     except OSError as error:
         raise PublishedError(f"{path}: cannot be read: {error.strerror}") from error
     document = Document(hashlib.sha256(content).hexdigest())
@@ -169,7 +167,7 @@ def _markdown(text: str, document: Document) -> None:
 
 def _notebook(path: Path, text: str, document: Document) -> None:
     """Add what the cells of a notebook say and show: Markdown, and outputs as HTML or text."""
-    budget = _MOST_BYTES[_MARKDOWN]
+    budget = _MOST_BYTES[".md"]
     try:
         for cell in json.loads(text)["cells"]:
             shown: list[tuple[_Reader, Iterable[str]]] = []

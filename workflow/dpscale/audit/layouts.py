@@ -113,14 +113,13 @@ def _of_a_clock(text: str) -> str:
 
 def _decimal(text: str, has_decimal_commas: bool) -> Decimal:
     mantissa, _, exponent = re.sub(_SPACE, "", text).partition("e")
-    if "," in mantissa and "." in mantissa:
-        mark = "," if mantissa.rfind(",") > mantissa.rfind(".") else "."
-        mantissa = mantissa.replace("." if mark == "," else ",", "").replace(mark, ".")
-    elif re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", mantissa) and not has_decimal_commas:
-        mantissa = mantissa.replace(",", "")
-    elif mantissa.count(",") > 1 or mantissa.count(".") > 1:
-        mantissa = re.sub(r"[.,]", "", mantissa)
-    return Decimal(f"{mantissa.replace(',', '.')}e{exponent or 0}")
+    marks = re.findall(r"[.,]", mantissa)
+    is_in_groups = len(marks) > 1 and len({*marks}) == 1
+    if not has_decimal_commas and re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", mantissa):
+        is_in_groups = True
+    # The last of two marks is the decimal one.
+    decimals = 0 if is_in_groups or not marks else len(mantissa) - mantissa.rfind(marks[-1]) - 1
+    return Decimal(f"{re.sub(r'[.,]', '', mantissa)}e{int(exponent or 0) - decimals}")
 
 
 _ALONE = r"(?:\d{1,3}(?:[, ]\d{3}){1,4}|\d{1,12})k?"
@@ -200,15 +199,15 @@ def layouts(grid: Grid) -> Iterator[Layout]:
     """Yield the ways to read a grid."""
     for is_turned in (False, True):
         rows = [*zip(*grid.rows, strict=True)] if is_turned else _with_rows_apart(grid.rows)
-        rows = _with_ratios_apart(_with_products_apart([_with_joined_pairs(rows[0]), *rows[1:]]))
+        rows = _with_columns_apart([_with_joined_pairs(rows[0]), *rows[1:]])
         heads = next((at for at, row in enumerate(rows) if _is_body(row)), len(rows))
         # A text alone, below heads, names the rows below it.
         while heads > 1 and rows[heads - 1][0] and len({*filter(None, rows[heads - 1])}) == 1:
             heads -= 1
-        names = {heads: [""]}
+        ways = [(heads, "")]
         if heads + 1 < len(rows) and _is_row_of_keys(rows[heads]):
-            names[heads + 1] = _names_of_keys(rows[: heads + 2])
-        for until, name in ((until, name) for until, of_row in names.items() if until < len(rows) for name in of_row):
+            ways += [(heads + 1, name) for name in _names_of_keys(rows[: heads + 2])]
+        for until, name in ways:
             layout = _laid_out(rows, until, name, grid.caption, is_turned)
             if layout.series:
                 yield layout
@@ -336,32 +335,25 @@ def _with_rows_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     return [[*row, *line] for row, line in zip(rows, zip(*more, strict=True), strict=False)] if more else [*rows]
 
 
-def _with_products_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return rows with a column such as `nodes * GPUs`, of cells such as `2*8`, as two columns."""
-    columns = list[Sequence[str]]()
+def _with_columns_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return rows with a column such as `nodes * GPUs`, of cells such as `2*8`, as two columns; and with ratios in
+    brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their own, behind all others. Without their sign
+    they are ratios where the first is 1, or all of a column, those of the base."""
+    columns, of_ratios, has_base = list[Sequence[str]](), list[tuple[bool, Sequence[str]]](), False
     for head, *texts in zip(*rows, strict=True):
         names = re.split(r" [x×*] |[×*]", head.rpartition("\\")[2])
         products = [match for text in texts if (match := re.fullmatch(r"(\d+) ?[x×*] ?(\d+)", text))]
-        if len(names) == 2 and len(products) == len(texts) > 0:
+        if len(names) == 2 and len(products) == len(texts):
             columns += [[name, *(match[at] for match in products)] for at, name in enumerate(names, 1)]
         else:
             columns.append([head, *texts])
-    return [*zip(*columns, strict=True)]
-
-
-def _with_ratios_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return rows with the ratios that stand in brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their
-    own, behind all others."""
-    columns = [*zip(*rows, strict=True)]
-    matches_of = [[re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)\)", text) for text in column] for column in columns]
-    # Without their sign they are ratios where a line of them, that of the base, is 1.
-    lines = [{float(match[1]) for match in line if match} for line in (*matches_of, *zip(*matches_of, strict=True))]
-    apart = [
-        [f"{column[0]} speedup", *(match[1] + "x" if match else "" for match in matches[1:])]
-        for column, matches in zip(columns, matches_of, strict=True)
-        if any(match and (match[2] or {1.0} in lines) for match in matches)
-    ]
-    return [*zip(*columns, *apart, strict=True)]
+        ratios = [re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)\)", text) for text in texts]
+        found = [match for match in ratios if match]
+        if found:
+            has_base |= {float(match[1]) for match in found} == {1.0}
+            is_sure = bool(found[0][2]) or float(found[0][1]) == 1
+            of_ratios.append((is_sure, [f"{head} speedup", *(match[1] + "x" if match else "" for match in ratios)]))
+    return [*zip(*columns, *(column for is_sure, column in of_ratios if is_sure or has_base), strict=True)]
 
 
 def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:

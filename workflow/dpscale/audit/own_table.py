@@ -105,53 +105,52 @@ class _Statements:
     """What the lines around the tables say. A line that is not plain says nothing."""
 
     def __init__(self, lines: Iterable[str], defaults: Mapping[str, str]) -> None:
-        self.values: dict[str, str] = dict(defaults)
         self.has_mark = any(f"{_OF_OTHER_RUNS}: " in line for line in lines)
+        stated = dict[str, str]()
         for line in lines:
             key, _, value = line.lstrip("#*-/%•> ").replace("**", "").partition(":")
             name, value = WORDS["keys"].get(key.strip().lower()), value.strip().strip("*`")
-            is_gpu = name != "gpu" or chip_named(_without_count(value))
-            # A line of the file itself goes before what it may leave out; of several, the first.
-            is_first = bool(name) and self.values.get(name) == defaults.get(name)
-            if is_first and 0 < len(value) < 100 and is_gpu:
-                self.values[name] = value
+            if name and 0 < len(value) < 100 and (name != "gpu" or chip_named(_without_count(value))):
+                # Of several lines, the first.
+                stated.setdefault(name, value)
+        self.values = defaultdict(str, {**defaults, **stated})
 
-    def _number(self, name: str) -> float | None:
-        (cell,) = cells([self.values.get(name, "")])
-        return float(cell) if cell and float(cell) > 0 else None
+    def _number(self, name: str) -> float:
+        (cell,) = cells([self.values[name]])
+        return max(0.0, float(cell)) if cell else 0.0
 
     def keys_of_tables(self, caption: str) -> dict[str, int]:
         """Return the keys that hold for all cells of a table which has none of its own."""
-        batch = re.match(r"\d{1,12}", self.values.get("batch", ""))
+        batch = re.match(r"\d{1,12}", self.values["batch"])
         images = keys_of(caption)[0].get("batch") or (int(batch.group()) if batch else 0)
         return {"batch": images} if images else {}
 
     def study(self, path: Path, sha256: str) -> Published:
         """Return a study without figures: what is said of all of them, and what is assumed in its place."""
-        texts = {name: value.lower() for name, value in self.values.items()}
-        images = self._number("dataset_images") or next(
-            (images for name, images in WORDS["datasets"].items() if name in texts.get("dataset_images", "")), 0
-        )
-        name = texts.get("network", "").replace("×", "x")
+        dataset = self.values["dataset_images"].lower()
+        of_datasets = [images for name, images in WORDS["datasets"].items() if name in dataset]
+        images = self._number("dataset_images") or sum(of_datasets[:1])
+        name = self.values["network"].lower().replace("×", "x")
         network = next((network for network in networks() if name and name in network.name.lower()), None)
         parameters = self._number("parameters_trained") or (network.parameters if network else 0)
-        words = re.findall(r"[a-z]+\d*", texts.get("precision", ""))
+        words = re.findall(r"[a-z]+\d*", self.values["precision"].lower())
         precision = next((WORDS["precisions"][word] for word in words if word in WORDS["precisions"]), None)
         assumed = {} if images else {"images": f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"}
         if not parameters and not name:
             parameters = networks()[0].parameters
             assumed["network"] = f"{parameters:,} parameters ({networks()[0].name})"
-        if not precision and "gpu" in texts:
+        gpu = _without_count(self.values["gpu"])
+        if not precision and gpu:
             assumed["precision"] = "float32 arithmetic"
-        of_bus = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", self.values.get("bus_gb_s", ""))
+        of_bus = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", self.values["bus_gb_s"])
         return Published(
             id=path.stem,
-            title=self.values.get("title", path.name),
+            title=self.values["title"] or path.name,
             sha256=sha256,
             dataset_images=int(images) or ASSUMED_IMAGES,
             parameters_trained=int(parameters) or None,
-            batch=whose_batch(f"batch {texts.get('batch', '')}") or UNSTATED,
-            gpu=_without_count(self.values["gpu"]) if "gpu" in texts else None,
+            batch=whose_batch(f"batch {self.values['batch']}") or UNSTATED,
+            gpu=gpu or None,
             precision=precision,
             bus_gb_s={int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in of_bus},
             assumed=assumed,

@@ -8,7 +8,7 @@ The best is taken. What gets no role, or a role that other figures speak against
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache, partial
@@ -93,10 +93,6 @@ class Fact(NamedTuple):
     is_marked: bool
     whose_batch: str = ""
 
-    def within(self, label: str) -> "Fact":
-        """Return it with a label that tells its group from others, if there is one."""
-        return self._replace(place=self.place._replace(group=(*self.place.group, label))) if label else self
-
 
 @dataclass(frozen=True)
 class Solution:
@@ -105,50 +101,6 @@ class Solution:
     facts: Sequence[Fact]
     left_out: Sequence[str]
     score: float
-
-    @property
-    def is_of_scaling(self) -> bool:
-        return any(fact.place.gpus > 1 for fact in self.facts)
-
-
-class Clock(NamedTuple):
-    """Times, or rates in place of them."""
-
-    role: Role
-    values: Values
-
-    def given(self, name: str, is_of_own_batch: bool = True) -> dict[FigurePlace, float]:
-        """Return what follows from the clock for a quantity. A step of N GPUs has N times the images of a step of one,
-        but where all share one batch."""
-        figures = dict[FigurePlace, float]()
-        for place, least in self._bases().items():
-            first, value, more = float(self.values[least]), float(self.values[place]), place.gpus / least.gpus
-            images = more if self.role.is_per_step and is_of_own_batch else 1.0
-            if name in RATIOS:
-                ratio = value / first if self.role.name == "rate" else first / value
-                figures[place] = images * ratio / (more if name == "efficiency" else 1.0)
-            elif self.role.name == "time" and least.gpus == 1:
-                compute = first * images / more
-                parts = {"compute": compute, "communication": value - compute}
-                figures[place] = parts.get(name, 1 - compute / value)
-        return figures
-
-    def _bases(self) -> dict[FigurePlace, FigurePlace]:
-        """Return what each cell is compared with: the fewest GPUs of its row. Without one GPU among them, that of the
-        only row that has no others."""
-        rows = grouped(sorted(self.values, key=lambda place: place.gpus), lambda place: place.row)
-        alone = grouped([at for at, *more in rows.values() if at.gpus == 1 and not more], lambda at: at.batch)
-        bases = dict[FigurePlace, FigurePlace]()
-        for row, (least, *more) in rows.items():
-            lent = alone.get(row.batch, [])
-            base = lent[0] if len(lent) == 1 and least.gpus > 1 else least
-            bases |= dict.fromkeys((least, *more), base)
-        return bases
-
-    def fit(self, name: str, values: Values, of_own_batch: Sequence[bool] = (True, False)) -> float:
-        """Return the share of figures that the clock gives."""
-        kinds = of_own_batch if self.role.is_per_step else (True,)
-        return max(_share(values, self.given(name, is_own)) for is_own in kinds)
 
 
 @lru_cache(maxsize=10_000)
@@ -190,9 +142,38 @@ class _Column:
     def values(self) -> Values:
         return {fact.place: fact.number for fact in reversed(self.facts)}
 
-    @property
-    def clock(self) -> Clock:
-        return Clock(self.role, self.values)
+    def given(self, name: str, is_of_own_batch: bool = True) -> dict[FigurePlace, float]:
+        """Return what follows for a quantity from times, or from rates in place of them. A step of N GPUs has N times
+        the images of a step of one, but where all share one batch."""
+        figures = dict[FigurePlace, float]()
+        for place, least in self._bases().items():
+            first, value, more = float(self.values[least]), float(self.values[place]), place.gpus / least.gpus
+            images = more if self.role.is_per_step and is_of_own_batch else 1.0
+            if name in RATIOS:
+                ratio = value / first if self.role.name == "rate" else first / value
+                figures[place] = images * ratio / (more if name == "efficiency" else 1.0)
+            elif self.role.name == "time" and least.gpus == 1:
+                compute = first * images / more
+                parts = {"compute": compute, "communication": value - compute}
+                figures[place] = parts.get(name, 1 - compute / value)
+        return figures
+
+    def _bases(self) -> dict[FigurePlace, FigurePlace]:
+        """Return what each cell is compared with: the fewest GPUs of its row. Without one GPU among them, that of the
+        only row that has no others."""
+        rows = grouped(sorted(self.values, key=lambda place: place.gpus), lambda place: place.row)
+        alone = grouped([at for at, *more in rows.values() if at.gpus == 1 and not more], lambda at: at.batch)
+        bases = dict[FigurePlace, FigurePlace]()
+        for row, (least, *more) in rows.items():
+            lent = alone.get(row.batch, [])
+            base = lent[0] if len(lent) == 1 and least.gpus > 1 else least
+            bases |= dict.fromkeys((least, *more), base)
+        return bases
+
+    def fit(self, name: str, values: Values, of_own_batch: Sequence[bool] = (True, False)) -> float:
+        """Return the share of figures that these times or rates give."""
+        kinds = of_own_batch if self.role.is_per_step else (True,)
+        return max(_share(values, self.given(name, is_own)) for is_own in kinds)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -205,8 +186,12 @@ def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
         is_upright |= any(words.get(name, 0) >= _CLEAR for words in heads for name in _KEYS)
         if not (layout.is_turned and is_upright) and (solution := _solved(layout, defaults)):
             solutions.append(solution)
-    # What compares one GPU with several is what is looked for.
-    return max(solutions, key=lambda solution: (solution.is_of_scaling, solution.score), default=None)
+
+    def rank(solution: Solution) -> tuple[bool, float]:
+        """What compares one GPU with several is what is looked for."""
+        return any(fact.place.gpus > 1 for fact in solution.facts), solution.score
+
+    return max(solutions, key=rank, default=None)
 
 
 def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
@@ -240,11 +225,11 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
     if not best or not best[2].names:
         return None
     score, columns, places = best
-    clocks = [column.clock for column in columns if column.role.name in CLOCKS and column.placed]
+    clocks = [column for column in columns if column.role.name in CLOCKS and column.placed]
     return _solution(layout, score, [_by_values(column, clocks) for column in columns], places)
 
 
-def _by_values(column: _Column, clocks: Sequence[Clock]) -> _Column:
+def _by_values(column: _Column, clocks: Sequence[_Column]) -> _Column:
     """Return a column as the ratio that a clock gives in nearly all of its cells, if no word says that it is none."""
     is_constant = len({float(cell) for *_, cell in column.series.figures}) == 1
     if column.role.name == _NOTHING and not is_constant and not _spoken_for(column.series.head).get(_NOTHING):
@@ -466,7 +451,7 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
 def _relations(columns: Sequence[_Column]) -> Iterator[float]:
     """Yield, for each relation that the roles allow, the share of figures that it gives, less what is unlikely."""
     by_name = defaultdict[str, list[Values]](list)
-    clocks = [column.clock for column in columns if column.role.name in CLOCKS and column.placed]
+    clocks = [column for column in columns if column.role.name in CLOCKS and column.placed]
     for column in columns:
         by_name[column.role.name] += [column.values] if column.placed else []
     for clock in clocks:
@@ -506,17 +491,17 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
         if at in doubts:
             left_out.append(f"The {line} {head or 'without a name'} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
-            facts += [
-                fact._replace(whose_batch=places.batches.get(fact.place.group, batch)).within(labels.get(at, ""))
-                for fact in column.facts
-            ]
+            label = [labels[at]] if labels.get(at) else []
+            for fact in column.facts:
+                whose_batch, group = places.batches.get(fact.place.group, batch), (*fact.place.group, *label)
+                facts.append(fact._replace(whose_batch=whose_batch, place=fact.place._replace(group=group)))
     unread = [f"The {line} {head} is left out" for head in unused if head and not head.startswith("column ")]
     return Solution(facts, [*unread, *left_out], score)
 
 
 def _whose_batch(columns: Sequence[_Column]) -> str:
     """Return `global` where times of steps give the ratios beside them if all GPUs share one batch."""
-    clocks = [column.clock for column in columns if column.role.name in CLOCKS and column.role.is_per_step]
+    clocks = [column for column in columns if column.role.name in CLOCKS and column.role.is_per_step]
     ratios = [column for column in columns if column.role.name in RATIOS]
     own, shared = (
         sum(clock.fit(ratio.role.name, ratio.values, [is_own]) for clock in clocks for ratio in ratios)
@@ -532,7 +517,7 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     They belong to the clock that gives them, or whose label their head has, or to the first. Of several of one kind
     that belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
     """
-    clocks = {at: column.clock for at, column in enumerate(columns) if column.role.name in CLOCKS and column.placed}
+    clocks = {at: column for at, column in enumerate(columns) if column.role.name in CLOCKS and column.placed}
     words = [re.findall(r"[\w-]+", column.series.head.lower()) for column in columns]
     labels, alike = dict[int, str](), max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
     if len(alike) > 1:

@@ -151,12 +151,12 @@ def is_superlinear(study: Published, place: Spot) -> bool:
     return bool(epoch_s and one_gpu_s and (one_gpu_s.interval / place.gpus).low > epoch_s.interval.high)
 
 
-def _compared(outcome: ColumnSearch) -> tuple[Match, list[Spot], list[Spot]]:
-    """Return what single figures are compared with; and which figures it gives, and which it nearly gives."""
+def _compared(outcome: ColumnSearch) -> tuple[Match, list[Spot], list[Spot], list[Spot]]:
+    """Return what single figures are compared with; and which figures it gives, does not give, and nearly gives."""
     match = outcome.best or outcome.method
     inexact = [at for at in several(match.values) if at not in match.agreeing]
     near = [at for at in inexact if about(match.values[at]).meets(match.printed[at])]
-    return match, several(match.agreeing), near
+    return match, several(match.agreeing), inexact, near
 
 
 def _is_exact(outcomes: Iterable[ColumnSearch]) -> bool:
@@ -164,7 +164,7 @@ def _is_exact(outcomes: Iterable[ColumnSearch]) -> bool:
     exact more seldom than as many are misprinted."""
     widths, off = list[float](), list[float]()
     for outcome in outcomes:
-        match, exact, near = _compared(outcome)
+        match, exact, _, near = _compared(outcome)
         # What follows from printed figures, and not from times, is exact whatever they are.
         if not match.convention.through or not outcome.method.values:
             for at in (*exact, *near):
@@ -178,13 +178,12 @@ def _is_exact(outcomes: Iterable[ColumnSearch]) -> bool:
 def _miswritten(outcome: ColumnSearch, is_exact: bool) -> dict[Spot, str]:
     """Return which figures were misprinted or copied, where they may be near as if of another run, and why. Where this
     and more figures of a batch are what those of another batch give, they were copied."""
-    match, exact, near = _compared(outcome)
+    match, exact, inexact, near = _compared(outcome)
     off = {at: abs(match.printed[at].value - match.values[at].value) - match.values[at].half for at in match.values}
     beyond = [at for at in several(off) if off[at] > 2 * _OF_ROUNDING * match.printed[at].half]
     if is_exact and len(near) == 1 <= len(exact):
         return dict.fromkeys(beyond, "the others are exact")
     copied = dict[Spot, str]()
-    inexact = [at for at in several(match.values) if at not in match.agreeing]
     batches = {at.batch_per_gpu for at in match.values}
     for of_batch, places in grouped(inexact, lambda at: at.batch_per_gpu).items():
         for batch in batches - {of_batch} if len(places) > 1 else ():
