@@ -14,11 +14,6 @@ from functools import cached_property, lru_cache
 from dpscale.audit.grids import WORDS, Grid
 from dpscale.vocabulary.states import MARK, NOT_RESOLVABLE
 
-# Units of time, in seconds.
-SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "ms": 1e-3, "us": 1e-6}
-_THOUSANDS = {"k": 3, "K": 3, "M": 6, "B": 9}
-# Of what rates count, as in `K/sec`.
-MULTIPLES = {"k": 1e3, "m": 1e6}
 # Spaces that separate groups of digits, narrow ones too.
 _SPACE = r"[ \u00a0\u2007\u2009\u202f'’_]"
 _DIGITS = rf"[+-]?(?:\d(?:[\d.,]|{_SPACE}(?=\d{{3}}(?!\d)))*|\.\d+)(?:e[+-]?\d{{1,2}})?"
@@ -87,7 +82,7 @@ def _split(text: str) -> tuple[str, str] | None:
     if len(spaced) > 60 or is_missing(spaced):
         return None
     thousands = r"(?<=\d)\s?([kKMB])(?=$|[\s*†)]|/s|[a-z]+/)"
-    plain = re.sub(thousands, lambda letter: f"e{_THOUSANDS[letter[1]]} ", spaced, count=1).lower().strip()
+    plain = re.sub(thousands, lambda letter: f"e{WORDS['thousands'][letter[1]]} ", spaced, count=1).lower().strip()
     if seconds := _of_a_clock(plain):
         return seconds, "s"
     if product := re.fullmatch(r"(\d+\.\d+) ?[*x×] ?(\d{1,5})", plain):

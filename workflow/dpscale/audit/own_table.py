@@ -28,8 +28,6 @@ ASSUMED_IMAGES = 50_000
 # Of a name, in letters.
 _LONGEST_NAME = 60
 
-_QUANTITIES = {"rate": "images_per_s", "compute": "compute_s", "communication": "communication_s",
-               "share": "communication_share", "utilisation": "utilisation_percent"}  # fmt: skip
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
 _NO_FIGURES, _SEVERAL = "no figures by numbers of GPUs", "several figures for each cell"
 # What this project's own tables say of a figure that is formed in other runs than the times beside it, by its note.
@@ -288,7 +286,7 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_
     for fact in (fact for fact in facts if _key(fact) not in of_clock):
         name = fact.role.name
         is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
-        table = (of_other_runs if is_marked else quantities)[_QUANTITIES.get(name, name)]
+        table = (of_other_runs if is_marked else quantities)[WORDS["quantities"].get(name, name)]
         table.setdefault(_spot(fact), _number(fact, stated))
     units = {fact.unit for fact in by_role.get("bandwidth", ())}
     if units == {""}:

@@ -18,7 +18,7 @@ from statistics import median
 from typing import NamedTuple
 
 from dpscale.audit.grids import WORDS, Grid
-from dpscale.audit.layouts import MULTIPLES, SECONDS, ColumnSeries, Layout, PrintedCell, kind_of_unit, layouts
+from dpscale.audit.layouts import ColumnSeries, Layout, PrintedCell, kind_of_unit, layouts
 from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
 
@@ -48,7 +48,6 @@ _SOME = 0.4
 # A column of which more than this follows from a clock is no other.
 _NEARLY = 0.8
 _OF_TWO = "no times of one series give it, so it may be a ratio of two"
-_FACTORS = {**SECONDS, **MULTIPLES, "%": 0.01}
 # Figures that exceed these are percents; in percent, an efficiency begins at 100.
 _LARGEST_FRACTIONS = {"efficiency": 10.0, "share": 2.5}
 
@@ -128,7 +127,8 @@ class _Column:
             unit = "%" if unit_of_all == "%" else cell.unit or unit_of_all
             first, _, per = unit.partition("/")
             # What takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs.
-            factor = _FACTORS.get(first, 1.0) / SECONDS.get(per, 1.0) * (place.gpus if role.is_per_gpu else 1)
+            factor = WORDS["factors"].get(first, 1.0) / WORDS["factors"].get(per, 1.0)
+            factor *= place.gpus if role.is_per_gpu else 1
             if unit == "%" and role.name == "utilisation":
                 factor = 1.0
             shown = (first or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
@@ -137,6 +137,10 @@ class _Column:
             number = _number(str(cell.digits), factor, "" if is_as_printed else printed)
             facts.append(Fact(place, role, number, unit, self.series.head, state, cell.is_marked))
         return facts
+
+    @property
+    def is_clock(self) -> bool:
+        return self.role.name in CLOCKS and bool(self.placed)
 
     @cached_property
     def values(self) -> Values:
@@ -225,7 +229,7 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
     if not best or not best[2].names:
         return None
     score, columns, places = best
-    clocks = [column for column in columns if column.role.name in CLOCKS and column.placed]
+    clocks = [column for column in columns if column.is_clock]
     return _solution(layout, score, [_by_values(column, clocks) for column in columns], places)
 
 
@@ -256,7 +260,7 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     for name in (*_KEYS, *_FIGURES):
         if _allows(name, series, numbers, kinds):
             weights[name] = words.get(name, 0.0)
-            weights[name] += 1.5 * any(name in WORDS["roles_of_units"].get(kind, ()) for kind in kinds)
+            weights[name] += 1.5 * (bool(kinds) and name not in _KEYS)
             # Without a word or a unit, a figure that follows from others is one only where nearly all of it does.
             # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
             is_far = name in PARTS or (name in _DERIVED and not kinds)
@@ -312,8 +316,7 @@ def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: se
         # Of GPUs, `4x` may be four.
         may_be = kinds <= ({"ratio"} if name == "gpus" else set())
         return is_whole and not series.has_keys and may_be and max(numbers) <= most
-    of_role = {"efficiency": "share", "utilisation": "share", "compute": "time", "communication": "time"}
-    allowed = {"ratio", "share"} if name == "speedup" else {of_role.get(name, name)}
+    allowed = {kind for kind, roles in WORDS["roles_of_units"].items() if name in roles}
     is_high = name in CLOCKS and min(numbers) <= 0
     return kinds <= allowed and not is_high and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
 
@@ -430,13 +433,14 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     for group, of_group in pairs.items():
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
-            shares = {batch / number for batch, number in of_group}
-            products = {float(batch * number) for batch, number in of_group}
-            whole = {"per_gpu": shares, "global": products}
-            found = {name: int(images.pop()) for name, images in whole.items() if len(images) == 1}
-            settled[group] = max(found.values(), default=0)
-            if found:
-                whose[group] = max(found, key=found.__getitem__)
+            settled[group] = 0
+            of_one, of_all = (
+                {batch / number for batch, number in of_group},
+                {batch * number for batch, number in of_group},
+            )
+            for name, images in ("per_gpu", of_one), ("global", of_all):
+                if len(images) == 1:
+                    settled[group], whose[group] = int(images.pop()), name
     # A batch that only some rows name is that of all.
     named = {batch for of_group in pairs.values() for batch, _ in of_group} - {0}
     shared = named.pop() if len(named) == 1 else 0
@@ -450,20 +454,14 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
 
 def _relations(columns: Sequence[_Column]) -> Iterator[float]:
     """Yield, for each relation that the roles allow, the share of figures that it gives, less what is unlikely."""
-    by_name = defaultdict[str, list[Values]](list)
-    clocks = [column for column in columns if column.role.name in CLOCKS and column.placed]
-    for column in columns:
-        by_name[column.role.name] += [column.values] if column.placed else []
+    clocks = [column for column in columns if column.is_clock]
     for clock in clocks:
         # Several GPUs are seldom slower than one.
         speedups = [value for place, value in clock.given("speedup").items() if place.gpus > 1]
         yield -0.5 * (median(speedups or [1.0]) < 1)
-    for name in _OF_CLOCKS:
-        for values in by_name[name]:
-            yield max((clock.fit(name, values) for clock in clocks), default=0.0)
-    for efficiencies in by_name["efficiency"]:
-        for speedups_printed in by_name["speedup"]:
-            yield _share(efficiencies, {at: float(value) / at.gpus for at, value in speedups_printed.items()})
+    for column in columns:
+        if column.role.name in _OF_CLOCKS and column.placed:
+            yield max((clock.fit(column.role.name, column.values) for clock in clocks), default=0.0)
 
 
 def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
@@ -501,7 +499,7 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
 
 def _whose_batch(columns: Sequence[_Column]) -> str:
     """Return `global` where times of steps give the ratios beside them if all GPUs share one batch."""
-    clocks = [column for column in columns if column.role.name in CLOCKS and column.role.is_per_step]
+    clocks = [column for column in columns if column.is_clock and column.role.is_per_step]
     ratios = [column for column in columns if column.role.name in RATIOS]
     own, shared = (
         sum(clock.fit(ratio.role.name, ratio.values, [is_own]) for clock in clocks for ratio in ratios)
@@ -517,7 +515,7 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     They belong to the clock that gives them, or whose label their head has, or to the first. Of several of one kind
     that belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
     """
-    clocks = {at: column for at, column in enumerate(columns) if column.role.name in CLOCKS and column.placed}
+    clocks = {at: column for at, column in enumerate(columns) if column.is_clock}
     words = [re.findall(r"[\w-]+", column.series.head.lower()) for column in columns]
     labels, alike = dict[int, str](), max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
     if len(alike) > 1:
@@ -529,16 +527,17 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     fits = {
         at: {clock: clocks[clock].fit(columns[at].role.name, columns[at].values) for clock in clocks} for at in derived
     }
+    best = {at: max(fits[at].values(), default=0.0) for at in derived}
     # Times that give none of the ratios which the rates of all their cells give are of other work than these.
     for at, (time, rate) in product(derived, product(clocks, repeat=2)):
         is_of_rates = columns[at].role.name in RATIOS and fits[at][time] == 0 and fits[at][rate] == 1
         is_as_large = clocks[time].values.keys() <= clocks[rate].values.keys()
         if is_of_rates and is_as_large and (columns[time].role.name, columns[rate].role.name) == CLOCKS:
             doubts[time] = f"the {columns[at].role.name} is that of {columns[rate].series.head}"
-    for at in sorted(derived, key=lambda at: -max(fits[at].values(), default=0.0)):
+    for at in sorted(derived, key=lambda at: -best[at]):
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
-        if name in RATIOS and not is_said and max(fits[at].values(), default=0.0) <= _SOME:
+        if name in RATIOS and not is_said and best[at] <= _SOME:
             doubts[at] = _OF_TWO
             continue
         if labels:
