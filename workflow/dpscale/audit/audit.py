@@ -173,14 +173,8 @@ def audit_files(
         if is_table(path) and any(map(is_faulty, records)):
             status = max(status, FAULTS)
     if summary:
-        texts = [[_plain(cell) for cell in line] for line in sorted(lines)]
-        write_text(summary, csv_text([SummaryLine._fields, *texts]))
+        write_text(summary, csv_text([SummaryLine._fields, *sorted(lines)]))
     return status
-
-
-def _plain(cell: str | int) -> str | int:
-    """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if str(cell).startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:

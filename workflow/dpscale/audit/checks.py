@@ -10,6 +10,7 @@ from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
 from dpscale.audit.verdicts import ANOTHER_RUN, RATIOS, UNEXPLAINED, UNKNOWN, Reading, defined
 from dpscale.formulas.rounded import Number, Rounded
+from dpscale.present.text.words import joined
 from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import TERA, chips, network_of
 
@@ -252,8 +253,7 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
 def listed(items: Sequence[str], shown: int = 3) -> str:
     """Return `a, b and c`, or `a, b, c and 5 more`."""
     more = [f"{len(items) - shown:,} more"] if len(items) > shown else []
-    *first, last = [*items[:shown], *more]
-    return f"{', '.join(first)} and {last}" if first else last
+    return joined([*items[:shown], *more])
 
 
 def number(value: float, digits: int = 3) -> str:

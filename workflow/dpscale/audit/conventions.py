@@ -98,11 +98,6 @@ class Convention:
         """Return the words of the choices that are of these kinds."""
         return [choice.words for choice in self.choices if choice.kind in kinds]
 
-    def times(self, constant: "Convention") -> "Convention":
-        """Return it with a constant."""
-        choices = (*constant.choices, *self.choices)
-        return replace(self, choices=choices, constant=constant.constant, unit=constant.unit)
-
     def value(self, inputs: Inputs) -> Rounded | None:
         """Its value in a cell, but for the constant. None where a number that it needs was not printed, or its divisor
         may be zero."""
@@ -433,8 +428,9 @@ def _searched(
 
 def _match(form: Convention, constant: Convention, printed: Values, values: Values) -> Match:
     """Return the values of a form times a constant beside the printed ones."""
-    times_constant = {place: value * constant.factor for place, value in values.items()}
-    return Match(form.times(constant), printed, times_constant)
+    choices = (*constant.choices, *form.choices)
+    convention = replace(form, choices=choices, constant=constant.constant, unit=constant.unit)
+    return Match(convention, printed, {place: value * constant.factor for place, value in values.items()})
 
 
 def _best(matches: Sequence[Match]) -> Match:
@@ -451,9 +447,7 @@ def _best(matches: Sequence[Match]) -> Match:
 
 def at_least(wanted: int, chances: Iterable[float]) -> float:
     """The chance that `wanted` or more of independent events happen (Poisson binomial distribution)."""
-    exactly, chances = [1.0], [*chances]
-    if wanted == len(chances):
-        return math.prod(chances)
+    exactly = [1.0]
     for chance in chances:
         happens = [0.0, *(chance * before for before in exactly)]
         exactly = [with_it + (1 - chance) * without for with_it, without in zip(happens, [*exactly, 0.0], strict=True)]

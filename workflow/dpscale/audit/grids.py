@@ -60,9 +60,11 @@ class Document:
         kept = [[_bounded(cell) for cell in row[:_MOST_COLUMNS]] for row in filled]
         width = max((at + 1 for row in kept for at, cell in enumerate(row) if cell), default=0)
         kept = [[*row[:width], *[""] * (width - len(row))] for row in kept]
-        gaps = [at for at in range(1, width) if not any(row[at] for row in kept)]
-        for at in gaps:
-            if any(row[at + 1] == next(filter(None, row)) and re.search(r"[^\W\d_]", row[at + 1]) for row in kept):
+        for at in range(1, width - 1):
+            is_again = [
+                row[at + 1] == next(filter(None, row), "") for row in kept if re.search(r"[^\W\d_]", row[at + 1])
+            ]
+            if any(is_again) and not any(row[at] for row in kept):
                 self.add(row[:at] for row in kept)
                 self.add(row[at + 1 :] for row in kept)
                 return

@@ -207,10 +207,9 @@ class _Book:
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
             lent = [fact for fact in groups[lenders[group]] if fact.place.gpus == 1]
             of_several = [fact for fact in groups[group] if fact.place.gpus > 1]
-            facts = {_key(fact)[1:]: fact for fact in [*lent, *of_several]}
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
-            yield _study([*facts.values()], self.sweep, named, has_mark)
+            yield _study([*lent, *of_several], self.sweep, named, has_mark)
 
 
 def _is_sweep(facts: Mapping[_Key, Fact]) -> bool:
@@ -235,8 +234,7 @@ def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
 
 
 def _key(fact: Fact) -> _Key:
-    place = fact.place
-    return place.group, fact.role.name, fact.role.is_per_gpu, place.batch, place.gpus
+    return fact.place, fact.role.name, fact.role.is_per_gpu
 
 
 def _file_into(books: list[_Book], solution: Solution, caption: str) -> bool:

@@ -33,7 +33,7 @@ QUANTITIES = {
 }
 
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
-_AS_GIVEN = ("id", "title", "batch", "clock", "gpu", "precision")
+_AS_GIVEN = ("id", "title", "batch", "gpu", "precision")
 
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
@@ -95,7 +95,6 @@ class Published:
     batch_sweep_s: Printed = field(default_factory=dict)
     bandwidth_unit: str | None = None
     batch: str = UNSTATED
-    clock: str | None = None
     other_clocks: Mapping[str, Printed] = field(default_factory=dict)
     gpu: str | None = None
     precision: str | None = None
