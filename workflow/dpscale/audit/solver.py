@@ -10,8 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from itertools import product
 from operator import mul
 from statistics import median
@@ -102,13 +101,6 @@ class Solution:
     score: float
 
 
-@lru_cache(maxsize=10_000)
-def _number(digits: str, factor: float, printed: str) -> Number:
-    """Return a printed number in the unit of its role. Many roles are tried with the same ones; text tells 1.4 and 1.40
-    apart, which equal decimals do not."""
-    return Number.of(Decimal(digits), partial(mul, factor), printed)
-
-
 @dataclass(frozen=True, eq=False)
 class _Column:
     """A series in its role, with the cells of its figures."""
@@ -132,9 +124,9 @@ class _Column:
             if unit == "%" and role.name == "utilisation":
                 factor = 1.0
             shown = (first or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
-            printed = f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
             is_as_printed = factor == 1 and not role.is_per_step
-            number = _number(str(cell.digits), factor, "" if is_as_printed else printed)
+            printed = "" if is_as_printed else f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
+            number = Number.of(cell.digits, partial(mul, factor), printed)
             facts.append(Fact(place, role, number, unit, self.series.head, state, cell.is_marked))
         return facts
 
@@ -174,10 +166,10 @@ class _Column:
             bases |= dict.fromkeys((least, *more), base)
         return bases
 
-    def fit(self, name: str, values: Values, of_own_batch: Sequence[bool] = (True, False)) -> float:
-        """Return the share of figures that these times or rates give."""
+    def fit(self, column: "_Column", of_own_batch: Sequence[bool] = (True, False)) -> float:
+        """Return the share of a column's figures that these times or rates give."""
         kinds = of_own_batch if self.role.is_per_step else (True,)
-        return max(_share(values, self.given(name, is_own)) for is_own in kinds)
+        return max(_share(column.values, self.given(column.role.name, is_own)) for is_own in kinds)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -239,7 +231,7 @@ def _by_values(column: _Column, clocks: Sequence[_Column]) -> _Column:
     if column.role.name == _NOTHING and not is_constant and not _spoken_for(column.series.head).get(_NOTHING):
         for name in RATIOS:
             ratio = replace(column, role=Role(name))
-            if any(clock.fit(name, ratio.values) > _NEARLY for clock in clocks):
+            if any(clock.fit(ratio) > _NEARLY for clock in clocks):
                 return ratio
     return column
 
@@ -461,7 +453,7 @@ def _relations(columns: Sequence[_Column]) -> Iterator[float]:
         yield -0.5 * (median(speedups or [1.0]) < 1)
     for column in columns:
         if column.role.name in _OF_CLOCKS and column.placed:
-            yield max((clock.fit(column.role.name, column.values) for clock in clocks), default=0.0)
+            yield max((clock.fit(column) for clock in clocks), default=0.0)
 
 
 def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
@@ -501,10 +493,7 @@ def _whose_batch(columns: Sequence[_Column]) -> str:
     """Return `global` where times of steps give the ratios beside them if all GPUs share one batch."""
     clocks = [column for column in columns if column.is_clock and column.role.is_per_step]
     ratios = [column for column in columns if column.role.name in RATIOS]
-    own, shared = (
-        sum(clock.fit(ratio.role.name, ratio.values, [is_own]) for clock in clocks for ratio in ratios)
-        for is_own in (True, False)
-    )
+    own, shared = (sum(clock.fit(ratio, [is_own]) for clock in clocks for ratio in ratios) for is_own in (True, False))
     return "global" if own < shared else ""
 
 
@@ -524,9 +513,7 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
         labels = {at: of_clocks.get(at, of_clocks[alike[0]]) for at in range(len(columns))}
     doubts, first = dict[int, str](), dict[tuple[str, str], int]()
     derived = [at for at, column in enumerate(columns) if column.role.name in _DERIVED and column.placed]
-    fits = {
-        at: {clock: clocks[clock].fit(columns[at].role.name, columns[at].values) for clock in clocks} for at in derived
-    }
+    fits = {at: {clock: times.fit(columns[at]) for clock, times in clocks.items()} for at in derived}
     best = {at: max(fits[at].values(), default=0.0) for at in derived}
     # Times that give none of the ratios which the rates of all their cells give are of other work than these.
     for at, (time, rate) in product(derived, product(clocks, repeat=2)):
