@@ -284,8 +284,7 @@ def _laid_out(rows: Sequence[Sequence[str]], heads: int, name: str, caption: str
                 labels[head or f"column {at + 1}"] = names_of_rows
             heads_of_keys += [head] * has_keys
     batch = next(filter(None, map(whose_batch, (*texts, caption))), "")
-    with_figures = [of_head for of_head in series.values() if of_head.figures]
-    return Layout(with_figures, row_keys, labels, heads_of_keys, caption, states, batch, is_turned)
+    return Layout([*series.values()], row_keys, labels, heads_of_keys, caption, states, batch, is_turned)
 
 
 def _unit_of_all(numbers: Sequence[PrintedCell | None]) -> str:
