@@ -136,6 +136,10 @@ class ColumnSeries:
     def has_keys(self) -> bool:
         return any(keys for _, keys, _ in self.figures)
 
+    @property
+    def is_whole(self) -> bool:
+        return all(cell.digits % 1 == 0 for *_, cell in self.figures)
+
 
 @dataclass
 class Layout:

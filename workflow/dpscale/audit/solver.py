@@ -227,8 +227,10 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
 
 def _by_values(column: _Column, clocks: Sequence[_Column]) -> _Column:
     """Return a column as the ratio that a clock gives in nearly all of its cells, if no word says that it is none."""
-    is_constant = len({float(cell) for *_, cell in column.series.figures}) == 1
-    if column.role.name == _NOTHING and not is_constant and not _spoken_for(column.series.head).get(_NOTHING):
+    series = column.series
+    # Whole numbers may be counts of anything, which grow as GPUs do.
+    is_count = series.is_whole and not series.unit
+    if column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING):
         for name in RATIOS:
             ratio = replace(column, role=Role(name))
             if any(clock.fit(ratio) > _NEARLY for clock in clocks):
@@ -303,11 +305,10 @@ def _spoken_for(text: str) -> Mapping[str, float]:
 def _allows(name: str, series: ColumnSeries, numbers: Sequence[float], kinds: set[str]) -> bool:
     """Whether the values of a series may be those of a role: numbers of GPUs are whole, small and from 1."""
     if name in _KEYS:
-        is_whole = all(number >= 1 and number == int(number) for number in numbers)
         most = 10**7 if name == "batch" else _MOST_GPUS
         # Of GPUs, `4x` may be four.
         may_be = kinds <= ({"ratio"} if name == "gpus" else set())
-        return is_whole and not series.has_keys and may_be and max(numbers) <= most
+        return series.is_whole and not series.has_keys and may_be and min(numbers) >= 1 and max(numbers) <= most
     allowed = {kind for kind, roles in WORDS["roles_of_units"].items() if name in roles}
     is_high = name in CLOCKS and min(numbers) <= 0
     return kinds <= allowed and not is_high and (name in (*PARTS, "bandwidth") or min(numbers) >= 0)
@@ -401,7 +402,7 @@ def _labels(
     rows = sorted({row for series in layout.series for row, *_ in series.figures})
     labels: dict[str, Mapping[int, str]] = {"nodes": nodes, **layout.labels}
     for series, kind in zip(layout.series[: [*kinds, ""].index("")], kinds, strict=False):
-        if kind == _NOTHING and not series.has_keys and all(cell.digits % 1 == 0 for *_, cell in series.figures):
+        if kind == _NOTHING and not series.has_keys and series.is_whole:
             labels[series.head] = {row: f"{series.head} {text}" for row, text in series.texts.items() if text}
     chosen = {head: labels[head] for head in layout.labels if re.search(WORDS["groups"], head.lower())}
 
