@@ -324,13 +324,27 @@ def _with_joined_pairs(row: Sequence[str]) -> Sequence[str]:
 
 
 def _with_rows_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return rows with those that name no GPUs, below one of fewer GPUs and one of more, in columns of their own: they
-    compare the two."""
-    is_apart = [at for at, row in enumerate(rows) if keys_of(row[0])[0]] == [1, 2] and all(map(_is_body, rows[1:3]))
-    heads, *body = rows
-    below = body[2:] if is_apart else []
-    more = [(f"{head} {name}", "", text) for name, *texts in below for head, text in zip(heads[1:], texts, strict=True)]
-    return [[*row, *line] for row, line in zip(rows, zip(*more, strict=True), strict=False)] if more else [*rows]
+    """Return rows with those of ratios that name no GPUs, below one of fewer GPUs and one of more, in columns of their
+    own: they compare the two."""
+    with_keys = [at for at, row in enumerate(rows) if keys_of(row[0])[0]]
+    if with_keys != [1, 2] or not all(map(_is_body, rows[1:3])):
+        return [*rows]
+    below = [row for row in rows[3:] if _is_of_ratios(row)]
+    kept = [row for row in rows if row not in below]
+    filling = [""] * (len(kept) - 3)
+    apart = [
+        [f"{head} {name}", "", text, *filling]
+        for name, *texts in below
+        for head, text in zip(rows[0][1:], texts, strict=True)
+    ]
+    return [*zip(*zip(*kept, strict=True), *apart, strict=True)]
+
+
+def _is_of_ratios(row: Sequence[str]) -> bool:
+    """Whether a row is called that, or all that stands in it has the sign of ratios."""
+    texts = [text for text in row[1:] if not is_missing(text)]
+    is_called_so = re.search(WORDS["rows_of_ratios"], row[0].lower())
+    return bool(is_called_so) or all(re.search(r"\d\s*[x×%]", text) for text in texts)
 
 
 def _with_columns_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
