@@ -66,7 +66,7 @@ def test_a_malformed_file_is_one_line(tmp_path: Path, name: str) -> None:
     assert message in refused(path)
 
 
-@pytest.mark.parametrize("text", ["9" * 5_000, "-" * 5_000, "(" * 5_000, "a" * 5_000, "8 gpus " * 700])
+@pytest.mark.parametrize("text", ["9" * 5_000, "9" * 40, "-" * 5_000, "(" * 5_000, "a" * 5_000, "8 gpus " * 700])
 def test_a_head_or_a_cell_of_thousands_of_characters_is_read_at_once(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"batch,gpus,time (s),bandwidth (GB/{text}\n{text},1,7.0,\n{ROWS}{text},2,{text}\n")

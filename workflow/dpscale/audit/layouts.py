@@ -138,7 +138,7 @@ class ColumnSeries:
 
     @property
     def is_whole(self) -> bool:
-        return all(cell.digits % 1 == 0 for *_, cell in self.figures)
+        return all(float(cell).is_integer() for *_, cell in self.figures)
 
 
 @dataclass
