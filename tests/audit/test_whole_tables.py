@@ -113,23 +113,3 @@ def test_a_right_time_beside_a_wrong_one_is_not_accused(tmp_path: Path) -> None:
     assert status == 1
     assert sentence.startswith("Batch 128, 2 GPUs: speedup 1.52; the times give 2.01. 4 more in question.")
     assert "wrong: epoch time" not in sentence
-
-
-RATES = "Batch,GPUs,images/s,Speedup\n32,1,500,1.00\n32,2,900,{}\n32,4,1600,3.20\n"
-STEPS = "Batch,GPUs,Step time (ms),Speedup\n32,1,14.70,1.00\n32,2,15.10,{}\n32,4,16.00,3.68\n"
-RUNS = "Run,Batch,GPUs,Time (s),Speedup\n1,32,1,9.00,1.00\n1,32,2,5.00,1.80\n2,32,1,8.00,1.00\n2,32,2,5.00,{}\n"
-STRATEGIES = (
-    "Strategy,Batch,GPUs,Epoch time (s),Speedup\nsingle,32,1,104.02,1.00\n"
-    "DP,32,2,90.00,{}\nDP,32,4,80.00,1.30\nDDP,32,2,71.34,1.46\nDDP,32,4,40.19,2.59\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "right"),
-    [(RATES, "1.80"), (STEPS, "1.95"), (RUNS, "1.60"), (STRATEGIES, "1.16")],
-    ids=["throughput in place of times", "times of steps", "runs", "strategies with one baseline"],
-)
-def test_a_speedup_follows_from_the_times_of_its_own_rows(tmp_path: Path, text: str, right: str) -> None:
-    assert audited(tmp_path, text.format(right))[0] == 0
-    status, sentence = audited(tmp_path, text.format("2.44"))
-    assert (status, f"speedup 2.44; the times give {right}" in sentence) == (1, True)
