@@ -65,12 +65,13 @@ class Document:
                 row[at + 1] == next(filter(None, row), "") for row in kept if re.search(r"[^\W\d_]", row[at + 1])
             ]
             if any(is_again) and not any(row[at] for row in kept):
-                for part in ([row[:at] for row in kept], [row[at + 1 :] for row in kept]):
-                    # A text alone is the name of what is below it.
-                    first = next((at for at, row in enumerate(part) if sum(map(bool, row)) > 1), len(part))
-                    self.lines += [text for row in part[:first] for text in row if text]
-                    self.add(part[first:])
+                self.add(row[:at] for row in kept)
+                self.add(row[at + 1 :] for row in kept)
                 return
+        # A text alone is the name of what is below it.
+        first = next((at for at, row in enumerate(kept) if sum(map(bool, row)) > 1), 0)
+        self.lines += [text for row in kept[:first] for text in row if text]
+        kept = kept[first:]
         room = _MOST_CELLS_OF_ALL - sum(len(grid.rows) * len(grid.rows[0]) for grid in self.grids)
         if 0 < width <= room and len(self.grids) < _MOST_GRIDS:
             last = next((line for line in reversed(self.lines) if line.strip()), "")
