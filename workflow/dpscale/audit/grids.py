@@ -57,7 +57,8 @@ class Document:
         """Add a grid: without its empty rows and columns. More of them than a table has are left out. What stands
         beside it is a grid of its own: behind an empty column it begins with the same text."""
         filled = islice((row for row in rows if any(map(str.strip, row))), _MOST_ROWS)
-        kept = [[_bounded(cell) for cell in row[:_MOST_COLUMNS]] for row in filled]
+        # Every cell in a line of its own, with no more of it than a figure or a head has.
+        kept = [[" ".join(cell.split())[:_MOST_OF_CELL] for cell in row[:_MOST_COLUMNS]] for row in filled]
         width = max((at + 1 for row in kept for at, cell in enumerate(row) if cell), default=0)
         kept = [[*row[:width], *[""] * (width - len(row))] for row in kept]
         for at in range(1, width - 1):
@@ -90,11 +91,6 @@ class Document:
                 block.append(row)
             is_ended = not texts
         self.add(block)
-
-
-def _bounded(cell: str) -> str:
-    """Return a cell's text in a line of its own, with no more of it than a figure or a head has."""
-    return re.sub(r"(\d{61})\d+", r"\1", " ".join(cell.split()))[:_MOST_OF_CELL]
 
 
 def read_document(path: Path) -> Document:

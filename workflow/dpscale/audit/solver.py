@@ -184,7 +184,7 @@ def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
             solutions.append(solution)
 
     def rank(solution: Solution) -> tuple[bool, float]:
-        """What compares one GPU with several is what is looked for."""
+        """Return first whether it compares one GPU with several, which is looked for."""
         return any(fact.place.gpus > 1 for fact in solution.facts), solution.score
 
     return max(solutions, key=rank, default=None)
@@ -200,9 +200,7 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
     column = cache(lambda at, role, *how: _Column(layout.series[at], role, places_of(*how).by_series[at]))
     best: tuple[float, list[_Column], _Places] | None = None
     # Beside numbers of nodes, GPUs may be of all of them, or of each.
-    said = [*layout.row_keys, *layout.keys_of_heads, {role.name for entries in candidates for role, _ in entries}]
-    has_nodes = any("nodes" in names for names in said)
-    for choice, is_of_a_node in product(product(*candidates), (False, True) if has_nodes else (False,)):
+    for choice, is_of_a_node in product(product(*candidates), (False, True)):
         roles = [role for role, _ in choice]
         # Places depend on what is a key, and on what may tell rows apart.
         kinds = tuple(role.name if role.name in (*_KEYS, _NOTHING) else "" for role in roles)
@@ -427,11 +425,11 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
             settled[group] = 0
-            of_one, of_all = (
+            shares, products = (
                 {batch / number for batch, number in of_group},
                 {batch * number for batch, number in of_group},
             )
-            for name, images in ("per_gpu", of_one), ("global", of_all):
+            for name, images in ("per_gpu", shares), ("global", products):
                 if len(images) == 1:
                     settled[group], whose[group] = int(images.pop()), name
     # A batch that only some rows name is that of all.
