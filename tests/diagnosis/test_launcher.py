@@ -85,8 +85,8 @@ def test_the_answer_is_printed_and_record_page_and_the_script_s_own_output_are_t
     [
         ([], 7, "script", 0, "the script ended by itself with exit code 7"),
         ([process(0)], 3, "script", 0, "the script ended by itself with exit code 3"),
-        ([], 0, "script", 0, "ended, and no optimiser step was seen. Is it training in Python"),
-        ([], 0, "script", 60, "no optimiser step was seen within 1 s. Is it training in Python"),
+        ([], 0, "script", 0, "ended, and no optimiser step was seen. Does it call step()"),
+        ([], 0, "script", 60, "no optimiser step was seen within 1 s. Does it call step()"),
         ([process(0, status="few steps", steps=5)], 0, "script", 0, "made 5 optimiser steps, too few"),
         ([{}], 0, "time", 0, "the hooks wrote no record"),
     ],
@@ -134,11 +134,6 @@ def test_nothing_is_measured_where_its_result_could_not_be_written(tmp_path: Pat
         done = dpscale("diagnose", option, place, "--", sys.executable, "mine.py", folder=tmp_path)
         assert done.returncode == 1
         assert done.stderr.startswith(f"Error: {place.partition('/')[0]}") and done.stderr.count("\n") == 1
-
-
-def test_a_python_that_keeps_hooks_out_is_told(tmp_path: Path) -> None:
-    assert "-uI keeps dpscale's hooks out of Python" in diagnosed(tmp_path, [sys.executable, "-uI", "a.py"]).stderr
-    assert started.isolation_of(["python", "-u", "-m", "train", "-I"]) == "", "it is the script's own"
 
 
 def in_a_process(folder: Path, command: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":

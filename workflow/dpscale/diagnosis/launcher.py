@@ -42,8 +42,9 @@ _PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
 _OF_SEVERAL = ("--multi_gpu", "--multi-gpu")
 # What a script needs so that its steps are seen.
 _TO_BE_SEEN = (
-    "Is it training in Python with torch 2.4 or newer and an optimiser of torch.optim, on this machine? Where the "
-    "command or the script sets PYTHONPATH, it has to add to it: PYTHONPATH=src:$PYTHONPATH."
+    "Does it call step() of an optimiser of torch.optim, in Python with torch 2.4 or newer, on this machine? Where the "
+    "command or the script sets PYTHONPATH, it has to add to it: PYTHONPATH=src:$PYTHONPATH. The options -I, -E and -S "
+    "of Python keep dpscale's hooks out."
 )
 VISIBLE, THREADS = "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"
 

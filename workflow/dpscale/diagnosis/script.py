@@ -7,7 +7,6 @@ write is kept. Free of torch.
 import ctypes
 import json
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -17,7 +16,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import FileIO
-from itertools import takewhile
 from pathlib import Path
 
 import dpscale
@@ -111,8 +109,6 @@ class Runs:
 
         It has a session of its own, so that a key at the terminal reaches this process alone, which ends it.
         """
-        if option := isolation_of(command):
-            raise MeasurementError(f"{option} keeps dpscale's hooks out of Python: leave it out of the command")
         script = None
         with ExitStack() as files:
             output = None if is_shown else files.enter_context(tempfile.TemporaryFile())
@@ -163,13 +159,6 @@ def private_runs() -> Iterator[Runs]:
 
 def _stop(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
-
-
-def isolation_of(command: Sequence[str]) -> str:
-    """Return the option of Python by which it looks neither at PYTHONPATH nor for sitecustomize; "" without one."""
-    is_python = Path(command[0]).name.startswith("python")
-    options = takewhile(lambda word: word.startswith("-") and word not in ("-m", "-c"), command[1:])
-    return next((word for word in options if is_python and re.fullmatch(r"-\w*[IES]\w*", word)), "")
 
 
 def _environment(folder: Path) -> dict[str, str]:
