@@ -95,6 +95,7 @@ def on_cpu() -> Iterator[Case]:
     yield Case("mlp", "interface", "--batch 32 --width 1024", off="", variables="GLOO_SOCKET_IFNAME=lo")
     yield Case("mlp", "small_messages", "--batch 4 --width 16 --layers 2", off="")
     yield Case("mlp", "scalars")
+    yield Case("mlp", "own_exchange", narrow)
     yield Case("mlp", "unused_search", narrow)
     yield Case("mlp", "sharding", "--batch 512 --layers 8")
     yield Case("mlp", "many_small_tensors", narrow)

@@ -195,7 +195,7 @@ def main() -> None:
     model = build_model().to(asked.device)
     if has("float64"):
         model = model.double()
-    network = model if alone else DDP(model, find_unused_parameters=has("unused_search"))
+    network = model if alone or has("own_exchange") else DDP(model, find_unused_parameters=has("unused_search"))
     optimiser = build_optimiser(model)
     loader = build_loader()
     held_out = DataLoader(Digits(16 * BATCH, asked.device), batch_size=BATCH, collate_fn=as_it_is)
@@ -212,6 +212,10 @@ def main() -> None:
             loss = F.cross_entropy(logits, y)
             optimiser.zero_grad()
             loss.backward()
+            if has("own_exchange") and not alone:
+                for gradient in [weights.grad for weights in model.parameters() if weights.grad is not None]:
+                    dist.all_reduce(gradient)
+                    gradient /= RANKS
             optimiser.step()
             step += 1
             if has("scalars"):

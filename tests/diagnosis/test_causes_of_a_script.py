@@ -93,6 +93,8 @@ CASES: list[tuple[Any, ...]] = [
     # A rank's own pace is without them.
     ("scalars", 5.0, {"steps_ms": {**HEALTHY, "no_allreduce": 5.1, "batch_kept_no_allreduce": 5.0},
                       "collectives": [{**LINE, "code": "all_reduce(x)", "calls": 800, "seconds": 2.0}]}),
+    ("own_exchange", 5.0, {"strategy": "other", "steps_ms": {"as_it_is": 10.4},
+                           "collectives": [{**LINE, "code": "gather(w.grad)", "calls": 27200, "seconds": 2.0}]}),
     ("work_not_divided", NAN, {"loader": LOADER}),
     ("started_twice", NAN, {"world_size": 1, "strategy": "single", "machine": {"numbers_of_cores": [0, 1]}}),
     ("float64", NAN, {"dtypes": {"float64": 10_000_000}}),

@@ -241,7 +241,7 @@ def _own_code(account: Account) -> Iterator[FoundCause]:
 def _calls(account: Account) -> Iterator[FoundCause]:
     """Yield the time in collectives that are not DDP's, and in DDP's search: of a step as it is.
 
-    Collectives are of the script itself, or gather shards of what would fit whole.
+    Collectives are of the script itself, for numbers or for gradients, or gather shards of what would fit whole.
     """
     first = account.first
     steps = first.counted_steps or 1
@@ -252,7 +252,9 @@ def _calls(account: Account) -> Iterator[FoundCause]:
         in_calls = ProbeCost(exact(sum(line.seconds for line in first.collectives) / steps))
         often = Evidence("calls", exact(sum(line.calls for line in first.collectives) / steps), DECIMAL)
         cost, evidence = account.without("shards_kept") or in_calls, [often, *times(account, "shards_kept")]
-        yield _part("sharding" if is_sharded else "scalars", account, cost, evidence, places(first.collectives))
+        # Ranks that train together without DDP, and without shards, send their gradients so.
+        name = "sharding" if is_sharded else "own_exchange" if first.strategy == "other" else "scalars"
+        yield _part(name, account, cost, evidence, places(first.collectives))
     yield _part("unused_search", account, ProbeCost(exact(first.switches.search_s / steps)))
 
 
@@ -321,11 +323,14 @@ def _exchange(account: Account) -> Iterator[FoundCause]:
         Evidence("gradient_bytes", exact(first.gradient_bytes), MB),
         Evidence("exchanged", exact(rate), GB_PER_S),
     ]
+    remedies = [Remedy("switched_off", None, cost.seconds)]
     tells_link = is_large and (account.on_gpu or not is_local)
     if not tells_link:
         in_memory = is_local and not (account.on_gpu or is_large)
         call_s = CALL_S + moved_gb / (IN_MEMORY_GB_S if in_memory else slow_gb_s)
         most_s = (first.exchanges_per_step or 1) * call_s
+        if cost.seconds.value > most_s:  # what was measured is not what the exchange costs
+            remedies = []
         cost = replace(cost, seconds=cost.seconds.map(lambda seconds: min(seconds, most_s)))
     off, interfaces, backend = variables(first, *SWITCHED_OFF), variables(first, *INTERFACES), first.backend or ""
     names = {
@@ -338,7 +343,7 @@ def _exchange(account: Account) -> Iterator[FoundCause]:
     }
     name = next(name for name, is_so in names.items() if is_so)
     notes = off if name == "link_switched_off" else interfaces
-    yield found(name, account, cost, evidence, [Remedy("switched_off", None, cost.seconds)], notes)
+    yield found(name, account, cost, evidence, remedies, notes)
 
 
 def _computing(account: Account) -> Iterator[FoundCause]:
