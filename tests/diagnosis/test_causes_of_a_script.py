@@ -277,6 +277,10 @@ def test_launching_costs_nothing_of_the_exchange_of_shards() -> None:
     assert shares == {"small_batch": pytest.approx(0.5, abs=0.01), "sharding": pytest.approx(0.4, abs=0.01)}
 
 
+def test_what_waits_for_a_core_is_no_measured_saving_of_an_exchange() -> None:
+    assert not found(answer({"gradient_bytes": 20_000, "steps_ms": SLOW_EXCHANGE}), "small_messages").remedies
+
+
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     (finding,) = [cause for cause in (*diagnosis.reasons, *diagnosis.smaller) if cause.cause.name == name]
     return finding
