@@ -29,8 +29,9 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 first_step_within_option = click.option(
     "--first-step-within",
     type=ABOVE_ZERO,
-    default=60.0,
-    help="Seconds after which a script without an optimiser step is no training.",
+    default=180.0,
+    show_default=True,
+    help="Seconds after which a script without an optimiser step is no training; torch.compile may take minutes.",
 )
 json_option = click.option("--json", "out", type=FILE, help="The JSON record to write.")
 
