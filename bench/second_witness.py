@@ -175,7 +175,7 @@ def table(study: str, gpus: int, batches: Iterable[int]) -> dict[Place, Values]:
 
 
 def answer(batch: int) -> dict[str, Values]:
-    """Return what the terminal shows of `ddp` on two GPUs: mean times, and the speedup of its table and its sentence."""
+    """Return what the terminal shows of `ddp` on two GPUs: mean times, and the speedup of table and sentence."""
     found = jobs(TWO_H100)
     by_server: dict[int, dict[int, list[float]]] = {1: defaultdict(list), 2: defaultdict(list)}
     for (server, _), seconds in one_gpu_s(found, batch).items():
