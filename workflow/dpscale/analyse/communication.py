@@ -89,8 +89,8 @@ def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     call a hook in Python; version 1 has no such control, and takes the whole step. The profiler's times (E3) are means
     over the devices: which of them waits for which, and so communicates longer, is chance. Where all devices send
     alike, they are also given for the device that waited least, the last one to an allreduce: transfer, and little
-    else. Where the profiler distorts the step, no share of it is given: neither exposed
-    communication nor what computing takes longer beside it.
+    else. Where the profiler distorts the step, no share of it is given: neither exposed communication nor what
+    computing takes longer beside it.
     """
     complete = [record for record in records if record.status == "ok"]
     profiled = [record for record in complete if record.profile]

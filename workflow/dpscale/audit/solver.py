@@ -200,7 +200,9 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
     column = cache(lambda at, role, *how: _Column(layout.series[at], role, places_of(*how).by_series[at]))
     best: tuple[float, list[_Column], _Places] | None = None
     # Beside numbers of nodes, GPUs may be of all of them, or of each.
-    for choice, is_of_a_node in product(product(*candidates), (False, True)):
+    named = [*layout.row_keys, *layout.keys_of_heads, {role.name for entries in candidates for role, _ in entries}]
+    ways = (False, True) if any("nodes" in names for names in named) else (False,)
+    for choice, is_of_a_node in product(product(*candidates), ways):
         roles = [role for role, _ in choice]
         # Places depend on what is a key, and on what may tell rows apart.
         kinds = tuple(role.name if role.name in (*_KEYS, _NOTHING) else "" for role in roles)
