@@ -110,7 +110,7 @@ def deviation(jobs: list[Job], all_jobs: list[Job], is_own: bool) -> tuple[float
         units = [fmean(values) for values in by_server.values()]
         squares += sum((unit - fmean(units)) ** 2 for unit in units)
         free += len(units) - 1
-    return math.sqrt(squares / free), free
+    return math.sqrt(squares / free) if free else math.nan, free
 
 
 def is_same_block(job: Job, other: Job) -> bool:

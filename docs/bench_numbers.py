@@ -50,8 +50,11 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def rounded(figure: Figure, digits: int) -> str:
-    """Return `1,421 [1,010, 1,999]`, or `1.45 (1.31 to 1.60, 2 runs)`, with so many digits behind the point."""
+    """Return `1,421 [1,010, 1,999]`, `1.45 (1.31 to 1.60, 2 runs)`, or the value alone, with so many digits behind the
+    point."""
     value, low, high = (f"{number:,.{digits}f}" for number in (figure.value, figure.low, figure.high))
+    if math.isnan(figure.low):
+        return value
     return Printed(value, low, high, figure).text
 
 

@@ -14,7 +14,7 @@ LADDER = {"single": 1.0, "ddp-naive": 1.5, "ddp-flat": 1.2, "ddp": 0.9}
 def memory_row(strategy: str, gpus: int, megabytes: float, variant: str = "base", **more: Any) -> Entries:
     place = {"strategy": strategy, "gpus": gpus, "batch_per_gpu": 32, "global_batch": gpus * 32, "environment": "A"}
     parts = dict.fromkeys(("weights_bytes", "gradients_bytes", "optimiser_bytes"), 1e6)
-    return {**place, "variant": variant, **parts, "saved_bytes": (megabytes - 3) * 1e6, **more}
+    return {**place, "variant": variant, **parts, "saved_bytes": (megabytes - 3) * 1e6, "gathered_bytes": 0, **more}
 
 
 def timed(strategy: str, epoch_s: float) -> Entries:

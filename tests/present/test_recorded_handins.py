@@ -39,6 +39,10 @@ def test_the_audit_reads_every_copy_and_finds_nothing(root: Path, results: str, 
             cells = [cell for cell in record.cells if cell["verdict"]]
             marked = sum(map(len, study.of_other_runs.values()))
             assert len(cells) >= 3
+            # What fsdp sends is no ring allreduce, and the audit's definitions of a bandwidth are of one.
+            cells = [
+                cell for cell in cells if not (str(cell["study"]).endswith("fsdp") and cell["quantity"] == "bandwidth")
+            ]
             assert [cell["verdict"] for cell in cells].count("explained") == len(cells) - marked
             assert [cell["why"] for cell in cells].count(OF_OTHER_RUNS) == marked
             columns = [row for row in record.findings[1:] if row["verdict"] == "explained"]

@@ -1,5 +1,7 @@
 """The ladder of a step: differences that add up, records that have none, and E2 and E5 as they follow from rungs."""
 
+import json
+from operator import sub
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +18,8 @@ from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
 from json_records import records_in
 from record_factory import collectives_record, communication_record, typed
+from recorded import recorded_tables
+from rows import one
 
 SETTINGS = TimingSettings()
 RUNGS = {
@@ -105,6 +109,17 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
     for measured, expected_s in ((current, EXPOSED_S + 0.003), (version_1(), EXPOSED_S)):
         ablation_s = from_steps([typed(CommunicationRecord, measured)]).ablation_step_s
         assert ablation_s.value == pytest.approx(expected_s)
+
+
+def test_what_fsdp_sends_is_its_step_less_one_that_shards_alone(root: Path) -> None:
+    """That step is no rung: it gathers weights, as the whole step does, and the rung after `together` gathers none."""
+    lines = (root / "results/recorded-strategies/communication/run-1.jsonl").read_text().splitlines()
+    of_fsdp = next(line for line in map(json.loads, lines) if line["cell"]["strategy"] == "fsdp")
+    whole, alone = (of_fsdp["steps"]["variants"][rung]["step_s"] for rung in ("training", "no_communication"))
+    row = one(recorded_tables(root, "recorded-strategies").communication, strategy="fsdp", batch_per_gpu=128)
+    assert row.ablation_step_s.value == pytest.approx(median(map(sub, whole, alone)))
+    rungs = [row.rung for row in recorded_tables(root, "recorded-strategies").ladder if row.strategy == "fsdp"]
+    assert rungs == ["alone", "together", "kept_whole", "gathered_once", "training"]
 
 
 def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> None:

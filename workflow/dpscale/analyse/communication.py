@@ -85,12 +85,12 @@ def communication_row(
 def from_steps(records: Sequence[CommunicationRecord]) -> CommunicationRow:
     """Return the estimates of communication records, in a row without a place.
 
-    Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. Both of its steps
-    call a hook in Python; version 1 has no such control, and takes the whole step. The profiler's times (E3) are means
-    over the devices: which of them waits for which, and so communicates longer, is chance. Where all devices send
-    alike, they are also given for the device that waited least, the last one to an allreduce: transfer, and little
-    else. Where the profiler distorts the step, no share of it is given: neither exposed communication nor what
-    computing takes longer beside it.
+    Ablation (E2) subtracts the step that sends nothing within a round, so that what drifts from round to round hits
+    both sides. Both steps of ddp call a hook in Python; version 1 has no such control, and takes the whole step. The
+    profiler's times (E3) are means over the devices: which of them waits for which, and so communicates longer, is
+    chance. Where all devices send alike, they are also given for the device that waited least, the last one to an
+    allreduce: transfer, and little else. Where the profiler distorts the step, no share of it is given: neither
+    exposed communication nor what computing takes longer beside it.
     """
     complete = [record for record in records if record.status == "ok"]
     profiled = [record for record in complete if record.profile]
@@ -127,9 +127,9 @@ def _steps_s(record: CommunicationRecord, rung: str) -> list[float]:
 
 
 def _ablated_s(record: CommunicationRecord) -> list[float]:
-    """Return what the allreduce takes in every round."""
-    control = "allreduce_hook" if "allreduce_hook" in record.variants else "training"
-    return list(map(sub, _steps_s(record, control), _steps_s(record, "no_op_hook")))
+    """Return what sending takes in every round; empty where no step without it was timed."""
+    sending = "allreduce_hook" if "allreduce_hook" in record.variants else "training"
+    return list(map(sub, _steps_s(record, sending), _steps_s(record, strategy(record.cell.strategy).silent)))
 
 
 def _is_distorted(record: CommunicationRecord) -> bool:

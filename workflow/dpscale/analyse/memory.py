@@ -45,6 +45,7 @@ def memory_rows(
             expected_bytes=expected.total if expected else nan,
             off=_states(memory) / expected.total - 1 if expected else nan,
             saved_bytes=nan if _saves_in_threads(configuration) else memory.saved_bytes,
+            gathered_bytes=_gathered_bytes(memory, configuration, settings),
             held_bytes=held.built_bytes + held.gradients_bytes + held.optimiser_bytes if held else nan,
             activations_bytes=held.activations_bytes if held else nan,
             peak_bytes=held.peak_bytes if held else nan,
@@ -78,6 +79,15 @@ def expected_states(
 def _saves_in_threads(configuration: Configuration) -> bool:
     """Return whether threads make the forward passes, whose saved tensors the thread that looks does not see."""
     return configuration.gpus > 1 and not strategy(configuration.strategy).has_process_per_gpu
+
+
+def _gathered_bytes(memory: StepMemory, configuration: Configuration, settings: TimingSettings) -> float:
+    """Return the weights that stay whole after the forward pass: those of all that share them, each with as many as it
+    has gradients."""
+    is_sharded = strategy(configuration.strategy).own_settings == "fsdp"
+    if not is_sharded or settings.fsdp_reshard_after_forward:
+        return 0.0
+    return memory.gradients_bytes * configuration.gpus / settings.fsdp_replicas
 
 
 def _variant(cell: StepCell) -> str:

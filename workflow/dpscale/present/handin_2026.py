@@ -11,7 +11,7 @@ from dpscale.analyse.answer.claims import STRATEGIES
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.study import BASE
 from dpscale.present.charts.exchange import EXCHANGES, exchange, is_compared
-from dpscale.present.charts.memory import PARTS, named
+from dpscale.present.charts.memory import PARTS, named, parts_of
 from dpscale.present.charts.memory import memory as memory_chart
 from dpscale.present.handin_questions import Section
 from dpscale.present.text.numbers import ABSENT, in_unit, recomputable
@@ -91,16 +91,16 @@ def _memory(
     most = max(row.gpus for row in at_batch)
     shown = in_order(row for row in at_batch if row.gpus in (1, most))
     plain = {(row.strategy, row.gpus): row.together_bytes for row in shown if row.variant == BASE}
+    parts = parts_of(shown)
     cells = []
     for row in shown:
         share = row.together_bytes / plain.get((row.strategy, row.gpus), nan)
         longer = times_as_long.get((row.variant, row.strategy, row.gpus, batch), UNKNOWN)
-        sizes = (*(getattr(row, column) for column, _ in PARTS.values()), row.together_bytes, row.peak_bytes)
+        sizes = (*(getattr(row, PARTS[part][0]) for part in parts), row.together_bytes, row.peak_bytes)
         times = recomputable(longer, PLAIN).brief
         shares = [ABSENT if row.variant == BASE else in_unit(share, PERCENT, 3), times]
         cells.append([named(row, terms), *(in_unit(size, MB, 3) for size in sizes), *shares])
-    parts = ("Weights", "Gradients", "Optimiser", "Activations", "Together", "Peak")
-    headings = ("Configuration", *parts, "Of plain, %", "Times as long")
+    headings = ("Configuration", *map(str.capitalize, parts), "Together", "Peak", "Of plain, %", "Times as long")
     columns = [ShownColumn[object](name, is_number=name != headings[0]) for name in headings]
     filled = [number for number, column in enumerate(zip(*cells, strict=True)) if {*column} != {ABSENT}]
     caption = f"Memory of a step, MB, at batch {batch:,} per {terms.device}, on the {terms.device} that needs most"

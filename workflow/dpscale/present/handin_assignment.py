@@ -29,8 +29,9 @@ from dpscale.present.findings.answer import reason
 from dpscale.present.text.numbers import ABSENT, Printed, at_least, recomputable
 from dpscale.present.text.sentences import Paragraphs, paragraphs
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.present.text.words import Terms, capitalised, headline, in_order, ok, rank, scope, state
+from dpscale.present.text.words import Terms, capitalised, headline, in_order, joined, ok, rank, scope, state
 from dpscale.strategies.known import BASELINE
+from dpscale.strategies.strategy import ring_allreduce_bytes
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
@@ -347,6 +348,12 @@ def sheets(rows: AssignmentRows, terms: Terms) -> list[ShownTable]:
     return shown
 
 
+def _sending_more(rows: Iterable[BandwidthRow]) -> list[str]:
+    """Return the strategies whose GPUs send more bytes in a step than those of an allreduce of the gradients."""
+    sent = ((row, row.allreduce_bytes_per_step / row.gradient_bytes) for row in rows)
+    return sorted({row.strategy for row, times in sent if times > ring_allreduce_bytes(row.gpus, 1)})
+
+
 def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
     """Return Tables 1 to 3 of an environment, where they have results. Table 1 is of the compute scope, or of the first
     there is."""
@@ -355,6 +362,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
     weak = [row for row in rows.speedup if row.scope == first and row.scaling == "weak"]
     has_none = any(row.strategy == _WITHOUT_ALLREDUCE for row in rows.bandwidth)
     remark = ". DataParallel (dp) runs no allreduce: its figure is for comparison only" if has_none else ""
+    if others := _sending_more(rows.bandwidth):
+        remark += f". {joined(others)} send more than an allreduce does, and their bytes are what they send"
     tables = (
         AssignmentTable(
             "table-1",

@@ -32,6 +32,9 @@ class MemoryRow(OfConfiguration):
         "What a forward pass saves for its backward pass, each piece of memory once. Those of dp are not seen.",
         MB,
     ).shown
+    gathered_bytes: float = column(
+        "Gathered weights", "K·s where fsdp keeps whole weights from the forward pass to the backward pass.", MB
+    ).shown
     held_bytes: float = column(
         "Held between steps", "By the allocator, with gradients: these three, and the buckets of ddp.", MB
     ).shown
@@ -43,7 +46,8 @@ class MemoryRow(OfConfiguration):
     @property
     def together_bytes(self) -> float:
         """The bytes of all tensors that are counted."""
-        return self.weights_bytes + self.gradients_bytes + self.optimiser_bytes + self.saved_bytes
+        states = self.weights_bytes + self.gradients_bytes + self.optimiser_bytes
+        return states + self.saved_bytes + self.gathered_bytes
 
 
 class RooflineRow(OfConfiguration):

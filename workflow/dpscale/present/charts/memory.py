@@ -21,8 +21,13 @@ PARTS = {
     "gradients": ("gradients_bytes", "var(--ddp)"),
     "optimiser": ("optimiser_bytes", "var(--dp)"),
     "activations": ("saved_bytes", "var(--fsdp)"),
+    "gathered weights": ("gathered_bytes", "var(--caution)"),
 }
-_SHADES = alt.Scale(domain=[*PARTS], range=[shade for _, shade in PARTS.values()])
+
+
+def parts_of(rows: Sequence[MemoryRow]) -> list[str]:
+    """Return the parts that any of the rows has."""
+    return [part for part, (column, _) in PARTS.items() if any(getattr(row, column) for row in rows)]
 
 
 def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
@@ -36,19 +41,21 @@ def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
         first = of_batch[0]
         heading = f"Memory of a step at batch {first.batch_per_gpu:,}{terms.environment(first)}"
         subtitle = f"On the {terms.device} that needs most, by its tensors.{note}"
-        bars = [piece for place, row in enumerate(of_batch) for piece in _bar(place, row)]
+        parts = parts_of(of_batch)
+        shades = alt.Scale(domain=parts, range=[PARTS[part][1] for part in parts])
+        bars = [piece for place, row in enumerate(of_batch) for piece in _bar(place, row, parts)]
         texts = [f"{named(row, terms)}: {measured(row.together_bytes, MB)}" for row in of_batch]
         name, title = f"memory-{len(pictures) + 1}", f"Memory, {MB.shown}"
         pictures.append(
-            picture_of_bars(name, heading, subtitle, title, bars, texts, [alt.Color("part:N").scale(_SHADES)])
+            picture_of_bars(name, heading, subtitle, title, bars, texts, [alt.Color("part:N").scale(shades)])
         )
     return Chart(pictures)
 
 
-def _bar(place: int, row: MemoryRow) -> Iterator[dict[str, object]]:
+def _bar(place: int, row: MemoryRow, parts: Sequence[str]) -> Iterator[dict[str, object]]:
     start = 0.0
-    for name, (column, _) in PARTS.items():
-        end = start + MB.of(getattr(row, column))
+    for name in parts:
+        end = start + MB.of(getattr(row, PARTS[name][0]))
         yield {"place": place, "part": name, "start": start, "end": end}
         start = end
 

@@ -12,8 +12,8 @@ from dpscale.strategies.strategy import (
     ring_allreduce_bytes,
 )
 
-# Between `together` and the whole step: no GPU sends anything; gradients alone are sent, and weights stay gathered for
-# good; and weights stay gathered after the forward pass.
+# Beside the ladder: no GPU sends anything. Between `together` and the whole step: gradients alone are sent, and weights
+# stay gathered for good; and weights stay gathered after the forward pass.
 NO_COMMUNICATION, KEPT_WHOLE, GATHERED_ONCE = "no_communication", "kept_whole", "gathered_once"
 
 
@@ -45,13 +45,12 @@ STRATEGY = Strategy(
     bytes_sent=_bytes_sent,
     adds={
         (ALONE, "together"): "contention",
-        ("together", NO_COMMUNICATION): "FSDP's host work, copies",
-        (NO_COMMUNICATION, KEPT_WHOLE): "reduce-scatter",
-        (KEPT_WHOLE, GATHERED_ONCE): "first all-gather",
-        (GATHERED_ONCE, WHOLE): "second all-gather",
-        (NO_COMMUNICATION, GATHERED_ONCE): "all-gather, reduce-scatter",  # of older records
+        ("together", KEPT_WHOLE): "FSDP's host work, reduce-scatter",
+        (KEPT_WHOLE, GATHERED_ONCE): "first all-gather, its copies",
+        (GATHERED_ONCE, WHOLE): "second all-gather, its copies",
     },
     silent=NO_COMMUNICATION,
+    controls=frozenset({NO_COMMUNICATION}),
     not_with={
         "compile": "the hooks that gather its weights run between the layers of every step",
         "cuda_graph": "its gathered weights have new memory in every step",

@@ -25,8 +25,8 @@ def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Mod
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
-    """Return the rungs: each does what the rung before it does, and one thing more; but all rungs with shards update
-    them alone, while `no_communication` updates all weights, as `together` does."""
+    """Return the rungs: each does what the rung before it does, and one thing more; but all rungs on all ranks update
+    their shards alone, while `together` updates all weights. So does `no_communication`, which stands beside them."""
     kind = steps.device.type
     # A mesh of this rank alone: FSDP with all its hooks and copies.
     this_rank = init_device_mesh(kind, (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
