@@ -50,7 +50,7 @@ def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alon
 
     assert project.run("partial") == {"partial": 1}
     page = project.page.read_text()
-    assert "This page is partial: 1 cell without a record that can be used" in page
+    assert "This page is partial: 1 measurement without a record that can be used" in page
     assert "Error: stopped after 10 s (cell_timeout_s): 2 of 2 workers were still running" in page
 
     project.endless_no_more()

@@ -168,7 +168,7 @@ def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project
     assert project.run("partial") == {"study": 1, "audit": 1, "partial": 1}
     assert "27.9 against 26.9 s" in project.audit_page.read_text()
     page = project.page.read_text()
-    assert "4 cells without a record that can be used" in page
+    assert "4 measurements without a record that can be used" in page
     assert "the dataset was not made: Error: nowhere" in page
 
 

@@ -88,7 +88,7 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
             yield Deciding(f"To decide about {joined(named)} would take more than {MOST_UNITS} {unit}s: {near}")
             continue
         per_machine, where = (" each", ". On the next one") if unit == MACHINE else ("", "")
-        beside = ", plus missing cells of other kinds" if answer.also_missing else ""
+        beside = ", plus missing measurements of other kinds" if answer.also_missing else ""
         time = f" (about {duration(rows[0].more_s)}{per_machine}{beside})" if isfinite(rows[0].more_s) else ""
         wanted = joined([f"{row.more_units} for {name}" for row, name in zip(rows, named, strict=True)])
         if len({row.more_units for row in rows}) == 1:
