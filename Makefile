@@ -103,7 +103,7 @@ example: shown $(RECORDED)  ## Show a recorded page at once; then tables and pag
 
 # What the page is opened in, what its validator runs on, and what sets its tables. Where they cannot be installed,
 # tests say what is missing.
-.PHONY: tools
+.PHONY: tools slurm
 tools:
 	@if command -v chromium-headless-shell > /dev/null && command -v java > /dev/null && command -v pdflatex > /dev/null; then exit; fi; \
 	if [ $$(id -u) = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
@@ -130,13 +130,15 @@ test: $(READY)-dev tools  ## Run every test that this machine can run, but for S
 test-times: $(READY)-dev  ## Run the tests that judge times, one by one (2 min)
 	$(PYTEST) tests/measure tests/diagnosis tests/audit -m alone
 
-test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (3 min)
+slurm:
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested" >&2; exit 1; fi; \
 	if ! command -v slurmctld > /dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			slurmctld slurmd slurm-client slurmdbd munge mariadb-server > /dev/null && \
 		echo "Installed Debian's Slurm, munge and MariaDB for the tests on a Slurm" || exit; \
-	fi; \
+	fi
+
+test-slurm: $(READY)-dev slurm  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (3 min)
 	$(PYTEST) $(IN) 6 -m slurm tests/slurm
 
 # In an environment of their own: they bring a hundred packages, and a torch that they agree with.
