@@ -8,7 +8,7 @@ import altair as alt
 
 from dpscale.plan.study import BASE
 from dpscale.present.charts.bars import picture_of_bars
-from dpscale.present.charts.picture import PICTURES_DRAWN, Chart, Picture
+from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, Chart, Picture
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, joined
 from dpscale.tables.column import MB
@@ -21,7 +21,7 @@ PARTS = {
     "gradients": ("gradients_bytes", "var(--ddp)"),
     "optimiser": ("optimiser_bytes", "var(--dp)"),
     "activations": ("saved_bytes", "var(--fsdp)"),
-    "gathered weights": ("gathered_bytes", "var(--caution)"),
+    "gathered weights": ("gathered_bytes", QUIET),
 }
 
 
