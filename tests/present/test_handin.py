@@ -28,6 +28,7 @@ from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, m
 from dpscale.present.text.sentences import template_of
 from dpscale.present.text.table import ShownTable
 from dpscale.tables.tables import Tables
+from recorded import recorded_study, recorded_tables
 from rows import changed
 
 HEADINGS = template_of("handin", GPU).headings
@@ -125,6 +126,14 @@ def test_every_word_in_the_tables_has_its_note() -> None:
     assert words >= {"OOM", "one run"}
     noted = {note.partition(":")[0] for sheet in handed_in.sheets for note in sheet.notes}
     assert noted == words
+
+
+def test_a_batch_that_does_not_fit_was_measured_and_has_no_speedup(root: Path) -> None:
+    data = recorded_tables(root, "recorded-strategies-gpt")
+    handed_in = report(recorded_study(root, "recorded-strategies-gpt").values, data, GPU)
+    assert not any("512" in sentence for sentence in handed_in.lacking)
+    on_one_gpu = table_of(handed_in, "Question 2")[1]
+    assert on_one_gpu == ["1-GPU", "7.116", "1", "6.863", "1", "OOM", "OOM"]
 
 
 def test_texts_are_escaped() -> None:

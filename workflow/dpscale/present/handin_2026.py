@@ -110,6 +110,7 @@ def _memory(
         "memory",
         terms,
         parameters_bytes=next((row.gradients_bytes for row in shown if row.strategy == BASELINE), nan),
+        optimiser_bytes=next((row.optimiser_bytes for row in shown if row.strategy == BASELINE), nan),
         strategies={row.strategy for row in shown},
         least=named(least, terms),
         together=least.together_bytes,

@@ -212,7 +212,9 @@ class Quantity:
     def alone(self, strategy: str, gpus: int, batch: int) -> str:
         """Return the value of a configuration without its ends, or the word for its absence, or a dash."""
         if self.name == "speedup" and gpus == 1:
-            return "1"
+            at_batch = [cell for place, cell in self.cells.items() if place.batch == batch]
+            is_too_large = bool(at_batch) and all("oom" in cell.states for cell in at_batch)
+            return state("oom") if is_too_large else "1"
         cell = self.cells.get(PrintedPlace(strategy, gpus, batch), Printed())
         if cell.value:
             return replace(cell, low="", high="").text

@@ -115,6 +115,7 @@ def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable]
     """Return a sentence for everything of the assignment that the tables do not hold."""
     places = [(row.strategy, row.gpus, row.batch_per_gpu) for row in ok(times)]
     strategies, gpus, batches = map(set, zip(*places, strict=True)) if places else (set(), set(), set())
+    too_large = {row.batch_per_gpu for row in times if row.status == "oom"}
     reasons = {row.strategy: row.reason for row in reversed(times)}
     absent = [name for name in ASSIGNED if name not in strategies]
     return sentences(
@@ -123,7 +124,7 @@ def _lacking(times: Sequence[TimesRow], printed_grids: Sequence[AssignmentTable]
         terms,
         strategies={name: reasons.get(name, "the study does not ask for it") for name in absent},
         gpus=[number for number in GPUS if number not in gpus],
-        batches=[batch for batch in BATCHES if batch not in batches],
+        batches=[batch for batch in BATCHES if batch not in batches | too_large],
         has_words=any(grid.paragraphs for grid in printed_grids),
     )
 
