@@ -27,7 +27,7 @@ def test_what_weights_that_stay_gathered_take_is_a_part_of_its_own(root: Path) -
     assert kept.gathered_bytes == pytest.approx(4 * 11_173_962, rel=0.01)
     assert kept.together_bytes - least.together_bytes == kept.gathered_bytes
     picture = memory(rows, GPU).pictures[0].svg
-    assert "gathered weights" in picture and "gathered weights" not in memory([least], GPU).pictures[0].svg
+    assert ">gathered<" in picture and ">gathered<" not in memory([least], GPU).pictures[0].svg
 
 
 def test_what_the_threads_of_dp_save_is_not_taken_for_nothing(root: Path) -> None:

@@ -100,7 +100,7 @@ def _memory(
         times = recomputable(longer, PLAIN).brief
         shares = [ABSENT if row.variant == BASE else in_unit(share, PERCENT, 3), times]
         cells.append([named(row, terms), *(in_unit(size, MB, 3) for size in sizes), *shares])
-    headings = ("Configuration", *map(str.capitalize, parts), "Together", "Peak", "Of plain, %", "Times as long")
+    headings = ("Configuration", *map(str.capitalize, parts), "Sum", "Peak", "Of plain, %", "Time, ×")
     columns = [ShownColumn[object](name, is_number=name != headings[0]) for name in headings]
     filled = [number for number, column in enumerate(zip(*cells, strict=True)) if {*column} != {ABSENT}]
     caption = f"Memory of a step, MB, at batch {batch:,} per {terms.device}, on the {terms.device} that needs most"

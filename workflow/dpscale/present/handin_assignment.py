@@ -414,6 +414,8 @@ def _cell(row: Timed, column: str, unit: Unit) -> Printed:
             return Printed(states=(*states, "no bus bandwidth"))
         if column == "bandwidth_gb_s" and isfinite(row.bandwidth_gb_s_at_least):
             return Printed(low=at_least(row.bandwidth_gb_s_at_least), states=states)
+    if not figure.is_known:  # nothing is there that could be of other runs
+        states = tuple(word for word in states if word not in (OTHER_RUNS, BORROWED))
     return recomputable(figure, unit, *states)
 
 

@@ -21,7 +21,7 @@ PARTS = {
     "gradients": ("gradients_bytes", "var(--ddp)"),
     "optimiser": ("optimiser_bytes", "var(--dp)"),
     "activations": ("saved_bytes", "var(--fsdp)"),
-    "gathered weights": ("gathered_bytes", QUIET),
+    "gathered": ("gathered_bytes", QUIET),
 }
 
 
