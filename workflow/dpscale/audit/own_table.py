@@ -15,7 +15,7 @@ from pathlib import Path
 from dpscale.audit.checks import listed
 from dpscale.audit.grids import SUFFIXES, WORDS, read_document
 from dpscale.audit.layouts import cells, keys_of, whose_batch
-from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot
+from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot, is_telling
 from dpscale.audit.solver import CLOCKS, RATE, Fact, Role, Solution, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
@@ -198,7 +198,7 @@ class _Book:
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
         """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
         groups = grouped(self.facts.values(), lambda fact: fact.place.group)
-        several = [group for group, facts in groups.items() if any(fact.place.gpus > 1 for fact in facts)]
+        several = [group for group, of in groups.items() if any(is_telling(at.role.name, at.place.gpus) for at in of)]
         of_studies = several or [*groups]
         lenders = {group: _lender(group, groups) for group in of_studies}
         unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values(), ()})]
@@ -206,7 +206,7 @@ class _Book:
         for group in of_studies:
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
             lent = [fact for fact in groups[lenders[group]] if fact.place.gpus == 1]
-            of_several = [fact for fact in groups[group] if fact.place.gpus > 1]
+            of_several = [fact for fact in groups[group] if fact.place.gpus != 1]
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
             yield _study([*lent, *of_several], self.sweep, named, has_mark)
@@ -264,7 +264,7 @@ def _clocks(facts: Iterable[Fact]) -> set[str]:
 def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_mark: bool) -> Published:
     """Return the study of the facts of one group, with what is stated of all."""
     by_role = grouped(facts, lambda fact: fact.role.name)
-    rates = by_role.get("rate", [])
+    rates, bases = by_role.get("rate", []), by_role.get("base", [])
     totals = {_spot(fact) for fact in rates if not fact.role.is_per_gpu}
     # Rates of each GPU beside those of all are figures to check.
     in_place_of_times = [fact for fact in rates if not fact.role.is_per_gpu or _spot(fact) not in totals]
@@ -280,7 +280,7 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_
     if role.is_per_step and "images" in assumed:
         assumed["images"] = f"a step has {'' if stated.batch == GLOBAL else 'N*'}b images"
     quantities, of_other_runs = defaultdict[str, _Table](dict), defaultdict[str, _Table](dict)
-    of_clock = {*map(_key, clock)}
+    of_clock = {*map(_key, (*clock, *bases))}
     for fact in (fact for fact in facts if _key(fact) not in of_clock):
         name = fact.role.name
         is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
@@ -292,6 +292,7 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_
     return replace(
         stated,
         epoch_s=_epoch_s(clock, stated),
+        base_s=_epoch_s([fact._replace(role=role) for fact in bases], stated),
         quantities={name: dict(sorted(table.items())) for name, table in quantities.items()},
         of_other_runs={name: dict(sorted(table.items())) for name, table in sorted(of_other_runs.items())},
         batch_sweep_s=_epoch_s(sweep, stated),

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from dpscale.audit.grids import WORDS, Grid
 from dpscale.audit.layouts import ColumnSeries, Layout, PrintedCell, kind_of_unit, layouts
+from dpscale.audit.published import OF_TWO
 from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
 
@@ -157,7 +158,8 @@ class _Column:
     def _bases(self) -> dict[FigurePlace, FigurePlace]:
         """Return what each cell is compared with: the fewest GPUs of its row. Without one GPU among them, that of the
         only row that has no others."""
-        rows = grouped(sorted(self.values, key=lambda place: place.gpus), lambda place: place.row)
+        counted = filter(lambda place: place.gpus, self.values)
+        rows = grouped(sorted(counted, key=lambda place: place.gpus), lambda place: place.row)
         alone = grouped([at for at, *more in rows.values() if at.gpus == 1 and not more], lambda at: at.batch)
         bases = dict[FigurePlace, FigurePlace]()
         for row, (least, *more) in rows.items():
@@ -218,23 +220,32 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
             score = by_words + weight + sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
             if not best or score > best[0]:
                 best = score, columns, places
-    if not best or not best[2].names:
+    if not best:
         return None
     score, columns, places = best
-    clocks = [column for column in columns if column.is_clock]
-    return _solution(layout, score, [_by_values(column, clocks) for column in columns], places)
+    clocks = _clocks(columns)
+    solution = _solution(layout, score, [_by_values(column, clocks) for column in columns], places)
+    # Without keys, only a ratio of two rows can be checked.
+    return solution if places.names or any(fact.role.name == OF_TWO for fact in solution.facts) else None
 
 
-def _by_values(column: _Column, clocks: Sequence[_Column]) -> _Column:
-    """Return a column as the ratio that a clock gives in nearly all of its cells, if no word says that it is none."""
+def _clocks(columns: Sequence[_Column]) -> dict[int, _Column]:
+    return {at: column for at, column in enumerate(columns) if column.is_clock}
+
+
+def _by_values(column: _Column, clocks: Mapping[int, _Column]) -> _Column:
+    """Return a column as the ratio that a clock, or two, give in nearly all of its cells, if no word says that it is
+    none."""
     series = column.series
     # Whole numbers may be counts of anything, which grow as GPUs do.
     is_count = series.is_whole and not series.unit
     if column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING):
         for name in RATIOS:
             ratio = replace(column, role=Role(name))
-            if any(clock.fit(ratio) > _NEARLY for clock in clocks):
+            if any(clock.fit(ratio) > _NEARLY for clock in clocks.values()):
                 return ratio
+        if (of_two := _of_two(ratio := replace(column, role=Role("speedup")), clocks)) and of_two.share > _NEARLY:
+            return ratio
     return column
 
 
@@ -355,14 +366,14 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
     score += 1.5 * (is_of_a_node == (len({gpus for _, gpus in pairs}) < len(pairs)))
 
     def count_gpus(keys: Mapping[str, int]) -> int:
-        """Count none as 0 where others name one, and as one otherwise."""
+        """Count none as 0 where others name one, or nothing has keys, and as one otherwise."""
         nodes, per_node, gpus = (keys.get(name, 0) for name in ("nodes", "per_node", "gpus"))
         if per_node and (nodes or not gpus):
             return per_node * max(nodes, 1)
         # Several nodes have no fewer GPUs than nodes.
         if gpus:
             return gpus * (max(nodes, 1) if is_of_a_node or gpus < nodes else 1)
-        return nodes or int(not names & {*_COUNTS})
+        return nodes or int(bool(names) and not names & {*_COUNTS})
 
     # What names no number of GPUs, beside heads that do, is of the most of them.
     most = max(map(count_gpus, layout.keys_of_heads), default=0)
@@ -378,7 +389,8 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
         for row, keys, cell in series.figures:
             every = {**row_keys[row], **keys}
             group = tuple(of_rows[row] for of_rows in labels.values() if row in of_rows)
-            if gpus := count_gpus(every) or most:
+            gpus = count_gpus(every) or most
+            if gpus or not names:
                 placed.append((FigurePlace(group, every.get("batch", 0), gpus), layout.states.get(row, ""), cell))
             else:
                 unplaced.add(row)
@@ -473,7 +485,7 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
     facts, left_out, line = list[Fact](), [*places.notes], "row" if layout.is_turned else "column"
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
-    labels, doubts = _told_apart(columns, layout.caption)
+    labels, doubts, ratios_of_two = _told_apart(columns, layout.caption)
     batch = layout.batch or _whose_batch(columns)
     for at, column in enumerate(columns):
         role, head = column.role, column.series.head
@@ -483,9 +495,14 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
             left_out.append(f"The {line} {head or 'without a name'} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
             label = [labels[at]] if labels.get(at) else []
+            of_two = ratios_of_two.get(at)
             for fact in column.facts:
                 whose_batch, group = places.batches.get(fact.place.group, batch), (*fact.place.group, *label)
-                facts.append(fact._replace(whose_batch=whose_batch, place=fact.place._replace(group=group)))
+                placed = fact._replace(whose_batch=whose_batch, place=fact.place._replace(group=group))
+                if of_two and (base := of_two.bases.get(fact.place)):
+                    facts += [placed._replace(role=Role(OF_TWO)), placed._replace(role=Role("base"), number=base)]
+                elif not of_two or float(fact.number) != 1:
+                    facts.append(placed)
     unread = [f"The {line} {head} is left out" for head in unused if head and not head.startswith("column ")]
     return Solution(facts, [*unread, *left_out], score)
 
@@ -498,14 +515,49 @@ def _whose_batch(columns: Sequence[_Column]) -> str:
     return "global" if own < shared else ""
 
 
-def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str], dict[int, str]]:
+class _OfTwo(NamedTuple):
+    """A ratio of two: the share of it that they give, the clock that is compared, and by cell with which number."""
+
+    share: float
+    clock: int
+    bases: Values
+
+
+def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
+    """Return what gives the most of a ratio in the same cells: a clock and another of its kind, or the row of the same
+    GPUs where the ratio is 1, or is not printed. None where less than half of it is given."""
+    # Seconds are preferred to what follows from them.
+    kinds = {clock.role.name for clock in clocks.values()}
+    alike = {at: clock for at, clock in clocks.items() if kinds != {*CLOCKS} or clock.role.name == "time"}
+    meant = {cell for cell, number in ratio.values.items() if float(number) != 1}
+    tries = []
+    for at, clock in alike.items():
+        rows = dict[FigurePlace, Number]()
+        for cells in grouped(clock.values, lambda place: place[1:]).values():
+            ones = [cell for cell in cells if cell in ratio.values and float(ratio.values[cell]) == 1]
+            ones = ones or [cell for cell in cells if cell not in ratio.values]
+            if len(ones) == 1:
+                rows |= {cell: clock.values[ones[0]] for cell in cells if cell != ones[0]}
+        others = [other.values for other in alike.values() if other is not clock and other.role == clock.role]
+        for bases in (rows, *others):
+            pairs = {cell: (float(bases[cell]), float(clock.values[cell])) for cell in bases.keys() & clock.values}
+            is_rate = clock.role.name == "rate"
+            given = {cell: own / base if is_rate else base / own for cell, (base, own) in pairs.items() if base * own}
+            # What is over one GPU has cells that nothing stands beside.
+            covered = len(given.keys() & meant) / max(1, len(meant))
+            tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases))
+    best = max(tries, key=lambda of_two: of_two.share, default=None)
+    return best if best and best.share > 0.5 else None
+
+
+def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str], dict[int, str], dict[int, _OfTwo]]:
     """Return what tells clocks of one kind apart, such as `DP` of `DP time (s)`, with the series that belong to each,
-    and why series are left out.
+    why series are left out, and which are ratios of two.
 
     They belong to the clock that gives them, or whose label their head has, or to the first. Of several of one kind
     that belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
     """
-    clocks = {at: column for at, column in enumerate(columns) if column.is_clock}
+    clocks, ratios_of_two = _clocks(columns), dict[int, _OfTwo]()
     words = [re.findall(r"[\w-]+", column.series.head.lower()) for column in columns]
     labels, alike = dict[int, str](), max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
     if len(alike) > 1:
@@ -525,6 +577,9 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     for at in sorted(derived, key=lambda at: -best[at]):
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
+        if name in RATIOS and best[at] <= _SOME and (of_two := _of_two(columns[at], clocks)):
+            ratios_of_two[at], labels[at] = of_two, labels.get(of_two.clock, "")
+            continue
         if name in RATIOS and not is_said and best[at] <= _SOME:
             doubts[at] = _OF_TWO
             continue
@@ -545,4 +600,4 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
         else:
             # Times of another table are those of one of them, and none says of which.
             doubts |= dict.fromkeys((at, meant), f"there are several of {name}, and no times beside them")
-    return labels, doubts
+    return labels, doubts, ratios_of_two
