@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from dpscale.audit.grids import WORDS, Grid
 from dpscale.vocabulary.states import MARK, NOT_RESOLVABLE
@@ -393,8 +394,12 @@ def _read_texts(
     # Where there is a GPU 0, numbers say which GPU it is, and not how many.
     if any(re.search(rf"(?i)\b{WORDS['device']} ?#?0$", column[row]) for row in kept):
         return {row: column[row] for row in kept}, False
+    texts = [column[row] for row in kept]
+    # An empty cell stands for the text above, but not where that text is written again below it.
+    filled = [at for at, text in enumerate(texts) if text]
+    is_as_above = all(texts[at] != texts[below] for at, below in pairwise(filled) if below > at + 1)
     for row in kept:
-        if column[row]:
+        if column[row] or not is_as_above:
             keys, name = _keys_and_name(column[row])
             has_keys |= bool(keys)
         row_keys[row].update(keys)

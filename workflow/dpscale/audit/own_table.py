@@ -227,7 +227,9 @@ def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
         gpus = {fact.place.gpus for fact in facts if fact.role.name in CLOCKS}
         unlike = len({*other} - {*group})
         is_apart = gpus == {1} or max(gpus, default=0) < min(own, default=0)
-        if other != group and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
+        # What is more than once as fast as something else on one GPU is no base.
+        is_base = all(fact.number.interval.contains(1) for fact in facts if fact.place.gpus == 1 and fact.role.name == "speedup")
+        if other != group and is_base and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
             lenders[unlike, -len(other)].append(other)
     nearest = lenders[min(lenders)] if lenders else []
     return nearest[0] if len(nearest) == 1 else group

@@ -538,6 +538,9 @@ def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
             ones = ones or [cell for cell in cells if cell not in ratio.values]
             if len(ones) == 1:
                 rows |= {cell: clock.values[ones[0]] for cell in cells if cell != ones[0]}
+        first = clock.values.keys() & ratio.values.keys() - meant
+        if len(first) == 1 and (base := first.pop()).gpus != 1:
+            rows = {cell: clock.values[base] for cell in clock.values if cell != base}
         others = [other.values for other in alike.values() if other is not clock and other.role == clock.role]
         for bases in (rows, *others):
             pairs = {cell: (float(bases[cell]), float(clock.values[cell])) for cell in bases.keys() & clock.values}
@@ -559,7 +562,11 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     """
     clocks, ratios_of_two = _clocks(columns), dict[int, _OfTwo]()
     words = [re.findall(r"[\w-]+", column.series.head.lower()) for column in columns]
-    labels, alike = dict[int, str](), max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
+
+    def kind_of_clock(at: int) -> Role:
+        return columns[at].role._replace(is_per_step=False)
+
+    labels, alike = dict[int, str](), max(grouped(clocks, kind_of_clock).values(), key=len, default=[])
     if len(alike) > 1:
         shared = set[str].intersection(*({*words[at]} for at in alike))
         of_clocks = {at: " ".join(word for word in words[at] if word not in shared) for at in alike}
@@ -577,7 +584,7 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     for at in sorted(derived, key=lambda at: -best[at]):
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
-        if name in RATIOS and best[at] <= _SOME and (of_two := _of_two(columns[at], clocks)):
+        if name in RATIOS and (of_two := _of_two(columns[at], clocks)) and of_two.share > best[at]:
             ratios_of_two[at], labels[at] = of_two, labels.get(of_two.clock, "")
             continue
         if name in RATIOS and not is_said and best[at] <= _SOME:

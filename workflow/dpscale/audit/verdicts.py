@@ -103,6 +103,8 @@ def _verdict(
         )
     if place in outcome.method.agreeing:
         return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
+    if outcome.near and given and given.meets(outcome.method.printed[place]):
+        return FigureVerdict(EXPLAINED, given, outcome.near.convention.shown)
     if reason := _missing(study, outcome, place):
         return FigureVerdict(UNKNOWN, None, reason)
     if outcome.unsure and place in outcome.unsure.agreeing:
