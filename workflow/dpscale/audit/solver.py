@@ -390,16 +390,15 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
             every = {**row_keys[row], **keys}
             group = tuple(of_rows[row] for of_rows in labels.values() if row in of_rows)
             gpus = count_gpus(every) or most
-            if gpus or not names:
-                placed.append((FigurePlace(group, every.get("batch", 0), gpus), layout.states.get(row, ""), cell))
-            else:
+            placed.append((FigurePlace(group, every.get("batch", 0), gpus), layout.states.get(row, ""), cell))
+            if names and not gpus:
                 unplaced.add(row)
         by_series.append(placed)
     by_series, batches = _with_settled_batches(by_series)
     for of_series, kind in zip(by_series, kinds, strict=True):
-        places = {place for place, *_ in of_series}
+        counted = [place for place, *_ in of_series if place.gpus or not names]
         # What several figures of a series share is no key.
-        score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
+        score -= 4.0 * (1 - len({*counted}) / len(counted)) if counted and not kind else 0.0
     score -= 8.0 * len(unplaced) / len(row_keys)
     notes = [f"Rows that name no number of GPUs are left out: {len(unplaced)}"] if unplaced else []
     return _Places(by_series, score, names, labels, notes, batches)
@@ -434,7 +433,8 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     pairs = defaultdict[tuple[str, ...], set[tuple[int, int]]](set)
     settled, whose = dict[tuple[str, ...], int](), dict[tuple[str, ...], str]()
     for place, *_ in (entry for placed in by_series for entry in placed):
-        pairs[place.group].add((place.batch, place.gpus))
+        if place.gpus:
+            pairs[place.group].add((place.batch, place.gpus))
     for group, of_group in pairs.items():
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
@@ -482,11 +482,14 @@ def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
 
 def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: _Places) -> Solution:
     """Return what the best assignment reads. A series against which other figures speak is left out, and said."""
-    facts, left_out, line = list[Fact](), [*places.notes], "row" if layout.is_turned else "column"
+    facts, line = list[Fact](), "row" if layout.is_turned else "column"
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
     labels, doubts, ratios_of_two = _told_apart(columns, layout.caption)
     batch = layout.batch or _whose_batch(columns)
+    # Without a number of GPUs, a row says only what it is compared with, or with what.
+    compared = {cell for of_two in ratios_of_two.values() for cell in of_two.bases}
+    left_out = [] if compared else [*places.notes]
     for at, column in enumerate(columns):
         role, head = column.role, column.series.head
         if role.name == _NOTHING and head not in places.heads:
@@ -498,6 +501,8 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
             of_two = ratios_of_two.get(at)
             for fact in column.facts:
                 whose_batch, group = places.batches.get(fact.place.group, batch), (*fact.place.group, *label)
+                if places.names and not fact.place.gpus and fact.place not in compared:
+                    continue
                 placed = fact._replace(whose_batch=whose_batch, place=fact.place._replace(group=group))
                 if of_two and (base := of_two.bases.get(fact.place)):
                     facts += [placed._replace(role=Role(OF_TWO)), placed._replace(role=Role("base"), number=base)]
