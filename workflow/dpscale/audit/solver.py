@@ -169,9 +169,11 @@ class _Column:
         return bases
 
     def fit(self, column: "_Column", of_own_batch: Sequence[bool] = (True, False)) -> float:
-        """Return the share of a column's figures that these times or rates give."""
+        """Return the share of a column's figures on several GPUs that these times or rates give."""
         kinds = of_own_batch if self.role.is_per_step else (True,)
-        return max(_share(column.values, self.given(column.role.name, is_own)) for is_own in kinds)
+        several = {place: number for place, number in column.values.items() if place.gpus > 1}
+        several = several if several.keys() & self.values else column.values
+        return max(_share(several, self.given(column.role.name, is_own)) for is_own in kinds)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -470,11 +472,10 @@ def _relations(columns: Sequence[_Column]) -> Iterator[float]:
 
 
 def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
-    """Return the share of printed figures on several GPUs that are as expected; little where there are few."""
-    pairs = [(printed[place], value, place.gpus) for place, value in expected.items() if place in printed]
-    pairs = [pair for pair in pairs if pair[2] > 1] or pairs
+    """Return the share of printed figures that are as expected; little where there are few."""
+    pairs = [(printed[place], value) for place, value in expected.items() if place in printed]
     hits = 0
-    for number, value, _ in pairs:
+    for number, value in pairs:
         size = max(abs(float(number)), 1e-12)
         hits += abs(float(number) - value) <= min(2 * number.interval.half + _TOLERANCE * size, _ROUGHEST * size)
     return hits / len(pairs) * min(1.0, (len(pairs) + 1) / 3) if pairs else 0.0
@@ -544,7 +545,8 @@ def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
             if len(ones) == 1:
                 rows |= {cell: clock.values[ones[0]] for cell in cells if cell != ones[0]}
         first = clock.values.keys() & ratio.values.keys() - meant
-        if len(first) == 1 and (base := first.pop()).gpus != 1:
+        # What is over one GPU is a speedup, but where nobody says over how many it is.
+        if len(first) == 1 and ((base := first.pop()).gpus != 1 or not any(cell.gpus for cell in meant)):
             rows = {cell: clock.values[base] for cell in clock.values if cell != base}
         others = [other.values for other in alike.values() if other is not clock and other.role == clock.role]
         for bases in (rows, *others):
@@ -555,7 +557,8 @@ def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
             covered = len(given.keys() & meant) / max(1, len(meant))
             tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases))
     best = max(tries, key=lambda of_two: of_two.share, default=None)
-    return best if best and best.share > 0.5 else None
+    # Two that fit prove it, of four as well; one of two does not.
+    return best if best and best.share > (0.5 if len(meant) < 4 else 0.4) else None
 
 
 def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str], dict[int, str], dict[int, _OfTwo]]:
