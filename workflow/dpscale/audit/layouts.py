@@ -80,6 +80,8 @@ def _split(text: str) -> tuple[str, str] | None:
     """Return the digits of a text and its unit; None where it is no number. Hours and minutes become
     seconds, and `62.65*2` is the product."""
     spaced = " ".join(text.replace("−", "-").replace("\u2013", "-").split()).strip("*` ")
+    # Of a sum, what it gives; and pictures behind a number say nothing.
+    spaced = re.sub(r"^[^=≈]*\d[^=≈]*[/*×÷][^=≈]*[=≈] ?(?=[\d.])|[\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff\s]+$", "", spaced)
     if len(spaced) > 60 or is_missing(spaced):
         return None
     thousands = r"(?<=\d)\s?([kKMB])(?=$|[\s*†)]|/s|[a-z]+/)"
@@ -179,7 +181,7 @@ def keys_of(text: str) -> tuple[dict[str, int], str]:
         match = re.search(pattern.replace("{device}", WORDS["device"]), left, re.IGNORECASE)
         if match:
             digits = next(filter(None, match.groups()))
-            keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else 1
+            keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else WORDS["numerals"].get(digits.lower(), 1)
             left = f"{left[: match.start()]} {left[match.end() :]}"
     return {name: value for name, value in keys.items() if 0 < value < 10**8}, " ".join(left.split())
 

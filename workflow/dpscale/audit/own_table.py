@@ -332,7 +332,7 @@ def _number(fact: Fact, study: Published) -> Number:
     """Return the number of a fact: of an epoch, or of a second, in place of a step."""
     if not fact.role.is_per_step:
         return fact.number
-    images_per_step = (fact.place.batch or 1) * (1 if study.batch == GLOBAL else fact.place.gpus)
+    images_per_step = (fact.place.batch or 1) * (1 if study.batch == GLOBAL else fact.place.gpus or 1)
     factor = images_per_step if fact.role.name == "rate" else study.dataset_images / images_per_step
     return Number(fact.number.shown, fact.number.interval * factor, fact.number.if_cut * factor)
 

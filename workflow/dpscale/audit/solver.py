@@ -242,38 +242,41 @@ def _by_values(column: _Column, clocks: Mapping[int, _Column]) -> _Column:
     # Whole numbers may be counts of anything, which grow as GPUs do.
     is_count = series.is_whole and not series.unit
     if column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING):
-        for name in RATIOS:
-            ratio = replace(column, role=Role(name))
+        ratios = [replace(column, role=Role(name)) for name in RATIOS]
+        for ratio in ratios:
             if any(clock.fit(ratio) > _NEARLY for clock in clocks.values()):
                 return ratio
-        if (of_two := _of_two(ratio := replace(column, role=Role("speedup")), clocks)) and of_two.share > _NEARLY:
-            return ratio
+        # A percentage may be the share of anything in anything.
+        of_two = _of_two(ratios[0], clocks) if series.unit != "%" else None
+        if of_two and of_two.share > _NEARLY:
+            return ratios[0]
     return column
 
 
 def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]]:
     """Return the roles that the values of a series allow, with what its words say for each, the likeliest first."""
+    numbers = [float(cell) for *_, cell in series.figures]
+    units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
+    kinds = {*map(kind_of_unit, units)} - {""}
+    allowed = [name for name in (*_KEYS, *_FIGURES) if _allows(name, series, numbers, kinds)]
     words = _spoken_for(series.head)
-    is_said = bool(words)
+    # `Multi-GPU` above rates says nothing.
+    is_said = bool(words) and (words.keys() != {"gpus"} or "gpus" in allowed)
     if not is_said:
         # Where a head has no word, those of the line above say a little, but for a part of a time.
         share = 0.4 if series.head else 0.8
         above = _spoken_for(layout.caption).items()
         words = {name: share * weight for name, weight in above if name not in (_NOTHING, *PARTS) and weight > 0}
-    numbers = [float(cell) for *_, cell in series.figures]
-    units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
-    kinds = {*map(kind_of_unit, units)} - {""}
     weights = {}
-    for name in (*_KEYS, *_FIGURES):
-        if _allows(name, series, numbers, kinds):
-            weights[name] = words.get(name, 0.0)
-            weights[name] += 1.5 * (bool(kinds) and name not in _KEYS)
-            # Without a word or a unit, a figure that follows from others is one only where nearly all of it does.
-            # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
-            is_far = name in PARTS or (name in _DERIVED and not kinds)
-            weights[name] -= _UNSAID * (is_far and not is_said)
-            is_plain = name in kinds or (name == "time" and series.has_keys) or (name, kinds) == ("speedup", {"ratio"})
-            weights[name] += is_plain and not is_said and name in (*CLOCKS, "speedup")
+    for name in allowed:
+        weights[name] = words.get(name, 0.0)
+        weights[name] += 1.5 * (bool(kinds) and name not in _KEYS)
+        # Without a word or a unit, a figure that follows from others is one only where nearly all of it does.
+        # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
+        is_far = name in PARTS or (name in _DERIVED and not kinds)
+        weights[name] -= _UNSAID * (is_far and not is_said)
+        is_plain = name in kinds or (name == "time" and series.has_keys) or (name, kinds) == ("speedup", {"ratio"})
+        weights[name] += is_plain and not is_said and name in (*CLOCKS, "speedup")
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
     # Of roles that as much speaks for, the first is taken: none.
     entries = [(Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5)]
@@ -437,7 +440,10 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     for place, *_ in (entry for placed in by_series for entry in placed):
         if place.gpus:
             pairs[place.group].add((place.batch, place.gpus))
+    every = {pair for of_group in pairs.values() for pair in of_group}
+    is_alike = len({batch / number for batch, number in every}) == 1
     for group, of_group in pairs.items():
+        of_group = every if is_alike else of_group
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
             settled[group] = 0

@@ -142,7 +142,7 @@ def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
         return "the bandwidth that it is a share of is not given"
     if outcome.method.printed[place].high < 0:
         return ""
-    if quantity in _PARTS and is_superlinear(study, place):
+    if quantity in _PARTS and place.gpus and is_superlinear(study, place):
         return f"{place.gpus} GPUs are more than {place.gpus} times as fast as one, so its parts were measured"
     return ""
 
@@ -234,6 +234,8 @@ def defined(quantity: str, published: Published, place: Spot, clock: str = "") -
     printed of what it follows from."""
     if published.global_batch(place) > published.dataset_images:
         return f"capped: N*b > {published.dataset_images} images, no full step"
+    if not place.gpus:
+        return "the number of GPUs was not printed"
     formula, times = replace(definition(quantity), clock=clock), published.other_clocks.get(clock, published.epoch_s)
     for time, at in (("T(1,b)", place.alone), ("T(N,b)", place)):
         if time in formula.formula and at not in times:
