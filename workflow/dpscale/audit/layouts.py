@@ -350,9 +350,13 @@ def _is_of_ratios(row: Sequence[str]) -> bool:
     return bool(is_called_so) or all(re.search(r"\d\s*[x×%]", text) for text in texts)
 
 
+# Figures in brackets behind others, by their units.
+_IN_BRACKETS = {"%": r"\d+(?:\.\d+)? ?%", "rate": r"\d[\d,.]* ?[a-z]+ ?/ ?s\w*"}
+
+
 def _with_columns_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return rows with a column such as `nodes * GPUs`, of cells such as `2*8`, as two columns; and with ratios in
-    brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their own, behind all others. Without their sign
+    """Return rows with a column such as `nodes * GPUs`, of cells such as `2*8`, as two columns; and with figures in
+    brackets behind others, as in `1,345.8 (10.0x, 95%)`, in columns of their own, behind all others. Without their sign
     they are ratios where the first is 1, or all of a column, those of the base."""
     columns, of_ratios, has_base = list[Sequence[str]](), list[tuple[bool, Sequence[str]]](), False
     for head, *texts in zip(*rows, strict=True):
@@ -362,7 +366,14 @@ def _with_columns_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
             columns += [[name, *(match[at] for match in products)] for at, name in enumerate(names, 1)]
         else:
             columns.append([head, *texts])
-        ratios = [re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)\)", text) for text in texts]
+        # Brackets of a head may say what is in those of its figures.
+        inner = [words for words in re.findall(_BRACKETS, head) if not kind_of_unit(unit_of(words))]
+        name = " ".join(inner) or re.sub(_BRACKETS, "", head).strip()
+        for unit, figure in _IN_BRACKETS.items():
+            beside = [re.search(rf"\d[^()]*\((?:[^()]*[,;/] ?)?({figure})(?![\w.])", text) for text in texts]
+            if sum(map(bool, beside)) > 1:
+                of_ratios.append((True, [f"{name} ({unit})", *(match[1] if match else "" for match in beside)]))
+        ratios = [re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)[,;)]", text) for text in texts]
         found = [match for match in ratios if match]
         if found:
             has_base |= {float(match[1]) for match in found} == {1.0}
