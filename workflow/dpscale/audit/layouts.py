@@ -182,7 +182,9 @@ def keys_of(text: str) -> tuple[dict[str, int], str]:
         if match:
             digits = next(filter(None, match.groups()))
             keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else WORDS["numerals"].get(digits.lower(), 1)
-            left = f"{left[: match.start()]} {left[match.end() :]}"
+            # The model of GPUs may tell them apart, `1xA100` from `1xH100`.
+            model = re.search(WORDS["models"], match[0], re.IGNORECASE) if name == "gpus" else None
+            left = f"{left[: match.start()]} {model[0] if model else ''} {left[match.end() :]}"
     return {name: value for name, value in keys.items() if 0 < value < 10**8}, " ".join(left.split())
 
 
