@@ -21,6 +21,10 @@ _DIGITS = rf"[+-]?(?:\d(?:[\d.,]|{_SPACE}(?=\d{{3}}(?!\d)))*|\.\d+)(?:e[+-]?\d{{
 _APPROXIMATELY = r"^(?:~|≈|∼|\\sim|ca\.?|about|approx\.?|x|×|\$)\s*(?=[\d.+-])"
 # What may stand behind a number and its unit: an interval, a deviation, other figures, a share, a footnote.
 _BEHIND = r"(?:\s|/\s*(?:[\d.,]+\s*%|-)|\[[^\]]*\]|[(（][^)）]*[)）]|(?:±|\+/-|\+-).*|[*†‡§¹²³⁴-⁹.^]|[a-d]\b)*$"
+_SUM, _PICTURES = (
+    r"^[^=≈]*\d[^=≈]*[/*×÷][^=≈]*[=≈] ?(?=[\d.])",
+    r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]+$",
+)
 # What is counted is no unit.
 _UNIT = rf"(?!{WORDS['no_units']})(?:(?:[a-zµμ×%][a-zµμ.]*|(?=/))(?:\s*(?:/|per)\s*[a-z.]+)*)"
 # Words of this project's own tables where it has no number.
@@ -81,7 +85,7 @@ def _split(text: str) -> tuple[str, str] | None:
     seconds, and `62.65*2` is the product."""
     spaced = " ".join(text.replace("−", "-").replace("\u2013", "-").split()).strip("*` ")
     # Of a sum, what it gives; and pictures behind a number say nothing.
-    spaced = re.sub(r"^[^=≈]*\d[^=≈]*[/*×÷][^=≈]*[=≈] ?(?=[\d.])|[\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff\s]+$", "", spaced)
+    spaced = re.sub(rf"{_SUM}|{_PICTURES}", "", spaced)
     if len(spaced) > 60 or is_missing(spaced):
         return None
     thousands = r"(?<=\d)\s?([kKMB])(?=$|[\s*†)]|/s|[a-z]+/)"
@@ -180,8 +184,8 @@ def keys_of(text: str) -> tuple[dict[str, int], str]:
     for name, pattern in WORDS["places"].items():
         match = re.search(pattern.replace("{device}", WORDS["device"]), left, re.IGNORECASE)
         if match:
-            digits = next(filter(None, match.groups()))
-            keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else WORDS["numerals"].get(digits.lower(), 1)
+            digits = next(filter(None, match.groups())).replace(",", "")[:12].lower()
+            keys[name] = int(digits) if digits.isdigit() else WORDS["numerals"].get(digits, 1)
             # The model of GPUs may tell them apart, `1xA100` from `1xH100`.
             model = re.search(WORDS["models"], match[0], re.IGNORECASE) if name == "gpus" else None
             left = f"{left[: match.start()]} {model[0] if model else ''} {left[match.end() :]}"

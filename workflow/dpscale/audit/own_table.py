@@ -220,16 +220,18 @@ def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
     """Return the group whose figures of one GPU stand for this one too, where it has none, or none that its ratios are
     over: a row of one GPU for all strategies, the strategy of fewer GPUs, or the group that the names of this one are
     more than. The group itself where several may be meant."""
-    alone = [fact.number.interval for fact in groups[group] if fact.place.gpus == 1 and fact.role.name == "speedup"]
-    own = {fact.place.gpus for fact in groups[group]} - {1 for ratio in alone if not ratio.contains(1)}
+
+    def is_over_one_gpu(facts: Sequence[Fact]) -> bool:
+        alone = [fact for fact in facts if fact.place.gpus == 1 and fact.role.name == "speedup"]
+        return all(fact.number.interval.contains(1) for fact in alone)
+
+    own = {fact.place.gpus for fact in groups[group]} - (set() if is_over_one_gpu(groups[group]) else {1})
     lenders: defaultdict[tuple[int, int], list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
         gpus = {fact.place.gpus for fact in facts if fact.role.name in CLOCKS}
         unlike = len({*other} - {*group})
         is_apart = gpus == {1} or max(gpus, default=0) < min(own, default=0)
-        # What is more than once as fast as something else on one GPU is no base.
-        is_base = all(fact.number.interval.contains(1) for fact in facts if fact.place.gpus == 1 and fact.role.name == "speedup")
-        if other != group and is_base and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
+        if other != group and is_over_one_gpu(facts) and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
             lenders[unlike, -len(other)].append(other)
     nearest = lenders[min(lenders)] if lenders else []
     return nearest[0] if len(nearest) == 1 else group

@@ -121,7 +121,7 @@ class _Column:
             first, _, per = unit.partition("/")
             # What takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs.
             factor = WORDS["factors"].get(first, 1.0) / WORDS["factors"].get(per, 1.0)
-            factor *= place.gpus if role.is_per_gpu else 1
+            factor *= place.gpus or 1 if role.is_per_gpu else 1
             if unit == "%" and role.name == "utilisation":
                 factor = 1.0
             shown = (first or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
@@ -172,8 +172,8 @@ class _Column:
         """Return the share of a column's figures on several GPUs that these times or rates give."""
         kinds = of_own_batch if self.role.is_per_step else (True,)
         several = {place: number for place, number in column.values.items() if place.gpus > 1}
-        several = several if several.keys() & self.values else column.values
-        return max(_share(several, self.given(column.role.name, is_own)) for is_own in kinds)
+        printed = several if several.keys() & self.values else column.values
+        return max(_share(printed, self.given(column.role.name, is_own)) for is_own in kinds)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -536,29 +536,26 @@ class _OfTwo(NamedTuple):
 
 
 def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
-    """Return what gives the most of a ratio in the same cells: a clock and another of its kind, or the row of the same
-    GPUs where the ratio is 1, or is not printed. None where less than half of it is given."""
+    """Return what gives the most of a ratio in the same cells: a clock and another of its kind, or the row where the
+    ratio is 1, or is not printed: of as many GPUs, or of all. None where less than half of it is given."""
     # Seconds are preferred to what follows from them.
-    kinds = {clock.role.name for clock in clocks.values()}
-    alike = {at: clock for at, clock in clocks.items() if kinds != {*CLOCKS} or clock.role.name == "time"}
+    clocks = {at: clock for at, clock in clocks.items() if clock.role.name == "time"} or clocks
     meant = {cell for cell, number in ratio.values.items() if float(number) != 1}
     tries = []
-    for at, clock in alike.items():
-        rows = dict[FigurePlace, Number]()
-        for cells in grouped(clock.values, lambda place: place[1:]).values():
-            ones = [cell for cell in cells if cell in ratio.values and float(ratio.values[cell]) == 1]
-            ones = ones or [cell for cell in cells if cell not in ratio.values]
-            if len(ones) == 1:
-                rows |= {cell: clock.values[ones[0]] for cell in cells if cell != ones[0]}
-        first = clock.values.keys() & ratio.values.keys() - meant
-        # What is over one GPU is a speedup, but where nobody says over how many it is.
-        if len(first) == 1 and ((base := first.pop()).gpus != 1 or not any(cell.gpus for cell in meant)):
-            rows = {cell: clock.values[base] for cell in clock.values if cell != base}
-        others = [other.values for other in alike.values() if other is not clock and other.role == clock.role]
-        for bases in (rows, *others):
-            pairs = {cell: (float(bases[cell]), float(clock.values[cell])) for cell in bases.keys() & clock.values}
-            is_rate = clock.role.name == "rate"
-            given = {cell: own / base if is_rate else base / own for cell, (base, own) in pairs.items() if base * own}
+    for at, clock in clocks.items():
+        values, power = clock.values, 1 if clock.role.name == "rate" else -1
+        compared = [other.values for other in clocks.values() if other is not clock and other.role == clock.role]
+        for of_as_many in [*grouped(values, lambda cell: cell[1:]).values()], [[*values]]:
+            rows = dict[FigurePlace, Number]()
+            for cells in of_as_many:
+                ones = [cell for cell in cells if cell in ratio.values and cell not in meant]
+                ones = ones or [cell for cell in cells if cell not in ratio.values]
+                # What is over one GPU is a speedup, but where nobody says over how many it is.
+                if len(ones) == 1 and (ones[0].gpus != 1 or max(cell.gpus for cell in cells) < 2):
+                    rows |= dict.fromkeys({*cells} - {*ones}, values[ones[0]])
+            compared.append(rows)
+        for bases in compared:
+            given = {cell: (float(values[cell]) / float(bases[cell])) ** power for cell in bases.keys() & values}
             # What is over one GPU has cells that nothing stands beside.
             covered = len(given.keys() & meant) / max(1, len(meant))
             tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases))
