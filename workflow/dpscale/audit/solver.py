@@ -467,7 +467,7 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
 
 def _relations(columns: Sequence[_Column]) -> Iterator[float]:
     """Yield, for each relation that the roles allow, the share of figures that it gives, less what is unlikely."""
-    clocks = [column for column in columns if column.is_clock]
+    clocks = _clocks(columns).values()
     for clock in clocks:
         # Several GPUs are seldom slower than one.
         speedups = [value for place, value in clock.given("speedup").items() if place.gpus > 1]
@@ -596,20 +596,19 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
         if name in RATIOS and (of_two := _of_two(columns[at], clocks)) and of_two.share > best[at]:
-            ratios_of_two[at], labels[at] = of_two, labels.get(of_two.clock, "")
+            ratios_of_two[at] = of_two
+            labels |= {at: labels[of_two.clock]} if labels else {}
             continue
-        if name in RATIOS and not is_said and best[at] <= _SOME:
-            doubts[at] = _OF_TWO
-            continue
+        fit = best[at]
         if labels:
             named = [clock for clock in alike if labels[clock] and {*words[at]}.issuperset(labels[clock].split())]
             given = {clock: fits[at][clock] + (named == [clock]) for clock in alike}
             nearest = max(given, key=given.__getitem__)
-            if given[nearest] > _SOME:
-                labels[at] = labels[nearest]
-            elif name in RATIOS:
-                doubts[at] = _OF_TWO
-                continue
+            fit = given[nearest]
+            labels[at] = labels[nearest] if fit > _SOME else labels[at]
+        if name in RATIOS and fit <= _SOME and (labels or not is_said):
+            doubts[at] = _OF_TWO
+            continue
         meant = first.setdefault((name, labels.get(at, "")), at)
         if meant == at or not columns[at].values.keys() & columns[meant].values.keys():
             continue
