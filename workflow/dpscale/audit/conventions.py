@@ -21,6 +21,7 @@ from itertools import product
 from types import CodeType
 from typing import Any
 
+from dpscale.audit.grids import WORDS
 from dpscale.audit.published import OF_TWO, POWERS_OF_UNITS, UNITS, Printed, Published, Spot, is_telling
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.vocabulary import own_yaml
@@ -31,9 +32,7 @@ METHOD, OTHER, WRONG = "method", "other", "wrong"
 _ALTERNATIVES: Mapping[str, Mapping[str, Mapping[str, Any]]] = own_yaml(__file__, "conventions.yaml")
 OTHER_UNIT = "unit is not that of the label"
 # Figures as they were printed, by the letter that a formula has for them.
-_LETTERS = {
-    "C": "compute_s", "M": "communication_s", "S": "speedup", "W": "bandwidth", "R": "images_per_s",
-}  # fmt: skip
+_LETTERS: Mapping[str, str] = WORDS["letters"]
 _ONE = Number("1", Rounded(1, 1, 1), Rounded(1, 1, 1))
 # What a formula may use beside the numbers and tables of its cell. A quotient may miss the whole number that it is.
 _FUNCTIONS = {

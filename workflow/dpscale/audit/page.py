@@ -7,6 +7,7 @@ as defined.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dpscale.audit.grids import WORDS
 from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
@@ -19,10 +20,7 @@ from dpscale.tables.tables import Tables
 from dpscale.vocabulary import own_yaml
 
 # What studies differ in most stands first: the table is wider than a phone.
-_ORDER = (
-    *("epoch_s", "speedup", "speedup_alternative", "versus", "efficiency", "bandwidth", "communication_s", "compute_s"),
-    *("images_per_s", "utilisation_percent"),
-)
+_ORDER: Sequence[str] = WORDS["on_the_page"]
 # Two definitions that differ by less give the same number.
 _SAME = 1e-6
 # What a check means, and what to do, in words for whoever printed the figures; by a part of its name.

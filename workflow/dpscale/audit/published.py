@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from dpscale.audit.grids import WORDS
 from dpscale.errors import PublishedError, RecordError
 from dpscale.formulas.rounded import Number
 from dpscale.records.facts import AuditRecord
@@ -20,18 +21,7 @@ from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import Chip, chip_named
 
 # What authors derive from their times, in words, in the order in which one follows from the other.
-QUANTITIES = {
-    "speedup": "speedup",
-    "speedup_alternative": "alternative speedup",
-    "versus": "ratio of two",
-    "efficiency": "efficiency",
-    "images_per_s": "throughput",
-    "compute_s": "compute time",
-    "communication_s": "communication time",
-    "bandwidth": "bandwidth",
-    "communication_share": "communication share",
-    "utilisation_percent": "utilisation",
-}
+QUANTITIES: Mapping[str, str] = WORDS["names"]
 
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
 _AS_GIVEN = ("id", "title", "batch", "gpu", "precision")

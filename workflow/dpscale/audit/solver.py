@@ -447,13 +447,10 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
             settled[group] = 0
-            shares, products = (
-                {batch / number for batch, number in of_group},
-                {batch * number for batch, number in of_group},
-            )
-            for name, images in ("per_gpu", shares), ("global", products):
+            for name, power in ("per_gpu", -1), ("global", 1):
+                images = {batch * number**power for batch, number in of_group}
                 if len(images) == 1:
-                    settled[group], whose[group] = int(images.pop()), name
+                    settled[group], whose[group] = round(images.pop()), name
     # A batch that only some rows name is that of all.
     named = {batch for of_group in pairs.values() for batch, _ in of_group} - {0}
     shared = named.pop() if len(named) == 1 else 0
