@@ -390,13 +390,16 @@ def _with_columns_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 
 def _sections(body: Sequence[Sequence[str]]) -> tuple[list[str], list[int]]:
     """Return the section that each row is in, and the rows that are figures: a row of one text names those below."""
-    section, sections, kept = "", [], []
+    section, above, sections, kept = "", None, [], []
     for at, row in enumerate(body):
         texts = [text for text in dict.fromkeys(row) if not is_missing(text)]
-        if len(row) > 2 and len(texts) == 1 and not _is_body(row):
+        # What differs from the row above in its keys alone was not run.
+        name = keys_of(texts[0])[1] if texts else None
+        if len(row) > 2 and len(texts) == 1 and not _is_body(row) and name != above:
             section = texts[0]
         elif any(row):
             kept.append(at)
+        above = name
         sections.append(section)
     return sections, kept
 
