@@ -48,15 +48,12 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
     for (quantity, place), verdict in reading.verdicts.items():
         if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
             continue
-        outcome, why = reading.outcomes[quantity], verdict.why
         if verdict.state == ANOTHER_RUN:
             check, severity = "near what the times give, as of another run", LOOK
         else:
-            is_wrong = quantity in RATIOS or outcome.best
+            is_wrong = quantity in RATIOS or reading.outcomes[quantity].best
             check, severity = "not what the times give", WRONG if is_wrong else NOT_EXPLAINED
-            if not outcome.match and (factor := outcome.method.factor):
-                why = f"all cells are {number(factor.value)} times what the times give"
-        yield Doubt(check, quantity, place, _beside(reading, quantity, place, verdict.given, why), severity)
+        yield Doubt(check, quantity, place, _beside(reading, quantity, place, verdict.given, verdict.why), severity)
 
 
 def _beside(reading: Reading, quantity: str, place: Spot, given: Rounded | str | None, why: str) -> str:

@@ -107,7 +107,7 @@ def _table(
         caption=f"{title}: {_CAPTION}",
         columns=[ShownColumn(heading) for heading in (batch, "GPUs", *columns)],
         cells=[
-            [f"{place[0]:,}", str(place[1]), *(entries.get(place, ABSENT) for entries in columns.values())]
+            [f"{place[0]:,}", str(place[1] or ABSENT), *(entries.get(place, ABSENT) for entries in columns.values())]
             for place in places
         ],
     )
