@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from dpscale import __version__
 from dpscale.audit.checks import COPIED, LOOK, Doubt, doubts
-from dpscale.audit.conventions import several
+from dpscale.audit.conventions import telling
 from dpscale.audit.own_table import is_table, read_studies, slug
 from dpscale.audit.published import AUDIT_PATH, GLOBAL, Published
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of, worst_by_cell
@@ -111,7 +111,7 @@ def _findings(reading: Reading) -> Iterator[AuditFindingsRow]:
             verdict=verdict_of(reading, quantity),
             convention=outcome.match.convention.shown if outcome.match else "",
             supporting_cells=outcome.reference.supporting,
-            independent_cells=len(several(outcome.checkable)),
+            independent_cells=len(telling(outcome.checkable, quantity)),
             conventions_tried=outcome.tried,
             chance=outcome.chance,
             sentence=sentence(reading, quantity),

@@ -19,9 +19,6 @@ from dpscale.vocabulary.chips import TERA, chips, network_of
 LOOK, NOT_EXPLAINED, WRONG, IMPOSSIBLE = "look", "not explained", "wrong", "impossible"
 SEVERITIES = (IMPOSSIBLE, WRONG, NOT_EXPLAINED, LOOK)  # the worst first
 COPIED = "times of another study"
-REPEATED = "times of another batch"
-# Times of fewer digits may agree by chance.
-_TELLING_DIGITS = 3
 
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
@@ -51,15 +48,12 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
     for (quantity, place), verdict in reading.verdicts.items():
         if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
             continue
-        outcome, why = reading.outcomes[quantity], verdict.why
         if verdict.state == ANOTHER_RUN:
             check, severity = "near what the times give, as of another run", LOOK
         else:
-            is_wrong = quantity in RATIOS or outcome.best
+            is_wrong = quantity in RATIOS or reading.outcomes[quantity].best
             check, severity = "not what the times give", WRONG if is_wrong else NOT_EXPLAINED
-            if not outcome.match and (factor := outcome.method.factor):
-                why = f"all cells are {number(factor.value)} times what the times give"
-        yield Doubt(check, quantity, place, _beside(reading, quantity, place, verdict.given, why), severity)
+        yield Doubt(check, quantity, place, _beside(reading, quantity, place, verdict.given, verdict.why), severity)
 
 
 def _beside(reading: Reading, quantity: str, place: Spot, given: Rounded | str | None, why: str) -> str:
@@ -143,18 +137,6 @@ def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
             yield Doubt("two one-GPU times differ", "batch_sweep_s", place, detail, LOOK)
 
 
-def repeated_times(reading: Reading) -> Iterator[Doubt]:
-    """Times of a batch that are those of another, digit for digit: two measurements do not agree like that."""
-    times = {place: str(time) for place, time in reading.published.epoch_s.items()}
-    by_batch = grouped(times, lambda place: place.batch_per_gpu)
-    rows = {batch: tuple((place.gpus, times[place]) for place in places) for batch, places in by_batch.items()}
-    for row, (first, *others) in grouped(rows, rows.__getitem__).items():
-        digits = [sum(letter.isdigit() for letter in time) for _, time in row]
-        if len({time for _, time in row}) > 1 and min(digits) >= _TELLING_DIGITS:
-            for place in (place for batch in others for place in by_batch[batch]):
-                yield Doubt(REPEATED, "epoch_s", place, f"its times are those of batch {first:,}")
-
-
 def larger_than_the_dataset(reading: Reading) -> Iterator[Doubt]:
     """Batches with no full step: the dataset ends first."""
     published = reading.published
@@ -185,10 +167,11 @@ def above_links(reading: Reading) -> Iterator[Doubt]:
 
 
 def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
-    """N GPUs more than N times as fast as one: something else must have changed too."""
+    """N GPUs more than N times as fast as one: something else must have changed too. Where nobody says what a step has,
+    they may share its images."""
     published = reading.published
     for place in published.places:
-        if place.gpus == 1 or published.is_of_other_runs(place):
+        if place.gpus == 1 or published.is_of_other_runs(place) or "a step has" in published.assuming("images"):
             continue
         efficiency = defined("efficiency", published, place)
         if not isinstance(efficiency, str) and efficiency.low > 1:
@@ -241,7 +224,6 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     below_zero,
     mistakes_of_conventions,
     parts_against_total,
-    repeated_times,
     larger_than_the_dataset,
     above_links,
     one_gpu_times_apart,

@@ -21,7 +21,8 @@ from itertools import product
 from types import CodeType
 from typing import Any
 
-from dpscale.audit.published import POWERS_OF_UNITS, UNITS, Printed, Published, Spot
+from dpscale.audit.grids import WORDS
+from dpscale.audit.published import OF_TWO, POWERS_OF_UNITS, UNITS, Printed, Published, Spot, is_telling
 from dpscale.formulas.rounded import Number, Rounded
 from dpscale.vocabulary import own_yaml
 from dpscale.vocabulary.chips import networks
@@ -31,9 +32,7 @@ METHOD, OTHER, WRONG = "method", "other", "wrong"
 _ALTERNATIVES: Mapping[str, Mapping[str, Mapping[str, Any]]] = own_yaml(__file__, "conventions.yaml")
 OTHER_UNIT = "unit is not that of the label"
 # Figures as they were printed, by the letter that a formula has for them.
-_LETTERS = {
-    "C": "compute_s", "M": "communication_s", "S": "speedup", "W": "bandwidth", "R": "images_per_s",
-}  # fmt: skip
+_LETTERS: Mapping[str, str] = WORDS["letters"]
 _ONE = Number("1", Rounded(1, 1, 1), Rounded(1, 1, 1))
 # What a formula may use beside the numbers and tables of its cell. A quotient may miss the whole number that it is.
 _FUNCTIONS = {
@@ -43,7 +42,7 @@ _FUNCTIONS = {
 }
 # By clock, the numbers and the tables that formulas look into, by the names that these have in formulas.
 Inputs = Mapping[str, Mapping[str, Any]]
-_RATIOS = ("speedup", "speedup_alternative", "efficiency", "communication_share")
+_RATIOS = ("speedup", "speedup_alternative", "efficiency", OF_TWO, "communication_share")
 
 
 @dataclass(frozen=True)
@@ -122,10 +121,11 @@ def inputs_of(published: Published, place: Spot, may_be_cut: bool = False) -> In
     gpus = published.gpus_by_batch[place.batch_per_gpu]
     names = {
         "N": place.gpus,
-        "b": published.global_batch(place) / place.gpus,
+        "b": published.global_batch(place) / (place.gpus or 1),
         "D": published.dataset_images,
         "before": max((number for number in gpus if number < place.gpus), default=place.gpus),
         "constant": 1,
+        "Tbase": lambda gpus, batch: time(published.base_s, gpus),
         "Tsweep": lambda batch: time(published.batch_sweep_s, 1),
         "bus": lambda gpus, batch: published.bus_gb_s.get(gpus, _ONE).interval,
         **{letter: partial(figure, quantity) for letter, quantity in _LETTERS.items()},
@@ -250,9 +250,9 @@ _NEARLY = 0.8
 Values = Mapping[Spot, Rounded]
 
 
-def several(places: Iterable[Spot]) -> list[Spot]:
-    """Return the places with several GPUs: one GPU compared with itself proves nothing."""
-    return [place for place in places if place.gpus > 1]
+def telling(places: Iterable[Spot], quantity: str = "") -> list[Spot]:
+    """Return the places where a figure of a quantity tells something."""
+    return [place for place in places if is_telling(quantity, place.gpus)]
 
 
 def about(value: Rounded) -> Rounded:
@@ -265,6 +265,7 @@ def about(value: Rounded) -> Rounded:
 class Match:
     """A convention's values beside the printed ones. `values` lacks cells whose inputs are missing or cancel out."""
 
+    quantity: str
     convention: Convention
     printed: Values
     values: Values
@@ -277,13 +278,13 @@ class Match:
     @cached_property
     def supporting(self) -> int:
         """How many cells with several GPUs it gives."""
-        return len(several(self.agreeing))
+        return len(telling(self.agreeing, self.quantity))
 
     @cached_property
     def decades(self) -> float:
         """How much the digits of these cells tell: as many as unrelated numbers would seldom share."""
         return sum(
-            min(_DECADES_PER_CELL, -math.log10(self.chance_of(place))) * (1 if place.gpus > 1 else _WEIGHT_OF_ONE_GPU)
+            min(_DECADES_PER_CELL, -math.log10(self.chance_of(place))) * (1 if place.gpus != 1 else _WEIGHT_OF_ONE_GPU)
             for place in self.agreeing
         )
 
@@ -297,7 +298,8 @@ class Match:
 
     def by_chance(self, conventions: int) -> float:
         """The chance that one of so many conventions agrees with as many cells of unrelated numbers."""
-        return min(1.0, conventions * at_least(self.supporting, map(self.chance_of, several(self.values))))
+        chances = map(self.chance_of, telling(self.values, self.quantity))
+        return min(1.0, conventions * at_least(self.supporting, chances))
 
     def chance_of(self, place: Spot) -> float:
         """Return the chance that a number of the right decade agrees, whatever its digits.
@@ -357,7 +359,7 @@ class ColumnSearch:
         # Other bytes and images are another factor; parts of a time may be that share of it.
         is_multiple = self.quantity in ("bandwidth", "images_per_s") and self.method.factor
         # A second speedup may be of times that are not printed; the first one is of those that are.
-        is_of_these_times = self.quantity in ("speedup", "efficiency")
+        is_of_these_times = self.quantity in ("speedup", "efficiency", OF_TWO)
         return not (is_of_these_times or is_beyond_chance or self.near or is_multiple)
 
     def has_another_base(self, place: Spot) -> bool:
@@ -386,7 +388,7 @@ def search(published: Published, quantity: str) -> ColumnSearch:
             values[form] = by_place
     exact = _searched(quantity, forms[0], constants, values, printed)
     best = exact.best
-    gives_all = best and best.supporting == len(several(exact.checkable))
+    gives_all = best and best.supporting == len(telling(exact.checkable, quantity))
     if not exact.checkable or (best and not exact.has(WRONG) and (gives_all or not best.convention.steps)):
         return exact
     roughly = {place: about(figure) for place, figure in printed.items()}
@@ -405,13 +407,13 @@ def _searched(
     printed: Values,
 ) -> ColumnSearch:  # fmt: skip
     checkable = sorted({place for by_place in values.values() for place in by_place})
-    method = _match(first, constants[0], printed, values.get(first, {}))
+    method = _match(quantity, first, constants[0], printed, values.get(first, {}))
     outcome = ColumnSearch(quantity, method, checkable, tried=len(values) * len(constants))
     matches = [
-        _match(form, constant, printed, of_form)
+        _match(quantity, form, constant, printed, of_form)
         for form, of_form in values.items()
         for constant in constants
-        if any((of_form[place] * constant.factor).meets(printed[place]) for place in several(of_form))
+        if any((of_form[place] * constant.factor).meets(printed[place]) for place in telling(of_form, quantity))
     ]
     if not matches:
         return outcome
@@ -419,18 +421,18 @@ def _searched(
     of_constants = [constant.steps for constant in constants]
     as_simple = sum(form.steps + steps <= best.convention.steps for form in values for steps in of_constants)
     chance = best.by_chance(as_simple)
-    if best.supporting <= len(several(checkable)) / 2:
+    if best.supporting <= len(telling(checkable, quantity)) / 2:
         return replace(outcome, chance=chance)
     if chance < CHANCE_LIMIT or not best.convention.steps:
         return replace(outcome, best=best, chance=chance)
     return replace(outcome, unsure=None if best.convention.words(WRONG) else best, chance=chance)
 
 
-def _match(form: Convention, constant: Convention, printed: Values, values: Values) -> Match:
+def _match(quantity: str, form: Convention, constant: Convention, printed: Values, values: Values) -> Match:
     """Return the values of a form times a constant beside the printed ones."""
     choices = (*constant.choices, *form.choices)
     convention = replace(form, choices=choices, constant=constant.constant, unit=constant.unit)
-    return Match(convention, printed, {place: value * constant.factor for place, value in values.items()})
+    return Match(quantity, convention, printed, {place: value * constant.factor for place, value in values.items()})
 
 
 def _best(matches: Sequence[Match]) -> Match:

@@ -302,12 +302,15 @@ def _columns(block: Sequence[str]) -> list[list[str]]:
         return rows[: len(rows) if len(rows) > 1 else 0]
     width = max(map(len, rows))
     rules = [line for line in block if _is_rule(line) and " " in line.strip()][:1]
-    solid = [any(line[at : at + 1].strip() for line in rules or lines) for at in range(max(map(len, lines)) + 1)]
-    gap = 1 if rules else 2
-    starts = [at for at, is_solid in enumerate(solid) if is_solid and not any(solid[max(0, at - gap) : at])]
-    if len(starts) >= width:
-        ends = [*pairwise([0, *starts[1:], None])]
-        return [[line[start:end].strip() for start, end in ends] for line in lines]
+    # A head may have a space less between two columns than their figures have.
+    for aligned in (rules or lines, lines[1:]):
+        solid = [any(line[at : at + 1].strip() for line in aligned) for at in range(max(map(len, lines)) + 1)]
+        gap = 1 if rules else 2
+        starts = [at for at, is_solid in enumerate(solid) if is_solid and not any(solid[max(0, at - gap) : at])]
+        is_cut = any(lines[0][at - 1 : at].strip() for at in starts[1:])
+        if len(starts) >= width and not is_cut:
+            ends = [*pairwise([0, *starts[1:], None])]
+            return [[line[start:end].strip() for start, end in ends] for line in lines]
     return [[""] * (len(rows[0]) < width) + rows[0], *rows[1:]]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from dpscale.audit.grids import WORDS, Grid
 from dpscale.vocabulary.states import MARK, NOT_RESOLVABLE
@@ -20,6 +21,10 @@ _DIGITS = rf"[+-]?(?:\d(?:[\d.,]|{_SPACE}(?=\d{{3}}(?!\d)))*|\.\d+)(?:e[+-]?\d{{
 _APPROXIMATELY = r"^(?:~|≈|∼|\\sim|ca\.?|about|approx\.?|x|×|\$)\s*(?=[\d.+-])"
 # What may stand behind a number and its unit: an interval, a deviation, other figures, a share, a footnote.
 _BEHIND = r"(?:\s|/\s*(?:[\d.,]+\s*%|-)|\[[^\]]*\]|[(（][^)）]*[)）]|(?:±|\+/-|\+-).*|[*†‡§¹²³⁴-⁹.^]|[a-d]\b)*$"
+_SUM, _PICTURES = (
+    r"^[^=≈]*\d[^=≈]*[/*×÷][^=≈]*[=≈] ?(?=[\d.])",
+    r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]+$",
+)
 # What is counted is no unit.
 _UNIT = rf"(?!{WORDS['no_units']})(?:(?:[a-zµμ×%][a-zµμ.]*|(?=/))(?:\s*(?:/|per)\s*[a-z.]+)*)"
 # Words of this project's own tables where it has no number.
@@ -79,6 +84,8 @@ def _split(text: str) -> tuple[str, str] | None:
     """Return the digits of a text and its unit; None where it is no number. Hours and minutes become
     seconds, and `62.65*2` is the product."""
     spaced = " ".join(text.replace("−", "-").replace("\u2013", "-").split()).strip("*` ")
+    # Of a sum, what it gives; and pictures behind a number say nothing.
+    spaced = re.sub(rf"{_SUM}|{_PICTURES}", "", spaced)
     if len(spaced) > 60 or is_missing(spaced):
         return None
     thousands = r"(?<=\d)\s?([kKMB])(?=$|[\s*†)]|/s|[a-z]+/)"
@@ -177,9 +184,11 @@ def keys_of(text: str) -> tuple[dict[str, int], str]:
     for name, pattern in WORDS["places"].items():
         match = re.search(pattern.replace("{device}", WORDS["device"]), left, re.IGNORECASE)
         if match:
-            digits = next(filter(None, match.groups()))
-            keys[name] = int(digits.replace(",", "")[:12]) if digits[0].isdigit() else 1
-            left = f"{left[: match.start()]} {left[match.end() :]}"
+            digits = next(filter(None, match.groups())).replace(",", "")[:12].lower()
+            keys[name] = int(digits) if digits.isdigit() else WORDS["numerals"].get(digits, 1)
+            # The model of GPUs may tell them apart, `1xA100` from `1xH100`.
+            model = re.search(WORDS["models"], match[0], re.IGNORECASE) if name == "gpus" else None
+            left = f"{left[: match.start()]} {model[0] if model else ''} {left[match.end() :]}"
     return {name: value for name, value in keys.items() if 0 < value < 10**8}, " ".join(left.split())
 
 
@@ -347,9 +356,13 @@ def _is_of_ratios(row: Sequence[str]) -> bool:
     return bool(is_called_so) or all(re.search(r"\d\s*[x×%]", text) for text in texts)
 
 
+# Figures in brackets behind others, by their units.
+_IN_BRACKETS = {"%": r"\d+(?:\.\d+)? ?%", "rate": r"\d[\d,.]* ?[a-z]+ ?/ ?s\w*"}
+
+
 def _with_columns_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return rows with a column such as `nodes * GPUs`, of cells such as `2*8`, as two columns; and with ratios in
-    brackets behind figures, as in `1,345.8 (10.0x)`, in columns of their own, behind all others. Without their sign
+    """Return rows with a column such as `nodes * GPUs`, of cells such as `2*8`, as two columns; and with figures in
+    brackets behind others, as in `1,345.8 (10.0x, 95%)`, in columns of their own, behind all others. Without their sign
     they are ratios where the first is 1, or all of a column, those of the base."""
     columns, of_ratios, has_base = list[Sequence[str]](), list[tuple[bool, Sequence[str]]](), False
     for head, *texts in zip(*rows, strict=True):
@@ -359,7 +372,14 @@ def _with_columns_apart(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
             columns += [[name, *(match[at] for match in products)] for at, name in enumerate(names, 1)]
         else:
             columns.append([head, *texts])
-        ratios = [re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)\)", text) for text in texts]
+        # Brackets of a head may say what is in those of its figures.
+        inner = [words for words in re.findall(_BRACKETS, head) if not kind_of_unit(unit_of(words))]
+        name = " ".join(inner) or re.sub(_BRACKETS, "", head).strip()
+        for unit, figure in _IN_BRACKETS.items():
+            beside = [re.search(rf"\d[^()]*\((?:[^()]*[,;/] ?)?({figure})(?![\w.])", text) for text in texts]
+            if sum(map(bool, beside)) > 1:
+                of_ratios.append((True, [f"{name} ({unit})", *(match[1] if match else "" for match in beside)]))
+        ratios = [re.search(r"\d\W*\((\d+(?:\.\d+)?) ?([x×]?)[,;)]", text) for text in texts]
         found = [match for match in ratios if match]
         if found:
             has_base |= {float(match[1]) for match in found} == {1.0}
@@ -393,8 +413,12 @@ def _read_texts(
     # Where there is a GPU 0, numbers say which GPU it is, and not how many.
     if any(re.search(rf"(?i)\b{WORDS['device']} ?#?0$", column[row]) for row in kept):
         return {row: column[row] for row in kept}, False
+    texts = [column[row] for row in kept]
+    # An empty cell stands for the text above, but not where that text is written again below it.
+    filled = [at for at, text in enumerate(texts) if text]
+    is_as_above = all(texts[at] != texts[below] for at, below in pairwise(filled) if below > at + 1)
     for row in kept:
-        if column[row]:
+        if column[row] or not is_as_above:
             keys, name = _keys_and_name(column[row])
             has_keys |= bool(keys)
         row_keys[row].update(keys)

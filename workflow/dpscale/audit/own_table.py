@@ -15,7 +15,7 @@ from pathlib import Path
 from dpscale.audit.checks import listed
 from dpscale.audit.grids import SUFFIXES, WORDS, read_document
 from dpscale.audit.layouts import cells, keys_of, whose_batch
-from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot
+from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot, is_telling
 from dpscale.audit.solver import CLOCKS, RATE, Fact, Role, Solution, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
@@ -198,7 +198,7 @@ class _Book:
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
         """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
         groups = grouped(self.facts.values(), lambda fact: fact.place.group)
-        several = [group for group, facts in groups.items() if any(fact.place.gpus > 1 for fact in facts)]
+        several = [group for group, of in groups.items() if any(is_telling(at.role.name, at.place.gpus) for at in of)]
         of_studies = several or [*groups]
         lenders = {group: _lender(group, groups) for group in of_studies}
         unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values(), ()})]
@@ -206,7 +206,7 @@ class _Book:
         for group in of_studies:
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
             lent = [fact for fact in groups[lenders[group]] if fact.place.gpus == 1]
-            of_several = [fact for fact in groups[group] if fact.place.gpus > 1]
+            of_several = [fact for fact in groups[group] if fact.place.gpus != 1]
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
             yield _study([*lent, *of_several], self.sweep, named, has_mark)
@@ -220,14 +220,18 @@ def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
     """Return the group whose figures of one GPU stand for this one too, where it has none, or none that its ratios are
     over: a row of one GPU for all strategies, the strategy of fewer GPUs, or the group that the names of this one are
     more than. The group itself where several may be meant."""
-    alone = [fact.number.interval for fact in groups[group] if fact.place.gpus == 1 and fact.role.name == "speedup"]
-    own = {fact.place.gpus for fact in groups[group]} - {1 for ratio in alone if not ratio.contains(1)}
+
+    def is_over_one_gpu(facts: Sequence[Fact]) -> bool:
+        alone = [fact for fact in facts if fact.place.gpus == 1 and fact.role.name == "speedup"]
+        return all(fact.number.interval.contains(1) for fact in alone)
+
+    own = {fact.place.gpus for fact in groups[group]} - (set() if is_over_one_gpu(groups[group]) else {1})
     lenders: defaultdict[tuple[int, int], list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
         gpus = {fact.place.gpus for fact in facts if fact.role.name in CLOCKS}
         unlike = len({*other} - {*group})
         is_apart = gpus == {1} or max(gpus, default=0) < min(own, default=0)
-        if other != group and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
+        if other != group and is_over_one_gpu(facts) and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
             lenders[unlike, -len(other)].append(other)
     nearest = lenders[min(lenders)] if lenders else []
     return nearest[0] if len(nearest) == 1 else group
@@ -264,7 +268,7 @@ def _clocks(facts: Iterable[Fact]) -> set[str]:
 def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_mark: bool) -> Published:
     """Return the study of the facts of one group, with what is stated of all."""
     by_role = grouped(facts, lambda fact: fact.role.name)
-    rates = by_role.get("rate", [])
+    rates, bases = by_role.get("rate", []), by_role.get("base", [])
     totals = {_spot(fact) for fact in rates if not fact.role.is_per_gpu}
     # Rates of each GPU beside those of all are figures to check.
     in_place_of_times = [fact for fact in rates if not fact.role.is_per_gpu or _spot(fact) not in totals]
@@ -280,7 +284,7 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_
     if role.is_per_step and "images" in assumed:
         assumed["images"] = f"a step has {'' if stated.batch == GLOBAL else 'N*'}b images"
     quantities, of_other_runs = defaultdict[str, _Table](dict), defaultdict[str, _Table](dict)
-    of_clock = {*map(_key, clock)}
+    of_clock = {*map(_key, (*clock, *bases))}
     for fact in (fact for fact in facts if _key(fact) not in of_clock):
         name = fact.role.name
         is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
@@ -292,6 +296,7 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_
     return replace(
         stated,
         epoch_s=_epoch_s(clock, stated),
+        base_s=_epoch_s([fact._replace(role=role) for fact in bases], stated),
         quantities={name: dict(sorted(table.items())) for name, table in quantities.items()},
         of_other_runs={name: dict(sorted(table.items())) for name, table in sorted(of_other_runs.items())},
         batch_sweep_s=_epoch_s(sweep, stated),
@@ -329,7 +334,7 @@ def _number(fact: Fact, study: Published) -> Number:
     """Return the number of a fact: of an epoch, or of a second, in place of a step."""
     if not fact.role.is_per_step:
         return fact.number
-    images_per_step = (fact.place.batch or 1) * (1 if study.batch == GLOBAL else fact.place.gpus)
+    images_per_step = (fact.place.batch or 1) * (1 if study.batch == GLOBAL else fact.place.gpus or 1)
     factor = images_per_step if fact.role.name == "rate" else study.dataset_images / images_per_step
     return Number(fact.number.shown, fact.number.interval * factor, fact.number.if_cut * factor)
 

@@ -7,7 +7,8 @@ as defined.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dpscale.audit.sentences import ByCheck, by_check, cell_of, in_short, name_of, worst_by_cell
+from dpscale.audit.grids import WORDS
+from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, plain
@@ -19,10 +20,7 @@ from dpscale.tables.tables import Tables
 from dpscale.vocabulary import own_yaml
 
 # What studies differ in most stands first: the table is wider than a phone.
-_ORDER = (
-    *("epoch_s", "speedup", "speedup_alternative", "efficiency", "bandwidth", "communication_s", "compute_s"),
-    *("images_per_s", "utilisation_percent"),
-)
+_ORDER: Sequence[str] = WORDS["on_the_page"]
 # Two definitions that differ by less give the same number.
 _SAME = 1e-6
 # What a check means, and what to do, in words for whoever printed the figures; by a part of its name.
@@ -36,13 +34,11 @@ _CAPTION = (
 
 
 class AuditedStudy(NamedTuple):
-    """An audited study: its sentence, answers to what is asked first, its table, what does not agree, how it was
-    computed, and notes."""
+    """An audited study: its sentence, its table, what does not agree, how it was computed, and notes."""
 
     id: str
     title: str
     answer: str
-    in_short: Sequence[tuple[str, str]]
     table: ShownTable
     checks: ByCheck
     findings: Sequence[tuple[str, str, str]]
@@ -82,7 +78,6 @@ def studies(tables: Tables | AuditTables, batches: Mapping[str, str]) -> Iterato
             name,
             short.title,
             short.sentence,
-            in_short(AuditTables(cells, [short, *more], warnings)),
             _table(name, short.title, batches.get(name, "Batch per GPU"), cells, worst_by_cell(warnings)),
             by_check(warnings),
             [
@@ -112,7 +107,7 @@ def _table(
         caption=f"{title}: {_CAPTION}",
         columns=[ShownColumn(heading) for heading in (batch, "GPUs", *columns)],
         cells=[
-            [f"{place[0]:,}", str(place[1]), *(entries.get(place, ABSENT) for entries in columns.values())]
+            [f"{place[0]:,}", str(place[1] or ABSENT), *(entries.get(place, ABSENT) for entries in columns.values())]
             for place in places
         ],
     )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from dpscale.audit.grids import WORDS
 from dpscale.errors import PublishedError, RecordError
 from dpscale.formulas.rounded import Number
 from dpscale.records.facts import AuditRecord
@@ -20,20 +21,13 @@ from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import Chip, chip_named
 
 # What authors derive from their times, in words, in the order in which one follows from the other.
-QUANTITIES = {
-    "speedup": "speedup",
-    "speedup_alternative": "alternative speedup",
-    "efficiency": "efficiency",
-    "images_per_s": "throughput",
-    "compute_s": "compute time",
-    "communication_s": "communication time",
-    "bandwidth": "bandwidth",
-    "communication_share": "communication share",
-    "utilisation_percent": "utilisation",
-}
+QUANTITIES: Mapping[str, str] = WORDS["names"]
 
 # Keys of a file that are fields as they stand; others are read below, or kept as they were printed and not audited.
 _AS_GIVEN = ("id", "title", "batch", "gpu", "precision")
+
+# Of these, what compares two at the same number of GPUs.
+OF_TWO = "versus"
 
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
@@ -46,6 +40,11 @@ AUDIT_PATH = "audit/{id}.json"
 # Bandwidths: base and power of their units, and the bytes of each.
 POWERS_OF_UNITS = {"GB/s": (10, 9), "MB/s": (10, 6), "GiB/s": (2, 30), "MiB/s": (2, 20)}
 UNITS = {unit: float(base**power) for unit, (base, power) in POWERS_OF_UNITS.items()}
+
+
+def is_telling(quantity: str, gpus: int) -> bool:
+    """Whether a figure tells something: one GPU compared with itself proves nothing. Two are compared on any number."""
+    return gpus != 1 or quantity == OF_TWO
 
 
 class Spot(NamedTuple):
@@ -61,8 +60,8 @@ class Spot(NamedTuple):
 
     @property
     def devices(self) -> str:
-        """`1 GPU`, `2 GPUs`."""
-        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}"
+        """`1 GPU`, `2 GPUs`; nobody says how many where there are none."""
+        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}" if self.gpus else "GPUs of unnamed number"
 
     def __str__(self) -> str:
         """`batch 32 on 2 GPUs`; `2 GPUs` where no batch is named."""
@@ -78,10 +77,10 @@ class Published:
 
     `sha256` is the checksum of its file: an audit names what it is of. `batch` says what the batches of its tables are:
     of one GPU, or of all GPUs together, or unstated. `of_other_runs` are figures that the table says are formed in
-    other runs than its times are of. `other_clocks` are further sets of epoch times, by name. `assumed` says in words
-    what was not given, by what it is; `left_out` what of the file was not understood. `bus_gb_s` are measured bus
-    bandwidths by the number of GPUs. `is_of_epochs` says whether times were printed of epochs, not of steps or as
-    rates.
+    other runs than its times are of. `base_s` are the times of what ratios of two are over. `other_clocks` are further
+    sets of epoch times, by name. `assumed` says in words what was not given, by what it is; `left_out` what of the file
+    was not understood. `bus_gb_s` are measured bus bandwidths by the number of GPUs. `is_of_epochs` says whether times
+    were printed of epochs, not of steps or as rates.
     """
 
     id: str
@@ -91,6 +90,7 @@ class Published:
     epoch_s: Printed = field(default_factory=dict)
     quantities: Mapping[str, Printed] = field(default_factory=dict)
     of_other_runs: Mapping[str, Printed] = field(default_factory=dict)
+    base_s: Printed = field(default_factory=dict)
     parameters_trained: int | None = None
     batch_sweep_s: Printed = field(default_factory=dict)
     bandwidth_unit: str | None = None
@@ -166,8 +166,9 @@ class Published:
         return self.quantities.get(quantity, {})
 
     def several_gpus(self, quantity: str) -> list[tuple[Spot, Number]]:
-        """Return the figures of a quantity on several GPUs."""
-        return [(place, number) for place, number in self.figures(quantity).items() if place.gpus > 1]
+        """Return the figures of a quantity that tell something: on several GPUs, but for ratios of two."""
+        cells = self.figures(quantity).items()
+        return [(place, number) for place, number in cells if is_telling(quantity, place.gpus)]
 
     def is_of_other_runs(self, place: Spot) -> bool:
         """Whether a cell's times say nothing of its figures."""

@@ -1,13 +1,12 @@
 """What was found, in one sentence per quantity, made from the outcome."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
 from dpscale.audit.checks import LOOK, SEVERITIES, listed
-from dpscale.audit.conventions import OTHER, WRONG, several
-from dpscale.audit.published import QUANTITIES, Spot
+from dpscale.audit.conventions import OTHER, WRONG, telling
+from dpscale.audit.published import QUANTITIES, Spot, is_telling
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, Reading
 from dpscale.records.facts import AuditRecord
 from dpscale.tables.row import grouped
@@ -28,7 +27,7 @@ def verdict_of(reading: Reading, quantity: str) -> str:
     """Return the state of a column: that of all its figures; or that its convention gives all but a few."""
     verdicts = reading.of(quantity)
     # On one GPU a ratio is 1 by any convention.
-    states = {verdicts[place].state for place in several(verdicts) or verdicts}
+    states = {verdicts[place].state for place in telling(verdicts, quantity) or verdicts}
     if states <= {EXPLAINED, UNKNOWN}:
         return EXPLAINED if EXPLAINED in states else UNKNOWN
     if reading.outcomes[quantity].best and EXPLAINED in states:
@@ -40,7 +39,7 @@ def sentence(reading: Reading, quantity: str) -> str:
     """Return the outcome for a quantity in words: its convention, and what supports it. Warnings say which cells it
     does not give."""
     outcome, name = reading.outcomes[quantity], QUANTITIES[quantity]
-    cells, match = len(several(outcome.checkable)), outcome.match
+    cells, match = len(telling(outcome.checkable, quantity)), outcome.match
     if verdict_of(reading, quantity) == UNKNOWN and not match:
         reasons = dict.fromkeys(verdict.why for verdict in reading.of(quantity).values() if verdict.state == UNKNOWN)
         return f"The {name} cannot be checked: {listed([*reasons])}."
@@ -90,7 +89,7 @@ def answer(tables: AuditTables) -> str:
     if looks:
         first = next(row for row in tables.audit_warnings if cell_of(row) in looks)
         sentences.append(f"{len(looks)} worth a look{'' if faulty else f': {_at_its_place(first)}'}.")
-    figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
+    figures = [row for row in tables.audit if row.verdict and is_telling(row.quantity, row.gpus)]
     explained = sum(row.verdict == EXPLAINED and cell_of(row) not in faulty for row in figures)
     unknown = [row.why for row in figures if row.verdict == UNKNOWN]
     checked = f"{explained} of {len(figures)} figures are explained" if figures else "There was no figure to check"
@@ -98,23 +97,6 @@ def answer(tables: AuditTables) -> str:
         checked += f"; {len(unknown)} cannot be checked: {listed([*dict.fromkeys(unknown)])}"
     start = "" if sentences or not figures else "Nothing calls for a second look: "
     return " ".join([*sentences, f"{start}{checked}."])
-
-
-def in_short(tables: AuditTables) -> list[tuple[str, str]]:
-    """Answer what a reader asks first: which figures are wrong, and what they should be; why; what cannot be checked;
-    and by which conventions the others are explained."""
-    faulty = [row for row in tables.audit_warnings if row.severity != LOOK]
-    wrong = [f"{row.detail.partition(': ')[0]} ({Spot(row.batch_per_gpu, row.gpus)})" for row in faulty]
-    reasons = [row.why for row in tables.audit if row.verdict == UNKNOWN and row.gpus > 1]
-    unknown = [f"{why} ({count} figures)" if count > 1 else why for why, count in Counter(reasons).items()]
-    conventions = [f"{name_of(row.quantity)}: {row.convention}" for row in tables.audit_findings if row.convention]
-    answers = {
-        "Wrong": wrong or ["no figure that can be checked"],
-        "Why": [*dict.fromkeys(row.check for row in faulty)],
-        "Cannot be checked": unknown or ["nothing"],
-        "Conventions": conventions,
-    }
-    return [(question, listed(items, _CELLS_SHOWN)) for question, items in answers.items() if items]
 
 
 def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from dpscale.audit.grids import WORDS, Grid
 from dpscale.audit.layouts import ColumnSeries, Layout, PrintedCell, kind_of_unit, layouts
+from dpscale.audit.published import OF_TWO
 from dpscale.formulas.rounded import Number
 from dpscale.tables.row import grouped
 
@@ -120,7 +121,7 @@ class _Column:
             first, _, per = unit.partition("/")
             # What takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs.
             factor = WORDS["factors"].get(first, 1.0) / WORDS["factors"].get(per, 1.0)
-            factor *= place.gpus if role.is_per_gpu else 1
+            factor *= place.gpus or 1 if role.is_per_gpu else 1
             if unit == "%" and role.name == "utilisation":
                 factor = 1.0
             shown = (first or "s") + "/step" * role.is_per_step if role.name in _TIMES else unit
@@ -157,7 +158,8 @@ class _Column:
     def _bases(self) -> dict[FigurePlace, FigurePlace]:
         """Return what each cell is compared with: the fewest GPUs of its row. Without one GPU among them, that of the
         only row that has no others."""
-        rows = grouped(sorted(self.values, key=lambda place: place.gpus), lambda place: place.row)
+        counted = filter(lambda place: place.gpus, self.values)
+        rows = grouped(sorted(counted, key=lambda place: place.gpus), lambda place: place.row)
         alone = grouped([at for at, *more in rows.values() if at.gpus == 1 and not more], lambda at: at.batch)
         bases = dict[FigurePlace, FigurePlace]()
         for row, (least, *more) in rows.items():
@@ -167,9 +169,11 @@ class _Column:
         return bases
 
     def fit(self, column: "_Column", of_own_batch: Sequence[bool] = (True, False)) -> float:
-        """Return the share of a column's figures that these times or rates give."""
+        """Return the share of a column's figures on several GPUs that these times or rates give."""
         kinds = of_own_batch if self.role.is_per_step else (True,)
-        return max(_share(column.values, self.given(column.role.name, is_own)) for is_own in kinds)
+        several = {place: number for place, number in column.values.items() if place.gpus > 1}
+        printed = several if several.keys() & self.values else column.values
+        return max(_share(printed, self.given(column.role.name, is_own)) for is_own in kinds)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -218,49 +222,61 @@ def _solved(layout: Layout, defaults: Mapping[str, int]) -> Solution | None:
             score = by_words + weight + sum(_WEIGHT_OF_RELATION * share for share in _relations(columns))
             if not best or score > best[0]:
                 best = score, columns, places
-    if not best or not best[2].names:
+    if not best:
         return None
     score, columns, places = best
-    clocks = [column for column in columns if column.is_clock]
-    return _solution(layout, score, [_by_values(column, clocks) for column in columns], places)
+    clocks = _clocks(columns)
+    solution = _solution(layout, score, [_by_values(column, clocks) for column in columns], places)
+    # Without keys, only a ratio of two rows can be checked.
+    return solution if places.names or any(fact.role.name == OF_TWO for fact in solution.facts) else None
 
 
-def _by_values(column: _Column, clocks: Sequence[_Column]) -> _Column:
-    """Return a column as the ratio that a clock gives in nearly all of its cells, if no word says that it is none."""
+def _clocks(columns: Sequence[_Column]) -> dict[int, _Column]:
+    return {at: column for at, column in enumerate(columns) if column.is_clock}
+
+
+def _by_values(column: _Column, clocks: Mapping[int, _Column]) -> _Column:
+    """Return a column as the ratio that a clock, or two, give in nearly all of its cells, if no word says that it is
+    none."""
     series = column.series
     # Whole numbers may be counts of anything, which grow as GPUs do.
     is_count = series.is_whole and not series.unit
     if column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING):
-        for name in RATIOS:
-            ratio = replace(column, role=Role(name))
-            if any(clock.fit(ratio) > _NEARLY for clock in clocks):
+        ratios = [replace(column, role=Role(name)) for name in RATIOS]
+        for ratio in ratios:
+            if any(clock.fit(ratio) > _NEARLY for clock in clocks.values()):
                 return ratio
+        # A percentage may be the share of anything in anything.
+        of_two = _of_two(ratios[0], clocks) if series.unit != "%" else None
+        if of_two and of_two.share > _NEARLY:
+            return ratios[0]
     return column
 
 
 def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]]:
     """Return the roles that the values of a series allow, with what its words say for each, the likeliest first."""
+    numbers = [float(cell) for *_, cell in series.figures]
+    units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
+    kinds = {*map(kind_of_unit, units)} - {""}
+    allowed = [name for name in (*_KEYS, *_FIGURES) if _allows(name, series, numbers, kinds)]
     words = _spoken_for(series.head)
-    is_said = bool(words)
+    # `Multi-GPU` above rates says nothing.
+    is_said = bool(words) and (words.keys() != {"gpus"} or "gpus" in allowed)
     if not is_said:
         # Where a head has no word, those of the line above say a little, but for a part of a time.
         share = 0.4 if series.head else 0.8
         above = _spoken_for(layout.caption).items()
         words = {name: share * weight for name, weight in above if name not in (_NOTHING, *PARTS) and weight > 0}
-    numbers = [float(cell) for *_, cell in series.figures]
-    units = {series.unit} - {""} or {cell.unit for *_, cell in series.figures} - {""}
-    kinds = {*map(kind_of_unit, units)} - {""}
     weights = {}
-    for name in (*_KEYS, *_FIGURES):
-        if _allows(name, series, numbers, kinds):
-            weights[name] = words.get(name, 0.0)
-            weights[name] += 1.5 * (bool(kinds) and name not in _KEYS)
-            # Without a word or a unit, a figure that follows from others is one only where nearly all of it does.
-            # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
-            is_far = name in PARTS or (name in _DERIVED and not kinds)
-            weights[name] -= _UNSAID * (is_far and not is_said)
-            is_plain = name in kinds or (name == "time" and series.has_keys) or (name, kinds) == ("speedup", {"ratio"})
-            weights[name] += is_plain and not is_said and name in (*CLOCKS, "speedup")
+    for name in allowed:
+        weights[name] = words.get(name, 0.0)
+        weights[name] += 1.5 * (bool(kinds) and name not in _KEYS)
+        # Without a word or a unit, a figure that follows from others is one only where nearly all of it does.
+        # Figures under bare numbers of GPUs or batches are times, where nothing speaks against it.
+        is_far = name in PARTS or (name in _DERIVED and not kinds)
+        weights[name] -= _UNSAID * (is_far and not is_said)
+        is_plain = name in kinds or (name == "time" and series.has_keys) or (name, kinds) == ("speedup", {"ratio"})
+        weights[name] += is_plain and not is_said and name in (*CLOCKS, "speedup")
     scored = sorted(weights.items(), key=lambda entry: -entry[1])[:_MOST_ROLES]
     # Of roles that as much speaks for, the first is taken: none.
     entries = [(Role(_NOTHING), words.get(_NOTHING, 0.0) + 3.0 * (_NOTHING in kinds) + 1.5)]
@@ -355,14 +371,14 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
     score += 1.5 * (is_of_a_node == (len({gpus for _, gpus in pairs}) < len(pairs)))
 
     def count_gpus(keys: Mapping[str, int]) -> int:
-        """Count none as 0 where others name one, and as one otherwise."""
+        """Count none as 0 where others name one, or nothing has keys, and as one otherwise."""
         nodes, per_node, gpus = (keys.get(name, 0) for name in ("nodes", "per_node", "gpus"))
         if per_node and (nodes or not gpus):
             return per_node * max(nodes, 1)
         # Several nodes have no fewer GPUs than nodes.
         if gpus:
             return gpus * (max(nodes, 1) if is_of_a_node or gpus < nodes else 1)
-        return nodes or int(not names & {*_COUNTS})
+        return nodes or int(bool(names) and not names & {*_COUNTS})
 
     # What names no number of GPUs, beside heads that do, is of the most of them.
     most = max(map(count_gpus, layout.keys_of_heads), default=0)
@@ -378,16 +394,16 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
         for row, keys, cell in series.figures:
             every = {**row_keys[row], **keys}
             group = tuple(of_rows[row] for of_rows in labels.values() if row in of_rows)
-            if gpus := count_gpus(every) or most:
-                placed.append((FigurePlace(group, every.get("batch", 0), gpus), layout.states.get(row, ""), cell))
-            else:
+            gpus = count_gpus(every) or most
+            placed.append((FigurePlace(group, every.get("batch", 0), gpus), layout.states.get(row, ""), cell))
+            if names and not gpus:
                 unplaced.add(row)
         by_series.append(placed)
     by_series, batches = _with_settled_batches(by_series)
     for of_series, kind in zip(by_series, kinds, strict=True):
-        places = {place for place, *_ in of_series}
+        counted = [place for place, *_ in of_series if place.gpus or not names]
         # What several figures of a series share is no key.
-        score -= 4.0 * (1 - len(places) / len(of_series)) if places and not kind else 0.0
+        score -= 4.0 * (1 - len({*counted}) / len(counted)) if counted and not kind else 0.0
     score -= 8.0 * len(unplaced) / len(row_keys)
     notes = [f"Rows that name no number of GPUs are left out: {len(unplaced)}"] if unplaced else []
     return _Places(by_series, score, names, labels, notes, batches)
@@ -422,18 +438,19 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     pairs = defaultdict[tuple[str, ...], set[tuple[int, int]]](set)
     settled, whose = dict[tuple[str, ...], int](), dict[tuple[str, ...], str]()
     for place, *_ in (entry for placed in by_series for entry in placed):
-        pairs[place.group].add((place.batch, place.gpus))
+        if place.gpus:
+            pairs[place.group].add((place.batch, place.gpus))
+    every = {pair for of_group in pairs.values() for pair in of_group}
+    is_alike = len({batch / number for batch, number in every}) == 1
     for group, of_group in pairs.items():
+        of_group = every if is_alike else of_group
         batches, gpus = map(set, zip(*of_group, strict=True))
         if 1 < len(of_group) == len(batches) == len(gpus):
             settled[group] = 0
-            shares, products = (
-                {batch / number for batch, number in of_group},
-                {batch * number for batch, number in of_group},
-            )
-            for name, images in ("per_gpu", shares), ("global", products):
+            for name, power in ("per_gpu", -1), ("global", 1):
+                images = {batch * number**power for batch, number in of_group}
                 if len(images) == 1:
-                    settled[group], whose[group] = int(images.pop()), name
+                    settled[group], whose[group] = round(images.pop()), name
     # A batch that only some rows name is that of all.
     named = {batch for of_group in pairs.values() for batch, _ in of_group} - {0}
     shared = named.pop() if len(named) == 1 else 0
@@ -447,7 +464,7 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
 
 def _relations(columns: Sequence[_Column]) -> Iterator[float]:
     """Yield, for each relation that the roles allow, the share of figures that it gives, less what is unlikely."""
-    clocks = [column for column in columns if column.is_clock]
+    clocks = _clocks(columns).values()
     for clock in clocks:
         # Several GPUs are seldom slower than one.
         speedups = [value for place, value in clock.given("speedup").items() if place.gpus > 1]
@@ -458,11 +475,10 @@ def _relations(columns: Sequence[_Column]) -> Iterator[float]:
 
 
 def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
-    """Return the share of printed figures on several GPUs that are as expected; little where there are few."""
-    pairs = [(printed[place], value, place.gpus) for place, value in expected.items() if place in printed]
-    pairs = [pair for pair in pairs if pair[2] > 1] or pairs
+    """Return the share of printed figures that are as expected; little where there are few."""
+    pairs = [(printed[place], value) for place, value in expected.items() if place in printed]
     hits = 0
-    for number, value, _ in pairs:
+    for number, value in pairs:
         size = max(abs(float(number)), 1e-12)
         hits += abs(float(number) - value) <= min(2 * number.interval.half + _TOLERANCE * size, _ROUGHEST * size)
     return hits / len(pairs) * min(1.0, (len(pairs) + 1) / 3) if pairs else 0.0
@@ -470,11 +486,14 @@ def _share(printed: Values, expected: Mapping[FigurePlace, float]) -> float:
 
 def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: _Places) -> Solution:
     """Return what the best assignment reads. A series against which other figures speak is left out, and said."""
-    facts, left_out, line = list[Fact](), [*places.notes], "row" if layout.is_turned else "column"
+    facts, line = list[Fact](), "row" if layout.is_turned else "column"
     # Texts that tell no rows apart, and say no key.
     unused = [head for head in layout.labels if head not in (*places.heads, *layout.heads_of_keys)]
-    labels, doubts = _told_apart(columns, layout.caption)
+    labels, doubts, ratios_of_two = _told_apart(columns, layout.caption)
     batch = layout.batch or _whose_batch(columns)
+    # Without a number of GPUs, a row says only what it is compared with, or with what.
+    compared = {cell for of_two in ratios_of_two.values() for cell in of_two.bases}
+    left_out = [] if compared else [*places.notes]
     for at, column in enumerate(columns):
         role, head = column.role, column.series.head
         if role.name == _NOTHING and head not in places.heads:
@@ -483,9 +502,16 @@ def _solution(layout: Layout, score: float, columns: Sequence[_Column], places: 
             left_out.append(f"The {line} {head or 'without a name'} is left out: {doubts[at]}")
         elif role.name in _FIGURES:
             label = [labels[at]] if labels.get(at) else []
+            of_two = ratios_of_two.get(at)
             for fact in column.facts:
                 whose_batch, group = places.batches.get(fact.place.group, batch), (*fact.place.group, *label)
-                facts.append(fact._replace(whose_batch=whose_batch, place=fact.place._replace(group=group)))
+                if places.names and not fact.place.gpus and fact.place not in compared:
+                    continue
+                placed = fact._replace(whose_batch=whose_batch, place=fact.place._replace(group=group))
+                if of_two and (base := of_two.bases.get(fact.place)):
+                    facts += [placed._replace(role=Role(OF_TWO)), placed._replace(role=Role("base"), number=base)]
+                elif not of_two or float(fact.number) != 1:
+                    facts.append(placed)
     unread = [f"The {line} {head} is left out" for head in unused if head and not head.startswith("column ")]
     return Solution(facts, [*unread, *left_out], score)
 
@@ -498,16 +524,57 @@ def _whose_batch(columns: Sequence[_Column]) -> str:
     return "global" if own < shared else ""
 
 
-def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str], dict[int, str]]:
+class _OfTwo(NamedTuple):
+    """A ratio of two: the share of it that they give, the clock that is compared, and by cell with which number."""
+
+    share: float
+    clock: int
+    bases: Values
+
+
+def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
+    """Return what gives the most of a ratio in the same cells: a clock and another of its kind, or the row where the
+    ratio is 1, or is not printed: of as many GPUs, or of all. None where less than half of it is given."""
+    # Seconds are preferred to what follows from them.
+    clocks = {at: clock for at, clock in clocks.items() if clock.role.name == "time"} or clocks
+    meant = {cell for cell, number in ratio.values.items() if float(number) != 1}
+    tries = []
+    for at, clock in clocks.items():
+        values, power = clock.values, 1 if clock.role.name == "rate" else -1
+        compared = [other.values for other in clocks.values() if other is not clock and other.role == clock.role]
+        for of_as_many in [*grouped(values, lambda cell: cell[1:]).values()], [[*values]]:
+            rows = dict[FigurePlace, Number]()
+            for cells in of_as_many:
+                ones = [cell for cell in cells if cell in ratio.values and cell not in meant]
+                ones = ones or [cell for cell in cells if cell not in ratio.values]
+                # What is over one GPU is a speedup, but where nobody says over how many it is.
+                if len(ones) == 1 and (ones[0].gpus != 1 or max(cell.gpus for cell in cells) < 2):
+                    rows |= dict.fromkeys({*cells} - {*ones}, values[ones[0]])
+            compared.append(rows)
+        for bases in compared:
+            given = {cell: (float(values[cell]) / float(bases[cell])) ** power for cell in bases.keys() & values}
+            # What is over one GPU has cells that nothing stands beside.
+            covered = len(given.keys() & meant) / max(1, len(meant))
+            tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases))
+    best = max(tries, key=lambda of_two: of_two.share, default=None)
+    # Two that fit prove it, of four as well; one of two does not.
+    return best if best and best.share > (0.5 if len(meant) < 4 else 0.4) else None
+
+
+def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str], dict[int, str], dict[int, _OfTwo]]:
     """Return what tells clocks of one kind apart, such as `DP` of `DP time (s)`, with the series that belong to each,
-    and why series are left out.
+    why series are left out, and which are ratios of two.
 
     They belong to the clock that gives them, or whose label their head has, or to the first. Of several of one kind
     that belong to the same, such as the speedups of a total and of a part, the one is meant that fits.
     """
-    clocks = {at: column for at, column in enumerate(columns) if column.is_clock}
+    clocks, ratios_of_two = _clocks(columns), dict[int, _OfTwo]()
     words = [re.findall(r"[\w-]+", column.series.head.lower()) for column in columns]
-    labels, alike = dict[int, str](), max(grouped(clocks, lambda at: columns[at].role).values(), key=len, default=[])
+
+    def kind_of_clock(at: int) -> Role:
+        return columns[at].role._replace(is_per_step=False)
+
+    labels, alike = dict[int, str](), max(grouped(clocks, kind_of_clock).values(), key=len, default=[])
     if len(alike) > 1:
         shared = set[str].intersection(*({*words[at]} for at in alike))
         of_clocks = {at: " ".join(word for word in words[at] if word not in shared) for at in alike}
@@ -525,18 +592,20 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     for at in sorted(derived, key=lambda at: -best[at]):
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
-        if name in RATIOS and not is_said and best[at] <= _SOME:
-            doubts[at] = _OF_TWO
+        if name in RATIOS and (of_two := _of_two(columns[at], clocks)) and of_two.share > best[at]:
+            ratios_of_two[at] = of_two
+            labels |= {at: labels[of_two.clock]} if labels else {}
             continue
+        fit = best[at]
         if labels:
             named = [clock for clock in alike if labels[clock] and {*words[at]}.issuperset(labels[clock].split())]
             given = {clock: fits[at][clock] + (named == [clock]) for clock in alike}
             nearest = max(given, key=given.__getitem__)
-            if given[nearest] > _SOME:
-                labels[at] = labels[nearest]
-            elif name in RATIOS:
-                doubts[at] = _OF_TWO
-                continue
+            fit = given[nearest]
+            labels[at] = labels[nearest] if fit > _SOME else labels[at]
+        if name in RATIOS and fit <= _SOME and (labels or not is_said):
+            doubts[at] = _OF_TWO
+            continue
         meant = first.setdefault((name, labels.get(at, "")), at)
         if meant == at or not columns[at].values.keys() & columns[meant].values.keys():
             continue
@@ -545,4 +614,4 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
         else:
             # Times of another table are those of one of them, and none says of which.
             doubts |= dict.fromkeys((at, meant), f"there are several of {name}, and no times beside them")
-    return labels, doubts
+    return labels, doubts, ratios_of_two

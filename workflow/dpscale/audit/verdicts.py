@@ -17,16 +17,16 @@ from dpscale.audit.conventions import (
     definition,
     inputs_of,
     search,
-    several,
+    telling,
 )
-from dpscale.audit.published import QUANTITIES, UNITS, Published, Spot
+from dpscale.audit.published import OF_TWO, QUANTITIES, UNITS, Published, Spot
 from dpscale.formulas.rounded import Rounded
 from dpscale.tables.row import grouped
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
 
 # Only these follow from times by their names. All others may have been measured, with another clock or tool.
-RATIOS = ("speedup", "speedup_alternative", "efficiency")
+RATIOS = ("speedup", "speedup_alternative", "efficiency", OF_TWO)
 _PARTS = ("compute_s", "communication_s", "communication_share")
 
 OF_OTHER_RUNS = "the table says that it is formed in other runs than its times are of"
@@ -103,6 +103,8 @@ def _verdict(
         )
     if place in outcome.method.agreeing:
         return FigureVerdict(EXPLAINED, outcome.method.values[place], "as defined here")
+    if outcome.near and given and given.meets(outcome.method.printed[place]):
+        return FigureVerdict(EXPLAINED, given, outcome.near.convention.shown)
     if reason := _missing(study, outcome, place):
         return FigureVerdict(UNKNOWN, None, reason)
     if outcome.unsure and place in outcome.unsure.agreeing:
@@ -133,14 +135,14 @@ def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
     missing = [words for name, words in needs.get(quantity, {}).items() if name in study.assumed]
     if missing:
         return f"{' and '.join(missing)} not given"
-    if quantity in RATIOS:
+    if quantity in RATIOS and not study.base_s:
         base = "its column is not relative to one GPU at the same batch: on one GPU it is not 1, or it is 1 everywhere"
         return base if outcome.has_another_base(place) else ""
     if quantity == "utilisation_percent" and not study.bus_gb_s:
         return "the bandwidth that it is a share of is not given"
     if outcome.method.printed[place].high < 0:
         return ""
-    if quantity in _PARTS and is_superlinear(study, place):
+    if quantity in _PARTS and place.gpus and is_superlinear(study, place):
         return f"{place.gpus} GPUs are more than {place.gpus} times as fast as one, so its parts were measured"
     return ""
 
@@ -154,9 +156,9 @@ def is_superlinear(study: Published, place: Spot) -> bool:
 def _compared(outcome: ColumnSearch) -> tuple[Match, list[Spot], list[Spot], list[Spot]]:
     """Return what single figures are compared with; and which figures it gives, does not give, and nearly gives."""
     match = outcome.best or outcome.method
-    inexact = [at for at in several(match.values) if at not in match.agreeing]
+    inexact = [at for at in telling(match.values, match.quantity) if at not in match.agreeing]
     near = [at for at in inexact if about(match.values[at]).meets(match.printed[at])]
-    return match, several(match.agreeing), inexact, near
+    return match, telling(match.agreeing, match.quantity), inexact, near
 
 
 def _is_exact(outcomes: Iterable[ColumnSearch]) -> bool:
@@ -180,7 +182,7 @@ def _miswritten(outcome: ColumnSearch, is_exact: bool) -> dict[Spot, str]:
     and more figures of a batch are what those of another batch give, they were copied."""
     match, exact, inexact, near = _compared(outcome)
     off = {at: abs(match.printed[at].value - match.values[at].value) - match.values[at].half for at in match.values}
-    beyond = [at for at in several(off) if off[at] > 2 * _OF_ROUNDING * match.printed[at].half]
+    beyond = [at for at in telling(off, match.quantity) if off[at] > 2 * _OF_ROUNDING * match.printed[at].half]
     if is_exact and len(near) == 1 <= len(exact):
         return dict.fromkeys(beyond, "the others are exact")
     copied = dict[Spot, str]()
@@ -221,7 +223,7 @@ def corrected(reading: Reading) -> dict[Cell, Rounded | str]:
     for quantity in filter(published.defines, _DEFINED):
         of_speedup = quantity in ("speedup", "efficiency", "images_per_s")
         clock = reading.clock("speedup" if of_speedup else "communication_s")
-        for place in several(published.places):
+        for place in telling(published.places):
             is_of_its_runs = quantity == "images_per_s" or not published.is_of_other_runs(place)
             figures[quantity, place] = defined(quantity, published, place, clock) if is_of_its_runs else OF_OTHER_RUNS
     return figures
@@ -232,6 +234,8 @@ def defined(quantity: str, published: Published, place: Spot, clock: str = "") -
     printed of what it follows from."""
     if published.global_batch(place) > published.dataset_images:
         return f"capped: N*b > {published.dataset_images} images, no full step"
+    if not place.gpus:
+        return "the number of GPUs was not printed"
     formula, times = replace(definition(quantity), clock=clock), published.other_clocks.get(clock, published.epoch_s)
     for time, at in (("T(1,b)", place.alone), ("T(N,b)", place)):
         if time in formula.formula and at not in times:
