@@ -6,7 +6,9 @@ import pytest
 
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.published import UNSTATED, Published, Spot
+from dpscale.audit.sentences import in_short
 from dpscale.audit.verdicts import EXPLAINED, MEASURED, UNEXPLAINED, UNKNOWN, read
+from dpscale.tables.study import AuditTables
 from published_factory import by_place, published, with_table
 
 EPOCH_S = (
@@ -141,4 +143,5 @@ def test_a_wrong_unit_shows_the_printed_number_in_the_right_one() -> None:
     for place, communication in clean().quantities["communication_s"].items():
         table[place] = f"{2 * (place.gpus - 1) / place.gpus * 44_695_848 / float(communication) / 2**30:.3g}"
     record = audit(with_table(clean(), "bandwidth", table))
-    assert "bandwidth 0.00215 is 0.00231 GB/s" in record.answer
+    wrong = dict(in_short(AuditTables.of([record])))["Wrong"]
+    assert "bandwidth 0.00215 is 0.00231 GB/s" in wrong

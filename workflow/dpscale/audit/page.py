@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpscale.audit.grids import WORDS
-from dpscale.audit.sentences import ByCheck, by_check, cell_of, name_of, worst_by_cell
+from dpscale.audit.sentences import ByCheck, by_check, cell_of, in_short, name_of, worst_by_cell
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, plain
@@ -34,11 +34,13 @@ _CAPTION = (
 
 
 class AuditedStudy(NamedTuple):
-    """An audited study: its sentence, its table, what does not agree, how it was computed, and notes."""
+    """An audited study: its sentence, answers to what is asked first, its table, what does not agree, how it was
+    computed, and notes."""
 
     id: str
     title: str
     answer: str
+    in_short: Sequence[tuple[str, str]]
     table: ShownTable
     checks: ByCheck
     findings: Sequence[tuple[str, str, str]]
@@ -78,6 +80,7 @@ def studies(tables: Tables | AuditTables, batches: Mapping[str, str]) -> Iterato
             name,
             short.title,
             short.sentence,
+            in_short(AuditTables(cells, [short, *more], warnings)),
             _table(name, short.title, batches.get(name, "Batch per GPU"), cells, worst_by_cell(warnings)),
             by_check(warnings),
             [

@@ -1,6 +1,7 @@
 """What was found, in one sentence per quantity, made from the outcome."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
@@ -97,6 +98,23 @@ def answer(tables: AuditTables) -> str:
         checked += f"; {len(unknown)} cannot be checked: {listed([*dict.fromkeys(unknown)])}"
     start = "" if sentences or not figures else "Nothing calls for a second look: "
     return " ".join([*sentences, f"{start}{checked}."])
+
+
+def in_short(tables: AuditTables) -> list[tuple[str, str]]:
+    """Answer what a reader asks first: which figures are wrong, and what they should be; why; what cannot be checked;
+    and by which conventions the others are explained."""
+    faulty = [row for row in tables.audit_warnings if row.severity != LOOK]
+    wrong = [f"{row.detail.partition(': ')[0]} ({Spot(row.batch_per_gpu, row.gpus)})" for row in faulty]
+    reasons = [row.why for row in tables.audit if row.verdict == UNKNOWN and is_telling(row.quantity, row.gpus)]
+    unknown = [f"{why} ({count} figures)" if count > 1 else why for why, count in Counter(reasons).items()]
+    conventions = [f"{name_of(row.quantity)}: {row.convention}" for row in tables.audit_findings if row.convention]
+    answers = {
+        "Wrong": wrong or ["no figure that can be checked"],
+        "Why": [*dict.fromkeys(row.check for row in faulty)],
+        "Cannot be checked": unknown or ["nothing"],
+        "Conventions": conventions,
+    }
+    return [(question, listed(items, _CELLS_SHOWN)) for question, items in answers.items() if items]
 
 
 def by_check(warnings: Iterable[AuditWarningsRow]) -> ByCheck:
