@@ -61,7 +61,7 @@ class Spot(NamedTuple):
     @property
     def devices(self) -> str:
         """`1 GPU`, `2 GPUs`; nobody says how many where there are none."""
-        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}" if self.gpus else "GPUs of unnamed number"
+        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}" if self.gpus else "Row without a number of GPUs"
 
     def __str__(self) -> str:
         """`batch 32 on 2 GPUs`; `2 GPUs` where no batch is named."""
