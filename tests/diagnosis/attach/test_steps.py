@@ -50,6 +50,7 @@ TRAINING = (9, 14, 21)  # lines of stacks at which it trains
         ([3, 10, 21], [10, 2]),  # a function that is called from the training, and its loop
         ([3, 9, 21], [2]),  # a function in a line that trains
         ([13, 21], [12]),  # a loop beside the training
+        ([13, 13, 21], [12]),  # and a comprehension in it, which has a frame of its own
         ([8, 21], [8]),
         ([15, 21], [15]),  # around the optimiser: the innermost line itself
         ([17, 21], [17]),  # `with` alone does nothing

@@ -343,8 +343,11 @@ def beside_training(lines: Sequence[Line], training: Collection[Line]) -> tuple[
         trains = [line for name, line in training if name == file]
         if any(_spans(function, line) for line in trains):
             beside = _largest([part for part in statements if not any(_spans(part, line) for line in trains)])
-            inside = [(name, _largest(statements_around(name, line)[1:])) for name, line in lines[:depth][::-1]]
-            place = [(name, line) for name, line in [(file, beside), *inside] if line]
+            place = [(file, beside)] if beside else []
+            for name, line in lines[:depth][::-1]:
+                around = statements_around(name, line)
+                if around[0] is not function and (largest := _largest(around[1:])):  # no comprehension in it
+                    place.append((name, largest))
             if beside:
                 break
     return tuple(place or lines[:1])
