@@ -136,7 +136,7 @@ def test_pauses_are_no_steps_of_a_block_unless_scripts_are_compared(
 ) -> None:
     monkeypatch.setattr(of_steps, "ACCOUNT", StepParts())  # without an account of parts
     clock = StepClock(False, None, with_pauses)
-    clock.times, clock.loading = [*[0.01] * 9, 0.4], [0.0] * 11
+    clock.times, clock.loading, clock.limit = [*[0.01] * 9, 0.4], [0.0] * 11, 0.03
     block = clock.block(Turn("timing", 0, "as_it_is", 0, 10), 0.49)
     assert (block["steps"], block["seconds"]) == (steps, pytest.approx(seconds))
 
@@ -147,6 +147,7 @@ def test_pauses_are_no_steps_of_a_block_unless_scripts_are_compared(
         ([0.06, 40.0], 1),
         ([0.065, 1.45, 0.06, 39.0], 2),
         ([0.06, 0.24, 0.06, 0.24], 4),  # steps of two kinds: none is a pause
+        ([0.06, 0.06, 0.06, 0.24], 4),  # nor in a block without what makes the others as long
         ([0.06] * 9 + [40.0], 9),
     ],
 )

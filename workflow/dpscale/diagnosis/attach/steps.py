@@ -162,8 +162,8 @@ class StepClock:
 
     def block(self, turn: Turn, seconds: float) -> Json:
         """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such;
-        what they take longer than a usual step is noted. In a block of a few steps a pause is half of them, and their
-        median: there the pace before it tells.
+        what they take longer than a usual step is noted. A step is a pause by the pace of the script as it is, also in
+        blocks with an intervention: what makes one step in four longer is in all of them, or in none.
 
         Of a GPU the account tells the steps, whose time the host's clock does not: of the first steps alone, where
         there are many. Without an account, what pauses took is left out. Of a CPU pauses count `with_pauses` alone.
@@ -179,7 +179,7 @@ class StepClock:
         tells_pauses = noted or not (self.on_gpu or self.with_pauses)
         long_s = float("inf")
         if tells_pauses:
-            long_s = max(LONG * statistics.median_low(own_s), min(self.limit, LONG * statistics.median(own_s)))
+            long_s = max(LONG * statistics.median_low(own_s), self.limit)
         pauses = {step for step in steps if own_s[step] > long_s}
         left_out = pauses if self.on_gpu and not noted else pauses | borders
         if 2 * len(left_out) >= len(times):
