@@ -89,12 +89,14 @@ CASES: list[tuple[Any, ...]] = [
     ("own_code", 5.2, {"parts_ms": {"own": 5.2}, "lines": [statement("update(average, net)", 500)]}),
     ("logging", 5.2, {"parts_ms": {"own": 5.2}, "lines": [statement("log(loss)", 500, "logging")]}),
     ("sharding", 5.0, {"optimiser": {"class": "ZeroRedundancyOptimizer"},
-                       "collectives": [{"calls": 800, "seconds": 2.0}]}),
+                       "parts_ms": {"collectives": 5.0}}),
     # A rank's own pace is without them.
     ("scalars", 5.0, {"steps_ms": {**HEALTHY, "no_allreduce": 5.1, "batch_kept_no_allreduce": 5.0},
+                      "parts_ms": {"collectives": 5.0},
                       "collectives": [{**LINE, "code": "all_reduce(x)", "calls": 800, "seconds": 2.0}]}),
     ("own_exchange", 5.0, {"strategy": "other", "steps_ms": {"as_it_is": 10.4},
-                           "collectives": [{**LINE, "code": "gather(w.grad)", "calls": 27200, "seconds": 2.0}]}),
+                           "parts_ms": {"collectives": 5.0},
+                      "collectives": [{**LINE, "code": "gather(w.grad)", "calls": 27200, "seconds": 2.0}]}),
     ("work_not_divided", NAN, {"loader": LOADER}),
     ("started_twice", NAN, {"world_size": 1, "strategy": "single", "machine": {"numbers_of_cores": [0, 1]}}),
     ("float64", NAN, {"dtypes": {"float64": 10_000_000}}),
@@ -246,6 +248,26 @@ def test_a_pause_of_two_kinds_is_two_causes() -> None:
     assert validation.cost_s.value == pytest.approx(3 * own_code.cost_s.value)
 
 
+def test_what_is_short_beside_a_step_takes_its_share_of_the_samples() -> None:
+    """The step with it holds a usual step too, whose samples are none of it."""
+    of_four_steps = {"kind": "evaluation", "seconds": 0.0416, "share": 0.75}
+    pauses = [gap("check(net)", **{**of_four_steps, "after_step": step}) for step in range(100)]
+    assert found(answer({"gaps": pauses}), "validation").cost_s.value * 2000 == pytest.approx(3.12, rel=1e-2)
+
+
+def test_a_rank_that_does_something_else_in_its_steps_is_no_slow_device() -> None:
+    together_ms = {"as_it_is": 30.4, "batch_kept": 30.3, "gc_off": 30.4}
+    copies = {"parts_ms": {"own": 20.0}, "lines": [statement("copy.deepcopy(net)", 500)]}
+    diagnosis = answer({"steps_ms": {**HEALTHY, **together_ms}}, {"steps_ms": {**LATE, **together_ms}, **copies})
+    assert [reason.cause.name for reason in diagnosis.reasons] == ["own_code"]
+    assert sum(row.seconds.value for row in diagnosis.parts) == pytest.approx(diagnosis.whole_s.value, rel=1e-3)
+
+
+def test_an_exchange_of_numbers_between_steps_is_no_part_of_them() -> None:
+    once_an_epoch = [{**LINE, "code": "all_reduce(total)", "calls": 8, "seconds": 2.0}]
+    assert answer({"collectives": once_an_epoch}).first.name == "nothing"
+
+
 def test_validation_that_searches_too_is_evidence_of_the_search() -> None:
     steps_ms = {"as_it_is": 900.0, "cudnn_benchmark_off": 50.0, "share_on_one_device": 8.0}
     pause = gap("for x in test:", border="evaluation", kind="evaluation")
@@ -324,7 +346,7 @@ def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None
 def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
     changes = {
         "status": "observed", "why": "FSDP", "strategy": "fsdp", "steps_ms": {"as_it_is": 10.0},
-        "collectives": [{"calls": 9, "seconds": 2.0}],
+        "parts_ms": {"collectives": 5.0},
     }  # fmt: skip
     diagnosis = answer(changes)
     assert diagnosis.first.name == "sharding"

@@ -248,10 +248,11 @@ def _calls(account: Account) -> Iterator[FoundCause]:
     memory, held = first.device_bytes, 4 * first.parameter_bytes
     is_zero = first.optimiser is not None and "ZeroRedundancy" in first.optimiser.name
     is_sharded = first.strategy == "fsdp" or is_zero
-    if not (is_sharded and memory and held > FITS * memory):
-        in_calls = ProbeCost(exact(sum(line.seconds for line in first.collectives) / steps))
+    in_calls = parts_of(account.ranks).get("collectives")  # those between steps are no part of one
+    cost = account.without("shards_kept") or (clocked(in_calls) if in_calls else None)
+    if cost and not (is_sharded and memory and held > FITS * memory):
         often = Evidence("calls", exact(sum(line.calls for line in first.collectives) / steps), DECIMAL)
-        cost, evidence = account.without("shards_kept") or in_calls, [often, *times(account, "shards_kept")]
+        evidence = [often, *times(account, "shards_kept")]
         # Ranks that train together without DDP, and without shards, send their gradients so.
         name = "sharding" if is_sharded else "own_exchange" if first.strategy == "other" else "scalars"
         yield _part(name, account, cost, evidence, places(first.collectives))
