@@ -28,6 +28,8 @@ OWN, WAITING = "own", "waiting"
 _DIFFERENCES = ("exchange", "other_ranks", "rest")
 # In which gradients and buffers are exchanged.
 _WITH_EXCHANGE = ("forward", "backward")
+# Parts of a step, or kinds of a pause, that are causes.
+CAUSE_OF_PART = {cause.part: cause.name for cause in CAUSES.values() if cause.part}
 # Own code below this part of the step is told together.
 LEAST_STATEMENT = 0.02
 _TWO_SIDED_95 = 1.96
@@ -72,11 +74,12 @@ class Account(Probes):
     def pauses_s(self) -> float:
         """What pauses add to a step, spread over all steps after the warm-up: of the rank that has most of them."""
         steps = max(1, self.first.steps - self.first.warm_up_steps)
-        return max((self.beyond_steps_s(rank.gaps) for rank in self.ranks), default=0.0) / steps
+        by_rank = [{pause.after_step: pause.seconds for pause in rank.gaps}.values() for rank in self.ranks]
+        return max(sum(max(0.0, seconds - self.step.value) for seconds in pauses) for pauses in by_rank) / steps
 
     def beyond_steps_s(self, pauses: Iterable[Pause]) -> float:
-        """Return the seconds of steps with pauses that a usual step does not take."""
-        return sum(pause.share * max(0.0, pause.seconds - self.step.value) for pause in pauses)
+        """Return the seconds of pauses: of each step no more than a usual one does not take."""
+        return sum(min(pause.share * pause.seconds, max(0.0, pause.seconds - self.step.value)) for pause in pauses)
 
 
 def account_of(record: ScriptRecord) -> Account:
