@@ -16,7 +16,7 @@ from dpscale.analyse.causes import ProbeCost, Probes, exact, in_rounds, minus, o
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
 from dpscale.formulas.statistics import mean_with_t_interval
 from dpscale.records.script import Line, Pause, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
-from dpscale.vocabulary.causes import PARTS
+from dpscale.vocabulary.causes import CAUSES, PARTS
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")
 NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
@@ -115,6 +115,9 @@ def account_of(record: ScriptRecord) -> Account:
     waits = parts_of(ranks[:1], (exchange or AS_IT_IS[0],)).get("loading")
     times["first"] = minus(by_device[0], waits) if waits else by_device[0]
     times["fastest"], times["slowest"] = (choose(by_device, key=lambda figure: figure.value) for choose in (min, max))
+    if exchange:
+        times["mean_pace"] = multiplied(added(by_device), 1 / len(ranks))
+        by_device = [_less_own_code(rank, exchange, pace) for rank, pace in zip(ranks, by_device, strict=True)]
     keeps_batch = bool(len(ranks) > 1 and on_one and first.batch and on_one[0].batch == first.batch * len(ranks))
     if keeps_batch:  # without loading, in proportion to the samples
         loader_s = parts_of(on_one[:1]).get("loading", Figure(0.0)).value
@@ -134,6 +137,14 @@ def account_of(record: ScriptRecord) -> Account:
         one_device=on_one,
         other_cores=record.diagnosed.other_cores,
     )
+
+
+def _less_own_code(rank: Process, probe: str, pace: Figure) -> Figure:
+    """Return a rank's pace less what its script does beside the training: that is told by its lines, of no device."""
+    parts = parts_of([rank], (probe,))
+    for part in CAUSE_OF_PART.keys() & parts.keys():
+        pace = minus(pace, parts[part])
+    return pace
 
 
 def _rounds(ranks: Sequence[Process]) -> Mapping[str, Mapping[int, Sequence[ProbeBlock]]]:
@@ -263,8 +274,7 @@ def _parts(account: Account) -> Iterator[StepPart]:
         exchange = added(minus(parts[name], without[name]) for name in passes)
         parts |= {name: without[name] for name in passes}
         if has_ddp:
-            own_pace = multiplied(added(account.alone_by_device), 1 / len(account.ranks))
-            parts["other_ranks"] = minus(account["own_pace"], own_pace)
+            parts["other_ranks"] = minus(account["own_pace"], account["mean_pace"])
             exchange = minus(exchange, parts["other_ranks"])
         elif "collectives" in parts:
             exchange = added([exchange, parts.pop("collectives")])

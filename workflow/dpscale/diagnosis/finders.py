@@ -24,7 +24,17 @@ from dpscale.analyse.causes import (
     minus,
     times,
 )
-from dpscale.diagnosis.account import LEAST_STATEMENT, OWN, Account, added, as_it_is, clocked, own_statements, parts_of
+from dpscale.diagnosis.account import (
+    CAUSE_OF_PART,
+    LEAST_STATEMENT,
+    OWN,
+    Account,
+    added,
+    as_it_is,
+    clocked,
+    own_statements,
+    parts_of,
+)
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.records.script import Line, Pause, Process
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
@@ -52,8 +62,6 @@ FITS = 0.5
 MOST_STATEMENTS = 5
 # Of the time of a cause, what a line has that is told.
 LEAST_OF_LINES = 0.1
-# Parts of a step, or kinds of a pause, that are causes.
-CAUSE_OF_PART = {cause.part: cause.name for cause in CAUSES.values() if cause.part}
 # Causes that cost no more than a part of the step takes in all.
 INSIDE = {"many_small_tensors": "optimiser"}
 SEARCH_PER_THREAD = "cudnn_search_per_thread"
