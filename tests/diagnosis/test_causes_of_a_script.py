@@ -1,12 +1,14 @@
 """The answer about a script that was run as it is: which cause it is and what it costs, by made-up processes."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from dpscale.analyse.causes import FoundCause
 from dpscale.diagnosis import finders
-from dpscale.diagnosis.account import NO_EXCHANGE, OWN
+from dpscale.diagnosis.account import CAUSE_OF_PART, NO_EXCHANGE, OWN
 from dpscale.diagnosis.diagnose import Diagnosis, diagnose_script, text
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record, statement
@@ -203,7 +205,7 @@ def test_own_code_and_what_a_library_does_in_it_share_the_time_by_their_samples(
 def test_parts_that_cost_the_same_stand_in_the_order_of_the_table(
     direction: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = list(finders.CAUSE_OF_PART.items())[::direction]
+    table = list(CAUSE_OF_PART.items())[::direction]
     monkeypatch.setattr(finders, "CAUSE_OF_PART", dict(table))
     diagnosis = answer({"parts_ms": {"logging": 2.0, "evaluation": 2.0, "checkpoint": 2.0}})
     causes = [reason.cause.name for reason in diagnosis.reasons]
@@ -322,9 +324,11 @@ def test_a_cause_below_its_least_share_is_no_reason() -> None:
     assert [reason.cause.name for reason in diagnosis.reasons] == ["slow_link"]
 
 
-def longer(probe: str, factor: float, rounds: int, **steps_ms: float) -> Diagnosis:
+def longer(
+    probe: str, factor: float, rounds: int, changes: Mapping[str, Any] = MappingProxyType({}), **steps_ms: float
+) -> Diagnosis:
     """Of two ranks whose steps take so many times as long in the first rounds of a probe."""
-    ranks = [process(rank, steps_ms={**HEALTHY, **steps_ms}) for rank in range(2)]
+    ranks = [process(rank, steps_ms={**HEALTHY, **steps_ms}, **changes) for rank in range(2)]
     for block in (block for rank in ranks for block in rank["blocks"]):
         if block["probe"] == probe and block["round"] < rounds:
             block["step_s"] = [factor * seconds for seconds in block["step_s"]]
@@ -341,6 +345,14 @@ def test_a_cost_whose_rounds_do_not_agree_is_no_reason(factor: float) -> None:
 def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None:
     assert longer("as_it_is_again", 1, 9, anomaly_off=8.4).first.name == "anomaly"
     assert longer("as_it_is_again", 2.5, 9, anomaly_off=8.4).first.name == "nothing"
+
+
+@pytest.mark.parametrize(("workers", "is_reason"), [(0, True), (2, False)])  # another rank's wait may hide theirs
+def test_clocks_tell_what_ranks_load_themselves_where_blocks_do_not(workers: int, is_reason: bool) -> None:
+    changes = {"parts_ms": {"loading": 2.0}, "loading_ms": 2.0, "loader": {**LOADER, "workers": workers, "hashes": []}}
+    scattered = longer("as_it_is_again", 1.3, 9, changes, batch_kept=9.9, batch_kept_no_allreduce=9.5)
+    assert found(scattered, "slow_loader").is_reason == is_reason
+    assert found(scattered, "slow_loader").cost_s.value == pytest.approx(0.002, rel=0.05)
 
 
 def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:

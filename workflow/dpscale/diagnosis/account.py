@@ -15,7 +15,7 @@ from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_large_cost
 from dpscale.analyse.causes import ProbeCost, Probes, exact, in_rounds, minus, of_rounds
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
 from dpscale.formulas.statistics import mean_with_t_interval
-from dpscale.records.script import Line, Pause, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
+from dpscale.records.script import Line, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
 from dpscale.vocabulary.causes import CAUSES, PARTS
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")
@@ -77,10 +77,6 @@ class Account(Probes):
         by_rank = [{pause.after_step: pause.seconds for pause in rank.gaps}.values() for rank in self.ranks]
         return max(sum(max(0.0, seconds - self.step.value) for seconds in pauses) for pauses in by_rank) / steps
 
-    def beyond_steps_s(self, pauses: Iterable[Pause]) -> float:
-        """Return the seconds of pauses: of each step no more than a usual one does not take."""
-        return sum(min(pause.share * pause.seconds, max(0.0, pause.seconds - self.step.value)) for pause in pauses)
-
 
 def account_of(record: ScriptRecord) -> Account:
     """The account of the run with interventions, round by round; and of the run on one device, if there was one."""
@@ -102,9 +98,10 @@ def account_of(record: ScriptRecord) -> Account:
     times.setdefault("as_it_is", as_it_is(first))
     kept, waits = times.get("batch_kept", times["as_it_is"]), parts_of(ranks).get("loading")
     loading = minus(times["as_it_is"], kept)
-    if len(ranks) == 1 and waits and not is_large_cost(loading, loading, 0.0, noise_s):
+    in_steps = len(ranks) == 1 or not first.loading.workers  # and beside no other rank's wait
+    if in_steps and waits and not is_large_cost(loading, loading, 0.0, noise_s):
         kept = minus(times["as_it_is"], waits)  # clocks in each step tell it better
-        times.pop("batch_kept", None)
+        times = {name: figure for name, figure in times.items() if not name.startswith("batch_kept")}
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
     exchange = next((name for name in NO_EXCHANGE if name in times), None)
     by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", kept)]
@@ -117,7 +114,7 @@ def account_of(record: ScriptRecord) -> Account:
     times["fastest"], times["slowest"] = (choose(by_device, key=lambda figure: figure.value) for choose in (min, max))
     if exchange:
         times["mean_pace"] = multiplied(added(by_device), 1 / len(ranks))
-        by_device = [_less_own_code(rank, exchange, pace) for rank, pace in zip(ranks, by_device, strict=True)]
+        by_device = [_training_s(rank, exchange, pace) for rank, pace in zip(ranks, by_device, strict=True)]
     keeps_batch = bool(len(ranks) > 1 and on_one and first.batch and on_one[0].batch == first.batch * len(ranks))
     if keeps_batch:  # without loading, in proportion to the samples
         loader_s = parts_of(on_one[:1]).get("loading", Figure(0.0)).value
@@ -139,10 +136,10 @@ def account_of(record: ScriptRecord) -> Account:
     )
 
 
-def _less_own_code(rank: Process, probe: str, pace: Figure) -> Figure:
-    """Return a rank's pace less what its script does beside the training: that is told by its lines, of no device."""
+def _training_s(rank: Process, probe: str, pace: Figure) -> Figure:
+    """Return a rank's pace less its loading, and what its script does beside the training: both are told by lines."""
     parts = parts_of([rank], (probe,))
-    for part in CAUSE_OF_PART.keys() & parts.keys():
+    for part in {"loading", *CAUSE_OF_PART} & parts.keys():
         pace = minus(pace, parts[part])
     return pace
 

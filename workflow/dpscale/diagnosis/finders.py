@@ -208,10 +208,14 @@ def _pauses(account: Account) -> Iterator[FoundCause]:
                 pauses.setdefault((pause.after_step, pause.kind), (name, pause))
     names = dict.fromkeys(name for name, _ in pauses.values())
     for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
-        lines = [pause for cause, pause in pauses.values() if cause == name]
-        often = len({pause.after_step for pause in lines})
-        longest = most_of((pause, pause.share * pause.seconds) for pause in lines)
-        yield _rare(account, name, account.beyond_steps_s(lines), often, longest)
+        # Of each step no more than a usual one does not take.
+        timed = [
+            (pause, min(pause.share * pause.seconds, max(0.0, pause.seconds - account.step.value)))
+            for cause, pause in pauses.values()
+            if cause == name
+        ]
+        often = len({pause.after_step for pause, _ in timed})
+        yield _rare(account, name, sum(seconds for _, seconds in timed), often, most_of(timed))
 
 
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
