@@ -392,7 +392,10 @@ def _data_parallel(account: Account) -> Iterator[FoundCause]:
 
 def _not_timed(account: Account) -> Iterator[FoundCause]:
     first = account.first
-    notes = [*(["debugger"] if first.switches.debugger else []), *variables(first, "CUDA_LAUNCH_BLOCKING")]
+    notes = [
+        *(["a debugger, a tracer, or torch.profiler in many steps"] if first.switches.debugger else []),
+        *variables(first, "CUDA_LAUNCH_BLOCKING"),
+    ]
     if notes:
         yield _untimed("debugger", account, notes=notes)
     if 2 * first.dtypes.get("float64", 0) > sum(first.dtypes.values()):

@@ -28,7 +28,6 @@ LONG = 3.0  # times a usual step: a pause
 USUAL = 0.6
 # What is left out of a block is in its pauses, but for what is no more than noise of a usual step.
 BEYOND_NOISE = 1.1
-MOST_GAPS = 3000  # what is beyond them would count as no pause
 LOOK_EVERY_S = 0.02
 MOST_LINES = 6  # of a stack that are kept, the innermost first
 TRAINING = ("loading", "copy", "forward", "backward", "optimiser")  # parts whose lines train
@@ -124,7 +123,7 @@ class StepClock:
 
     def _note_pause(self, step: int, seconds: float, border: str, spent: Mapping[str, float]) -> None:
         """Note a pause, named after what is known to have taken most of it, where that is half."""
-        if self.sampler and len(self.gaps) < MOST_GAPS:
+        if self.sampler:
             longest_s, name = max((spent_s, name) for name, spent_s in spent.items())
             cause = name if longest_s >= 0.5 * seconds else "script"
             gap = {"seconds": round(seconds, 5), "after_step": step, "what": cause, "border": border or None}
