@@ -106,15 +106,13 @@ def account_of(record: ScriptRecord) -> Account:
     exchange = next((name for name in NO_EXCHANGE if name in times), None)
     by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", kept)]
     if exchange:
-        times["own_pace"] = times[exchange]
+        times["own_pace"], times["mean_pace"] = times[exchange], multiplied(added(by_device), 1 / len(ranks))
         if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
             times["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
-    waits = parts_of(ranks[:1], (exchange or AS_IT_IS[0],)).get("loading")
+    parts = [parts_of([rank], (exchange or AS_IT_IS[0],)) for rank in ranks]
+    waits = parts[0].get("loading")
     times["first"] = minus(by_device[0], waits) if waits else by_device[0]
     times["fastest"], times["slowest"] = (choose(by_device, key=lambda figure: figure.value) for choose in (min, max))
-    if exchange:
-        times["mean_pace"] = multiplied(added(by_device), 1 / len(ranks))
-        by_device = [_training_s(rank, exchange, pace) for rank, pace in zip(ranks, by_device, strict=True)]
     keeps_batch = bool(len(ranks) > 1 and on_one and first.batch and on_one[0].batch == first.batch * len(ranks))
     if keeps_batch:  # without loading, in proportion to the samples
         loader_s = parts_of(on_one[:1]).get("loading", Figure(0.0)).value
@@ -127,7 +125,7 @@ def account_of(record: ScriptRecord) -> Account:
         batch=first.batch or 1,
         on_gpu=first.device == "cuda",
         workers=first.loading.workers,
-        alone_by_device=by_device,
+        alone_by_device=[_training_s(*pace) for pace in zip(by_device, parts, strict=False)],
         loading_by_rank=by_rank("as_it_is", lambda block: block.loading_s / block.steps) if by_probe else [],
         noise_s=noise_s,
         ranks=ranks,
@@ -136,9 +134,8 @@ def account_of(record: ScriptRecord) -> Account:
     )
 
 
-def _training_s(rank: Process, probe: str, pace: Figure) -> Figure:
+def _training_s(pace: Figure, parts: Mapping[str, Figure]) -> Figure:
     """Return a rank's pace less its loading, and what its script does beside the training: both are told by lines."""
-    parts = parts_of([rank], (probe,))
     for part in {"loading", *CAUSE_OF_PART} & parts.keys():
         pace = minus(pace, parts[part])
     return pace
