@@ -1,12 +1,14 @@
 """The answer about a script that was run as it is: which cause it is and what it costs, by made-up processes."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from dpscale.analyse.causes import FoundCause
 from dpscale.diagnosis import finders
-from dpscale.diagnosis.account import NO_EXCHANGE, OWN
+from dpscale.diagnosis.account import CAUSE_OF_PART, NO_EXCHANGE, OWN
 from dpscale.diagnosis.diagnose import Diagnosis, diagnose_script, text
 from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record, statement
@@ -89,12 +91,14 @@ CASES: list[tuple[Any, ...]] = [
     ("own_code", 5.2, {"parts_ms": {"own": 5.2}, "lines": [statement("update(average, net)", 500)]}),
     ("logging", 5.2, {"parts_ms": {"own": 5.2}, "lines": [statement("log(loss)", 500, "logging")]}),
     ("sharding", 5.0, {"optimiser": {"class": "ZeroRedundancyOptimizer"},
-                       "collectives": [{"calls": 800, "seconds": 2.0}]}),
+                       "parts_ms": {"collectives": 5.0}}),
     # A rank's own pace is without them.
     ("scalars", 5.0, {"steps_ms": {**HEALTHY, "no_allreduce": 5.1, "batch_kept_no_allreduce": 5.0},
+                      "parts_ms": {"collectives": 5.0},
                       "collectives": [{**LINE, "code": "all_reduce(x)", "calls": 800, "seconds": 2.0}]}),
     ("own_exchange", 5.0, {"strategy": "other", "steps_ms": {"as_it_is": 10.4},
-                           "collectives": [{**LINE, "code": "gather(w.grad)", "calls": 27200, "seconds": 2.0}]}),
+                           "parts_ms": {"collectives": 5.0},
+                      "collectives": [{**LINE, "code": "gather(w.grad)", "calls": 27200, "seconds": 2.0}]}),
     ("work_not_divided", NAN, {"loader": LOADER}),
     ("started_twice", NAN, {"world_size": 1, "strategy": "single", "machine": {"numbers_of_cores": [0, 1]}}),
     ("float64", NAN, {"dtypes": {"float64": 10_000_000}}),
@@ -201,7 +205,7 @@ def test_own_code_and_what_a_library_does_in_it_share_the_time_by_their_samples(
 def test_parts_that_cost_the_same_stand_in_the_order_of_the_table(
     direction: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = list(finders.CAUSE_OF_PART.items())[::direction]
+    table = list(CAUSE_OF_PART.items())[::direction]
     monkeypatch.setattr(finders, "CAUSE_OF_PART", dict(table))
     diagnosis = answer({"parts_ms": {"logging": 2.0, "evaluation": 2.0, "checkpoint": 2.0}})
     causes = [reason.cause.name for reason in diagnosis.reasons]
@@ -244,6 +248,26 @@ def test_a_pause_of_two_kinds_is_two_causes() -> None:
     diagnosis = answer({"gaps": pauses})
     validation, own_code = found(diagnosis, "validation"), found(diagnosis, "own_code")
     assert validation.cost_s.value == pytest.approx(3 * own_code.cost_s.value)
+
+
+def test_what_is_short_beside_a_step_takes_its_share_of_the_samples() -> None:
+    """The step with it holds a usual step too, whose samples are none of it."""
+    of_four_steps = {"kind": "evaluation", "seconds": 0.0416, "share": 0.75}
+    pauses = [gap("check(net)", **{**of_four_steps, "after_step": step}) for step in range(100)]
+    assert found(answer({"gaps": pauses}), "validation").cost_s.value * 2000 == pytest.approx(3.12, rel=1e-2)
+
+
+def test_a_rank_that_does_something_else_in_its_steps_is_no_slow_device() -> None:
+    together_ms = {"as_it_is": 30.4, "batch_kept": 30.3, "gc_off": 30.4}
+    copies = {"parts_ms": {"own": 20.0}, "lines": [statement("copy.deepcopy(net)", 500)]}
+    diagnosis = answer({"steps_ms": {**HEALTHY, **together_ms}}, {"steps_ms": {**LATE, **together_ms}, **copies})
+    assert [reason.cause.name for reason in diagnosis.reasons] == ["own_code"]
+    assert sum(row.seconds.value for row in diagnosis.parts) == pytest.approx(diagnosis.whole_s.value, rel=1e-3)
+
+
+def test_an_exchange_of_numbers_between_steps_is_no_part_of_them() -> None:
+    once_an_epoch = [{**LINE, "code": "all_reduce(total)", "calls": 8, "seconds": 2.0}]
+    assert answer({"collectives": once_an_epoch}).first.name == "nothing"
 
 
 def test_validation_that_searches_too_is_evidence_of_the_search() -> None:
@@ -300,9 +324,11 @@ def test_a_cause_below_its_least_share_is_no_reason() -> None:
     assert [reason.cause.name for reason in diagnosis.reasons] == ["slow_link"]
 
 
-def longer(probe: str, factor: float, rounds: int, **steps_ms: float) -> Diagnosis:
+def longer(
+    probe: str, factor: float, rounds: int, changes: Mapping[str, Any] = MappingProxyType({}), **steps_ms: float
+) -> Diagnosis:
     """Of two ranks whose steps take so many times as long in the first rounds of a probe."""
-    ranks = [process(rank, steps_ms={**HEALTHY, **steps_ms}) for rank in range(2)]
+    ranks = [process(rank, steps_ms={**HEALTHY, **steps_ms}, **changes) for rank in range(2)]
     for block in (block for rank in ranks for block in rank["blocks"]):
         if block["probe"] == probe and block["round"] < rounds:
             block["step_s"] = [factor * seconds for seconds in block["step_s"]]
@@ -321,10 +347,18 @@ def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None
     assert longer("as_it_is_again", 2.5, 9, anomaly_off=8.4).first.name == "nothing"
 
 
+@pytest.mark.parametrize(("workers", "is_reason"), [(0, True), (2, False)])  # another rank's wait may hide theirs
+def test_clocks_tell_what_ranks_load_themselves_where_blocks_do_not(workers: int, is_reason: bool) -> None:
+    changes = {"parts_ms": {"loading": 2.0}, "loading_ms": 2.0, "loader": {**LOADER, "workers": workers, "hashes": []}}
+    scattered = longer("as_it_is_again", 1.3, 9, changes, batch_kept=9.9, batch_kept_no_allreduce=9.5)
+    assert found(scattered, "slow_loader").is_reason == is_reason
+    assert found(scattered, "slow_loader").cost_s.value == pytest.approx(0.002, rel=0.05)
+
+
 def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
     changes = {
         "status": "observed", "why": "FSDP", "strategy": "fsdp", "steps_ms": {"as_it_is": 10.0},
-        "collectives": [{"calls": 9, "seconds": 2.0}],
+        "parts_ms": {"collectives": 5.0},
     }  # fmt: skip
     diagnosis = answer(changes)
     assert diagnosis.first.name == "sharding"

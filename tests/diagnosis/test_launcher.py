@@ -283,7 +283,7 @@ def test_another_program_on_the_gpu_is_named_without_its_arguments(
         first = f"open(here + '/rows', 'w').write(f'GPU-a, {{os.getpid()}}, 9\\n{rows}')"
         done = diagnosed(tmp_path, stub(tmp_path, [process(0)], first, ended="script", sleep_s=1))
         other.communicate()
-    program = f"{Path(sys.executable).name} other.py"
+    program = Path(sys.executable).name
     strangers = read_json("script", tmp_path / "r.json")["runs"][0]["others_on_gpu"]
     assert strangers == [{"pid": other.pid, "name": program, "bytes": 512 << 20}]
     assert f"Other programs are on its GPUs: {program} (process {other.pid}, 0.5 GB)." in done.stdout

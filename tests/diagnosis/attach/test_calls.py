@@ -91,6 +91,14 @@ def test_a_collection_while_the_last_steps_are_profiled_is_none_of_the_script() 
     assert events.report()["gc"]["count"] == 1
 
 
+def test_steps_in_which_the_script_profiles_are_counted() -> None:
+    events = Events()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        events.stepped(0.01)
+    events.stepped(0.01)
+    assert (events.profiled_steps, events.steps) == (1, 2)
+
+
 def test_what_cudnn_may_do_is_no_switch_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     assert "deterministic_off" not in offered(Scene([], False, 1, 1.0))

@@ -50,6 +50,7 @@ TRAINING = (9, 14, 21)  # lines of stacks at which it trains
         ([3, 10, 21], [10, 2]),  # a function that is called from the training, and its loop
         ([3, 9, 21], [2]),  # a function in a line that trains
         ([13, 21], [12]),  # a loop beside the training
+        ([13, 13, 21], [12]),  # and a comprehension in it, which has a frame of its own
         ([8, 21], [8]),
         ([15, 21], [15]),  # around the optimiser: the innermost line itself
         ([17, 21], [17]),  # `with` alone does nothing
@@ -135,7 +136,7 @@ def test_pauses_are_no_steps_of_a_block_unless_scripts_are_compared(
 ) -> None:
     monkeypatch.setattr(of_steps, "ACCOUNT", StepParts())  # without an account of parts
     clock = StepClock(False, None, with_pauses)
-    clock.times, clock.loading = [*[0.01] * 9, 0.4], [0.0] * 11
+    clock.times, clock.loading, clock.limit = [*[0.01] * 9, 0.4], [0.0] * 11, 0.03
     block = clock.block(Turn("timing", 0, "as_it_is", 0, 10), 0.49)
     assert (block["steps"], block["seconds"]) == (steps, pytest.approx(seconds))
 
@@ -146,6 +147,7 @@ def test_pauses_are_no_steps_of_a_block_unless_scripts_are_compared(
         ([0.06, 40.0], 1),
         ([0.065, 1.45, 0.06, 39.0], 2),
         ([0.06, 0.24, 0.06, 0.24], 4),  # steps of two kinds: none is a pause
+        ([0.06, 0.06, 0.06, 0.24], 4),  # nor in a block without what makes the others as long
         ([0.06] * 9 + [40.0], 9),
     ],
 )

@@ -15,8 +15,8 @@ from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_large_cost
 from dpscale.analyse.causes import ProbeCost, Probes, exact, in_rounds, minus, of_rounds
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
 from dpscale.formulas.statistics import mean_with_t_interval
-from dpscale.records.script import Line, Pause, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
-from dpscale.vocabulary.causes import PARTS
+from dpscale.records.script import Line, ProbeBlock, Process, ScriptRecord, StatementTime, devices_of
+from dpscale.vocabulary.causes import CAUSES, PARTS
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")
 NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
@@ -28,6 +28,8 @@ OWN, WAITING = "own", "waiting"
 _DIFFERENCES = ("exchange", "other_ranks", "rest")
 # In which gradients and buffers are exchanged.
 _WITH_EXCHANGE = ("forward", "backward")
+# Parts of a step, or kinds of a pause, that are causes.
+CAUSE_OF_PART = {cause.part: cause.name for cause in CAUSES.values() if cause.part}
 # Own code below this part of the step is told together.
 LEAST_STATEMENT = 0.02
 _TWO_SIDED_95 = 1.96
@@ -72,11 +74,8 @@ class Account(Probes):
     def pauses_s(self) -> float:
         """What pauses add to a step, spread over all steps after the warm-up: of the rank that has most of them."""
         steps = max(1, self.first.steps - self.first.warm_up_steps)
-        return max((self.beyond_steps_s(rank.gaps) for rank in self.ranks), default=0.0) / steps
-
-    def beyond_steps_s(self, pauses: Iterable[Pause]) -> float:
-        """Return the seconds of steps with pauses that a usual step does not take."""
-        return sum(pause.share * max(0.0, pause.seconds - self.step.value) for pause in pauses)
+        by_rank = [{pause.after_step: pause.seconds for pause in rank.gaps}.values() for rank in self.ranks]
+        return max(sum(max(0.0, seconds - self.step.value) for seconds in pauses) for pauses in by_rank) / steps
 
 
 def account_of(record: ScriptRecord) -> Account:
@@ -99,17 +98,19 @@ def account_of(record: ScriptRecord) -> Account:
     times.setdefault("as_it_is", as_it_is(first))
     kept, waits = times.get("batch_kept", times["as_it_is"]), parts_of(ranks).get("loading")
     loading = minus(times["as_it_is"], kept)
-    if len(ranks) == 1 and waits and not is_large_cost(loading, loading, 0.0, noise_s):
+    in_steps = len(ranks) == 1 or not first.loading.workers  # and beside no other rank's wait
+    if in_steps and waits and not is_large_cost(loading, loading, 0.0, noise_s):
         kept = minus(times["as_it_is"], waits)  # clocks in each step tell it better
-        times.pop("batch_kept", None)
+        times = {name: figure for name, figure in times.items() if not name.startswith("batch_kept")}
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
     exchange = next((name for name in NO_EXCHANGE if name in times), None)
     by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", kept)]
     if exchange:
-        times["own_pace"] = times[exchange]
+        times["own_pace"], times["mean_pace"] = times[exchange], multiplied(added(by_device), 1 / len(ranks))
         if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
             times["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
-    waits = parts_of(ranks[:1], (exchange or AS_IT_IS[0],)).get("loading")
+    parts = [parts_of([rank], (exchange or AS_IT_IS[0],)) for rank in ranks]
+    waits = parts[0].get("loading")
     times["first"] = minus(by_device[0], waits) if waits else by_device[0]
     times["fastest"], times["slowest"] = (choose(by_device, key=lambda figure: figure.value) for choose in (min, max))
     keeps_batch = bool(len(ranks) > 1 and on_one and first.batch and on_one[0].batch == first.batch * len(ranks))
@@ -124,13 +125,20 @@ def account_of(record: ScriptRecord) -> Account:
         batch=first.batch or 1,
         on_gpu=first.device == "cuda",
         workers=first.loading.workers,
-        alone_by_device=by_device,
+        alone_by_device=[_training_s(*pace) for pace in zip(by_device, parts, strict=False)],
         loading_by_rank=by_rank("as_it_is", lambda block: block.loading_s / block.steps) if by_probe else [],
         noise_s=noise_s,
         ranks=ranks,
         one_device=on_one,
         other_cores=record.diagnosed.other_cores,
     )
+
+
+def _training_s(pace: Figure, parts: Mapping[str, Figure]) -> Figure:
+    """Return a rank's pace less its loading, and what its script does beside the training: both are told by lines."""
+    for part in {"loading", *CAUSE_OF_PART} & parts.keys():
+        pace = minus(pace, parts[part])
+    return pace
 
 
 def _rounds(ranks: Sequence[Process]) -> Mapping[str, Mapping[int, Sequence[ProbeBlock]]]:
@@ -260,8 +268,7 @@ def _parts(account: Account) -> Iterator[StepPart]:
         exchange = added(minus(parts[name], without[name]) for name in passes)
         parts |= {name: without[name] for name in passes}
         if has_ddp:
-            own_pace = multiplied(added(account.alone_by_device), 1 / len(account.ranks))
-            parts["other_ranks"] = minus(account["own_pace"], own_pace)
+            parts["other_ranks"] = minus(account["own_pace"], account["mean_pace"])
             exchange = minus(exchange, parts["other_ranks"])
         elif "collectives" in parts:
             exchange = added([exchange, parts.pop("collectives")])

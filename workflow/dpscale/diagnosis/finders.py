@@ -24,7 +24,17 @@ from dpscale.analyse.causes import (
     minus,
     times,
 )
-from dpscale.diagnosis.account import LEAST_STATEMENT, OWN, Account, added, as_it_is, clocked, own_statements, parts_of
+from dpscale.diagnosis.account import (
+    CAUSE_OF_PART,
+    LEAST_STATEMENT,
+    OWN,
+    Account,
+    added,
+    as_it_is,
+    clocked,
+    own_statements,
+    parts_of,
+)
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.records.script import Line, Pause, Process
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
@@ -52,8 +62,6 @@ FITS = 0.5
 MOST_STATEMENTS = 5
 # Of the time of a cause, what a line has that is told.
 LEAST_OF_LINES = 0.1
-# Parts of a step, or kinds of a pause, that are causes.
-CAUSE_OF_PART = {cause.part: cause.name for cause in CAUSES.values() if cause.part}
 # Causes that cost no more than a part of the step takes in all.
 INSIDE = {"many_small_tensors": "optimiser"}
 SEARCH_PER_THREAD = "cudnn_search_per_thread"
@@ -200,10 +208,14 @@ def _pauses(account: Account) -> Iterator[FoundCause]:
                 pauses.setdefault((pause.after_step, pause.kind), (name, pause))
     names = dict.fromkeys(name for name, _ in pauses.values())
     for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
-        lines = [pause for cause, pause in pauses.values() if cause == name]
-        often = len({pause.after_step for pause in lines})
-        longest = most_of((pause, pause.share * pause.seconds) for pause in lines)
-        yield _rare(account, name, account.beyond_steps_s(lines), often, longest)
+        # Of each step no more than a usual one does not take.
+        timed = [
+            (pause, min(pause.share * pause.seconds, max(0.0, pause.seconds - account.step.value)))
+            for cause, pause in pauses.values()
+            if cause == name
+        ]
+        often = len({pause.after_step for pause, _ in timed})
+        yield _rare(account, name, sum(seconds for _, seconds in timed), often, most_of(timed))
 
 
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
@@ -248,10 +260,11 @@ def _calls(account: Account) -> Iterator[FoundCause]:
     memory, held = first.device_bytes, 4 * first.parameter_bytes
     is_zero = first.optimiser is not None and "ZeroRedundancy" in first.optimiser.name
     is_sharded = first.strategy == "fsdp" or is_zero
-    if not (is_sharded and memory and held > FITS * memory):
-        in_calls = ProbeCost(exact(sum(line.seconds for line in first.collectives) / steps))
+    in_calls = parts_of(account.ranks).get("collectives")  # those between steps are no part of one
+    cost = account.without("shards_kept") or (clocked(in_calls) if in_calls else None)
+    if cost and not (is_sharded and memory and held > FITS * memory):
         often = Evidence("calls", exact(sum(line.calls for line in first.collectives) / steps), DECIMAL)
-        cost, evidence = account.without("shards_kept") or in_calls, [often, *times(account, "shards_kept")]
+        evidence = [often, *times(account, "shards_kept")]
         # Ranks that train together without DDP, and without shards, send their gradients so.
         name = "sharding" if is_sharded else "own_exchange" if first.strategy == "other" else "scalars"
         yield _part(name, account, cost, evidence, places(first.collectives))
@@ -379,7 +392,10 @@ def _data_parallel(account: Account) -> Iterator[FoundCause]:
 
 def _not_timed(account: Account) -> Iterator[FoundCause]:
     first = account.first
-    notes = [*(["debugger"] if first.switches.debugger else []), *variables(first, "CUDA_LAUNCH_BLOCKING")]
+    notes = [
+        *(["a debugger, a tracer, or torch.profiler in many steps"] if first.switches.debugger else []),
+        *variables(first, "CUDA_LAUNCH_BLOCKING"),
+    ]
     if notes:
         yield _untimed("debugger", account, notes=notes)
     if 2 * first.dtypes.get("float64", 0) > sum(first.dtypes.values()):

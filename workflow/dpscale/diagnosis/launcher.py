@@ -35,8 +35,6 @@ PART = 0.15
 _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "paced": "now without"}
 # A run that has not ended so long after twice its time is ended from outside.
 OVERDUE_S = 60.0
-# It is not run on one device again where starts would take more than so many times the time that was asked for.
-LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
 _PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
 _OF_SEVERAL = ("--multi_gpu", "--multi-gpu")
@@ -123,9 +121,6 @@ class _ScriptRuns:
         started_once = on_one_device(command, ranks[0].device == "cuda", os.environ)
         if started_once is None:
             return "its command does not say how many processes it starts (--nproc-per-node, --num_processes)"
-        starts_s = 3 * diagnosed.to_first_step_s
-        if starts_s > LONG_STARTS * 60 * self.minutes:
-            return f"its starts take too long ({starts_s:.0f} s)"
         try:
             ranks = trained(self.run("one", *started_once).processes)
         except MeasurementError as error:
@@ -227,20 +222,18 @@ def _nvidia_smi(*options: str) -> list[str]:
 def _others_on_gpu(of_run: Collection[int]) -> list[JsonRecord]:
     """Processes of others on the GPUs that those of a run use, as far as the driver shows them here."""
     lines = _nvidia_smi("--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
-    rows = [row for row in (line.split(", ") for line in lines) if len(row) == 3 and row[1].isdigit()]
-    used = {gpu for gpu, pid, _ in rows if int(pid) in of_run}
+    cells = (line.split(", ") for line in lines)
+    rows = [(row[0], int(row[1]), row[2]) for row in cells if len(row) == 3 and row[1].isdigit()]
+    used = {gpu for gpu, pid, _ in rows if pid in of_run}
     return [
-        {"pid": int(pid), "name": _name(int(pid)), "bytes": int(mib) << 20 if mib.isdigit() else None}
+        {
+            "pid": pid,
+            "name": read_of(pid, "comm").decode(errors="replace").strip(),  # of man 5 proc
+            "bytes": int(mib) << 20 if mib.isdigit() else None,
+        }
         for gpu, pid, mib in rows
-        if gpu in used and int(pid) not in of_run
+        if gpu in used and pid not in of_run
     ]
-
-
-def _name(pid: int) -> str:
-    """`python train.py`: a program and its script, without folders and arguments."""
-    program, *words = read_of(pid, "cmdline").decode(errors="replace").split("\0")
-    script = [word for word in words if word.endswith(".py") and not word.startswith("-")]
-    return " ".join(Path(word).name for word in [program, *script[:1]])
 
 
 def _others_s() -> float:

@@ -147,7 +147,7 @@ class Events:
     def start(self) -> None:
         self.profiling = False  # which loads modules: a collection then is none of the script
         self.collections, self.gc_s, self.longest_s = 0, 0.0, 0.0
-        self.steps = self.steps_with_gc = 0
+        self.steps = self.steps_with_gc = self.profiled_steps = 0
         self.new_shape_s: list[float] = []
         self.known_shape_s: list[float] = []
         self.compiled_before = compiled()
@@ -174,6 +174,7 @@ class Events:
     def stepped(self, seconds: float) -> None:
         self.steps += 1
         self.steps_with_gc += not COLLECTED.left_out
+        self.profiled_steps += torch.autograd._profiler_enabled()  # type: ignore[attr-defined]
         if self.new_shape:
             self.new_shape = False
             self.new_shape_s.append(seconds)

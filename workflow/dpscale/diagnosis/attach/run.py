@@ -30,6 +30,8 @@ from .steps import Sampler, StepClock
 
 clock = time.perf_counter
 SWITCH_S = 5e-4
+# A profiler that the script has on in more of its steps slows them: a few that it looks at do not.
+PROFILED = 0.25
 READ = ("NCCL_", "GLOO_", "CUDA_LAUNCH_BLOCKING")  # variables of the environment
 
 
@@ -285,7 +287,9 @@ def seen(scene: Scene) -> Json:
             "autocast": EVENTS.autocast,
             "cudnn_benchmark": torch.backends.cudnn.benchmark,
             "cudnn_benchmark_line": shown(SEARCH_LINES[0]) if SEARCH_LINES else {},
-            "debugger": sys.gettrace() is not None or bool({"pydevd", "debugpy"} & sys.modules.keys()),
+            "debugger": sys.gettrace() is not None
+            or bool({"pydevd", "debugpy"} & sys.modules.keys())
+            or EVENTS.profiled_steps > PROFILED * EVENTS.steps,
             "search_s": sum(seconds for _, seconds in SEARCHED.lines.values()),
             "tf32": _tf32(),
         },

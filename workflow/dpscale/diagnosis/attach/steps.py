@@ -28,7 +28,6 @@ LONG = 3.0  # times a usual step: a pause
 USUAL = 0.6
 # What is left out of a block is in its pauses, but for what is no more than noise of a usual step.
 BEYOND_NOISE = 1.1
-MOST_GAPS = 3000  # what is beyond them would count as no pause
 LOOK_EVERY_S = 0.02
 MOST_LINES = 6  # of a stack that are kept, the innermost first
 TRAINING = ("loading", "copy", "forward", "backward", "optimiser")  # parts whose lines train
@@ -124,7 +123,7 @@ class StepClock:
 
     def _note_pause(self, step: int, seconds: float, border: str, spent: Mapping[str, float]) -> None:
         """Note a pause, named after what is known to have taken most of it, where that is half."""
-        if self.sampler and len(self.gaps) < MOST_GAPS:
+        if self.sampler:
             longest_s, name = max((spent_s, name) for name, spent_s in spent.items())
             cause = name if longest_s >= 0.5 * seconds else "script"
             gap = {"seconds": round(seconds, 5), "after_step": step, "what": cause, "border": border or None}
@@ -162,8 +161,8 @@ class StepClock:
 
     def block(self, turn: Turn, seconds: float) -> Json:
         """Steps at borders (an epoch begins, validation, a checkpoint) and pauses are left out, unless most are such;
-        what they take longer than a usual step is noted. In a block of a few steps a pause is half of them, and their
-        median: there the pace before it tells.
+        what they take longer than a usual step is noted. A step is a pause by the pace of the script as it is, also in
+        blocks with an intervention: what makes one step in four longer is in all of them, or in none.
 
         Of a GPU the account tells the steps, whose time the host's clock does not: of the first steps alone, where
         there are many. Without an account, what pauses took is left out. Of a CPU pauses count `with_pauses` alone.
@@ -179,7 +178,7 @@ class StepClock:
         tells_pauses = noted or not (self.on_gpu or self.with_pauses)
         long_s = float("inf")
         if tells_pauses:
-            long_s = max(LONG * statistics.median_low(own_s), min(self.limit, LONG * statistics.median(own_s)))
+            long_s = max(LONG * statistics.median_low(own_s), self.limit)
         pauses = {step for step in steps if own_s[step] > long_s}
         left_out = pauses if self.on_gpu and not noted else pauses | borders
         if 2 * len(left_out) >= len(times):
@@ -343,8 +342,11 @@ def beside_training(lines: Sequence[Line], training: Collection[Line]) -> tuple[
         trains = [line for name, line in training if name == file]
         if any(_spans(function, line) for line in trains):
             beside = _largest([part for part in statements if not any(_spans(part, line) for line in trains)])
-            inside = [(name, _largest(statements_around(name, line)[1:])) for name, line in lines[:depth][::-1]]
-            place = [(name, line) for name, line in [(file, beside), *inside] if line]
+            place = [(file, beside)] if beside else []
+            for name, line in lines[:depth][::-1]:
+                around = statements_around(name, line)
+                if around[0] is not function and (largest := _largest(around[1:])):  # no comprehension in it
+                    place.append((name, largest))
             if beside:
                 break
     return tuple(place or lines[:1])
