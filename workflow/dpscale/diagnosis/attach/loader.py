@@ -186,6 +186,10 @@ class Loading:
         """The most used first."""
         return sorted(filter(Source.trains, self.sources.values()), key=lambda source: -source.steps)
 
+    def shapes_change(self) -> bool:
+        """Beyond the last batch of an epoch, which can be smaller."""
+        return any(len(source.shapes) > 2 for source in self.of_training())
+
     def queued(self) -> int:
         """Batches that workers make ahead."""
         return max((source.facts.workers * source.facts.ahead for source in self.of_training()), default=0)

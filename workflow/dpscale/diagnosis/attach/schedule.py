@@ -45,7 +45,7 @@ ROUNDS, LEAST_ROUNDS = 12, 4
 
 WARM_UP_STEPS = 5
 # Steps of batches of changing shapes differ in work: more of them are as long as the mean.
-PROFILED, PROFILED_S = 30, 2.0
+PROFILED, PROFILED_CHANGING, PROFILED_S = 3, 30, 2.0
 
 PATIENCE_S = 60.0  # for the turn that rank 0 tells
 # Of a block's time: a script that waits for batches longer than that needs a block without those made ahead.
@@ -91,6 +91,10 @@ def steps_of(step_s: float, seconds: float) -> int:
     return max(least, min(MOST_STEPS, round(seconds / max(step_s, 1e-6))))
 
 
+def profiled(step_s: float) -> int:
+    return min(PROFILED_CHANGING, steps_of(step_s, PROFILED_S)) if LOADING.shapes_change() else PROFILED
+
+
 def skipped(probe: str, before: str, queued: int, step_s: float, before_s: float = 0.0) -> int:
     """Steps to throw away: those of batches that are to be kept; and after a block without the loader, those until the
     batches are used up that stand ready by now (`queued`). Workers go on meanwhile: the longer that takes, the less a
@@ -121,7 +125,7 @@ def plan(run: Any) -> Iterator[Turn]:
         if not compiled()[0]:  # graphs would be compiled anew
             yield Turn("profiling", 0, "flops_per_step", 0, 1)
         if run.optimisers.on_gpu:
-            yield Turn("profiling", 0, "profile", 0, min(PROFILED, steps_of(run.clock.pace_s, PROFILED_S)))
+            yield Turn("profiling", 0, "profile", 0, profiled(run.clock.pace_s))
     yield Turn("ended", 0, "", 0, 0)
 
 
