@@ -198,7 +198,11 @@ class _Book:
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
         """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
         groups = grouped(self.facts.values(), lambda fact: fact.place.group)
-        several = [group for group, of in groups.items() if any(is_telling(at.role.name, at.place.gpus) for at in of)]
+        several = [
+            group
+            for group, facts in groups.items()
+            if any(is_telling(fact.role.name, fact.place.gpus) for fact in facts)
+        ]
         of_studies = several or [*groups]
         lenders = {group: _lender(group, groups) for group in of_studies}
         unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values(), ()})]

@@ -294,14 +294,14 @@ def _readings(roles: Sequence[Role], layout: Layout, is_growing: bool) -> Iterat
     series = layout.series
     if layout.is_weak and any(role.name == "rate" for role in roles):
         yield [role._replace(is_per_gpu=role.is_per_gpu or role.name == "rate") for role in roles], -0.5
-    times = [(role, of.unit) for role, of in zip(roles, series, strict=True) if role.name == "time"]
+    times = [(role, column.unit) for role, column in zip(roles, series, strict=True) if role.name == "time"]
     for is_of_step in {False, is_growing and bool(times)}:
         units = {unit for role, unit in times if is_of_step or role.is_per_step}
         weight = 0.5 if units & {"ms", "us"} else -2.0
         kinds = ("time", *PARTS) if is_of_step else PARTS
         read_as = [
-            role._replace(is_per_step=True) if role.name in kinds and of.unit in units else role
-            for role, of in zip(roles, series, strict=True)
+            role._replace(is_per_step=True) if role.name in kinds and column.unit in units else role
+            for role, column in zip(roles, series, strict=True)
         ]
         yield read_as, weight * is_of_step
 
@@ -541,15 +541,15 @@ def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
     tries = []
     for at, clock in clocks.items():
         values, power = clock.values, 1 if clock.role.name == "rate" else -1
-        compared = [other.values for other in clocks.values() if other is not clock and other.role == clock.role]
+        compared = [base.values for base in clocks.values() if base is not clock and base.role == clock.role]
         for of_as_many in [*grouped(values, lambda cell: cell[1:]).values()], [[*values]]:
             rows = dict[FigurePlace, Number]()
             for cells in of_as_many:
-                ones = [cell for cell in cells if cell in ratio.values and cell not in meant]
-                ones = ones or [cell for cell in cells if cell not in ratio.values]
+                at_base = [cell for cell in cells if cell in ratio.values and cell not in meant]
+                at_base = at_base or [cell for cell in cells if cell not in ratio.values]
                 # What is over one GPU is a speedup, but where nobody says over how many it is.
-                if len(ones) == 1 and (ones[0].gpus != 1 or max(cell.gpus for cell in cells) < 2):
-                    rows |= dict.fromkeys({*cells} - {*ones}, values[ones[0]])
+                if len(at_base) == 1 and (at_base[0].gpus != 1 or max(cell.gpus for cell in cells) < 2):
+                    rows |= dict.fromkeys({*cells} - {*at_base}, values[at_base[0]])
             compared.append(rows)
         for bases in compared:
             given = {cell: (float(values[cell]) / float(bases[cell])) ** power for cell in bases.keys() & values}

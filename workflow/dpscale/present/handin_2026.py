@@ -96,7 +96,7 @@ def _memory(
     for row in shown:
         share = row.together_bytes / plain.get((row.strategy, row.gpus), nan)
         longer = times_as_long.get((row.variant, row.strategy, row.gpus, batch), UNKNOWN)
-        sizes = (*(getattr(row, PARTS[part][0]) for part in parts), row.together_bytes, row.peak_bytes)
+        sizes = (*(getattr(row, PARTS[name][0]) for name in parts), row.together_bytes, row.peak_bytes)
         times = recomputable(longer, PLAIN).brief
         shares = [ABSENT if row.variant == BASE else in_unit(share, PERCENT, 3), times]
         cells.append([named(row, terms), *(in_unit(size, MB, 3) for size in sizes), *shares])

@@ -364,8 +364,8 @@ def grids(rows: AssignmentRows, terms: Terms) -> list[AssignmentTable]:
     weak = [row for row in rows.speedup if row.scope == first and row.scaling == "weak"]
     has_none = any(row.strategy == _WITHOUT_ALLREDUCE for row in rows.bandwidth)
     remark = ". DataParallel (dp) runs no allreduce: its figure is for comparison only" if has_none else ""
-    if others := _sending_more(rows.bandwidth):
-        remark += f". {joined(others)} send more than an allreduce does, and their bytes are what they send"
+    if sending_more := _sending_more(rows.bandwidth):
+        remark += f". {joined(sending_more)} send more than an allreduce does, and their bytes are what they send"
     tables = (
         AssignmentTable(
             "table-1",

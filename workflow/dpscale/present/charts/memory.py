@@ -27,7 +27,7 @@ PARTS = {
 
 def parts_of(rows: Sequence[MemoryRow]) -> list[str]:
     """Return the parts that any of the rows has."""
-    return [part for part, (column, _) in PARTS.items() if any(getattr(row, column) for row in rows)]
+    return [name for name, (column, _) in PARTS.items() if any(getattr(row, column) for row in rows)]
 
 
 def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
@@ -42,7 +42,7 @@ def memory(rows: Sequence[MemoryRow], terms: Terms) -> Chart:
         heading = f"Memory of a step at batch {first.batch_per_gpu:,}{terms.environment(first)}"
         subtitle = f"On the {terms.device} that needs most, by its tensors.{note}"
         parts = parts_of(of_batch)
-        shades = alt.Scale(domain=parts, range=[PARTS[part][1] for part in parts])
+        shades = alt.Scale(domain=parts, range=[PARTS[name][1] for name in parts])
         bars = [piece for place, row in enumerate(of_batch) for piece in _bar(place, row, parts)]
         texts = [f"{named(row, terms)}: {measured(row.together_bytes, MB)}" for row in of_batch]
         name, title = f"memory-{len(pictures) + 1}", f"Memory, {MB.shown}"
