@@ -459,15 +459,8 @@ def all_strategies() -> str:
         if name in steps
     ]
     head = (
-        *(
-            "strategy",
-            "ResNet-18, step at 32, ms",
-            "at 128",
-            "at 512",
-            "GPT, step at 32, ms",
-            "at 128",
-            "exposed at 32, ms",
-        ),
+        *("strategy", "ResNet-18, step at 32, ms", "at 128", "at 512"),
+        *("GPT, step at 32, ms", "at 128", "exposed at 32, ms"),
         *("states of the ResNet-18, MB", "of the GPT, MB"),
     )
     longer = {name: 100 * (steps[name][-2] / steps[BASELINE][-2] - 1) for name in steps if name != BASELINE}

@@ -30,6 +30,13 @@ def test_a_mistake_is_not_said_of_figures_that_are_of_other_runs() -> None:
     assert set(details(study, "reported as speedup")) == {Spot(32, 2), Spot(128, 2)}
 
 
+@pytest.mark.parametrize(("two_gpus_s", "is_copied"), [("25.00", True), ("25.01", False)])
+def test_times_that_repeat_those_of_another_batch(two_gpus_s: str, is_copied: bool) -> None:
+    study = published(f"32x1 40.00, 32x2 25.00, 128x1 40.00, 128x2 {two_gpus_s}", {})
+    places = {Spot(128, 1), Spot(128, 2)} if is_copied else set()
+    assert details(study, "times of another batch").keys() == places
+
+
 def test_a_global_batch_larger_than_the_dataset() -> None:
     sweep_s = {50_000: "1.0", 50_001: "1.0"}
     study = published("30000x1 9.0, 30000x2 8.0", {"speedup": "30000x2 1.1"}, batch_sweep_s=sweep_s)

@@ -19,6 +19,9 @@ from dpscale.vocabulary.chips import TERA, chips, network_of
 LOOK, NOT_EXPLAINED, WRONG, IMPOSSIBLE = "look", "not explained", "wrong", "impossible"
 SEVERITIES = (IMPOSSIBLE, WRONG, NOT_EXPLAINED, LOOK)  # the worst first
 COPIED = "times of another study"
+REPEATED = "times of another batch"
+# Times of fewer digits may agree by chance.
+_TELLING_DIGITS = 3
 
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
@@ -137,6 +140,18 @@ def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
             yield Doubt("two one-GPU times differ", "batch_sweep_s", place, detail, LOOK)
 
 
+def repeated_times(reading: Reading) -> Iterator[Doubt]:
+    """Times of a batch that are those of another, digit for digit: two measurements do not agree like that."""
+    times = {place: str(time) for place, time in reading.published.epoch_s.items()}
+    by_batch = grouped(times, lambda place: place.batch_per_gpu)
+    rows = {batch: tuple((place.gpus, times[place]) for place in places) for batch, places in by_batch.items()}
+    for row, (first, *others) in grouped(rows, rows.__getitem__).items():
+        digits = [sum(letter.isdigit() for letter in time) for _, time in row]
+        if len({time for _, time in row}) > 1 and min(digits) >= _TELLING_DIGITS:
+            for place in (place for batch in others for place in by_batch[batch]):
+                yield Doubt(REPEATED, "epoch_s", place, f"its times are those of batch {first:,}")
+
+
 def larger_than_the_dataset(reading: Reading) -> Iterator[Doubt]:
     """Batches with no full step: the dataset ends first."""
     published = reading.published
@@ -224,6 +239,7 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     below_zero,
     mistakes_of_conventions,
     parts_against_total,
+    repeated_times,
     larger_than_the_dataset,
     above_links,
     one_gpu_times_apart,

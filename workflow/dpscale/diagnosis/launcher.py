@@ -35,6 +35,8 @@ PART = 0.15
 _SAID = {"one": "now on one device", "diagnosed": "now with interventions", "paced": "now without"}
 # A run that has not ended so long after twice its time is ended from outside.
 OVERDUE_S = 60.0
+# It is not run on one device again where starts would take more than so many times the time that was asked for.
+LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
 _PROCESSES = re.compile(r"--nproc[-_]per[-_]node|--num[-_]processes")
 _OF_SEVERAL = ("--multi_gpu", "--multi-gpu")
@@ -121,6 +123,9 @@ class _ScriptRuns:
         started_once = on_one_device(command, ranks[0].device == "cuda", os.environ)
         if started_once is None:
             return "its command does not say how many processes it starts (--nproc-per-node, --num_processes)"
+        starts_s = 3 * diagnosed.to_first_step_s
+        if starts_s > LONG_STARTS * 60 * self.minutes:
+            return f"its starts take too long ({starts_s:.0f} s)"
         try:
             ranks = trained(self.run("one", *started_once).processes)
         except MeasurementError as error:
