@@ -41,7 +41,8 @@ from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.units import compile_by_unit
 
 GPUS = 2
-SENDING = ("ddp", "unsent", "unaveraged")
+RIVALS = ("one channel", "four channels", "symmetric")
+SENDING = ("ddp", "unsent", "unaveraged", *RIVALS)
 ROUNDS = 7
 STEPS = {True: 120, False: 25}
 WARM_UP_STEPS = 10
@@ -59,7 +60,8 @@ BY_UNIT = {**FAST, "compile": "by-unit"}
 COPIES = {**BY_UNIT, **NO_BUFFERS, "ddp_reducer": "copies"}
 FUSED = {"fused_optimiser": True}
 # By name: what is trained (`alone` and `together` are plain networks, on one GPU and on both; `unsent` is ddp that
-# fills its buckets and sends nothing, `unaveraged` sends gradients and averages nothing), and its settings.
+# fills its buckets and sends nothing, `unaveraged` sends gradients and averages nothing, RIVALS are ddp over a
+# communicator of its own, see `_rival`), and its settings.
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "captured: alone": ("alone", FAST),
     "captured: together": ("together", FAST),
@@ -67,11 +69,19 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "captured: ddp, no buffers": ("ddp", {**FAST, **NO_BUFFERS}),
     "captured: ddp, views, 10 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
     "captured: ddp, views, 10 MiB, unsent": ("unsent", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
+    "captured: ddp, views, 10 MiB, one channel": ("one channel", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
+    "captured: ddp, views, 10 MiB, four channels": ("four channels", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
+    "captured: ddp, views, 10 MiB, symmetric": ("symmetric", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
     "captured: together, by unit": ("together", BY_UNIT),
     "captured: copies, unaveraged": ("unaveraged", COPIES),
     "captured: copies": ("ddp", COPIES),
     "eager: alone": ("alone", {}),
     "eager: ddp": ("ddp", {}),
+    "eager: ddp, views": ("ddp", VIEWS),
+    "eager: ddp, views, one channel": ("one channel", VIEWS),
+    "eager: ddp, views, four channels": ("four channels", VIEWS),
+    "eager: ddp, views, symmetric": ("symmetric", VIEWS),
+    "eager: copies": ("ddp", {**NO_BUFFERS, "ddp_reducer": "copies"}),
     "eager: alone, fused": ("alone", FUSED),
     "eager: ddp, views, fused": ("ddp", {**VIEWS, **FUSED}),
 }
@@ -117,14 +127,14 @@ def table(machines: list[Times]) -> Iterator[str]:
         one = f"{mode}: alone{', fused' if 'fused' in name else ''}"
         speedup = _figure(machines, partial(_speedups, one, name))
         words = f"  speedup {_shown(speedup)}" if _kind(name) != "alone" else ""
-        yield f"{name:38} {1e3 * step.value:.3f} ms{words}"
+        yield f"{name:43} {1e3 * step.value:.3f} ms{words}"
     for ladder in LADDERS:
         if not {f"captured: {rung}" for rung in ladder} <= {*measured}:
             continue
         before = [0.0] * len(machines)
         for rung in ladder:
             now = [median(times[f"captured: {rung}"]) for times in machines]
-            yield f"  {rung:38} {1e3 * fmean(b - a for a, b in zip(before, now, strict=True)):+.3f} ms"
+            yield f"  {rung:43} {1e3 * fmean(b - a for a, b in zip(before, now, strict=True)):+.3f} ms"
             before = now
         yield ""
 
@@ -164,14 +174,22 @@ def _rank(rank: int, names: list[str], batch: int, out: Path, folder: str) -> No
             step_s = _timed(built[name], STEPS[name.startswith("captured")], idle=rank > 0 and _kind(name) == "alone")
             if number:  # the first round warms up
                 times[name].append(step_s)
+    kernels = {name: _nccl_kernels(built[name]) for name in names if _kind(name) in SENDING}
     if rank == 0:
-        name = torch.cuda.get_device_name(device)
-        out.write_text(
-            json.dumps({"gpu": name, "torch": torch.__version__, "batch": batch, "times_s": times}, indent=1)
-        )
+        measured = {
+            "gpu": torch.cuda.get_device_name(device),
+            "torch": torch.__version__,
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())),
+            "batch": batch,
+            "times_s": times,
+            "kernels": kernels,
+        }
+        out.write_text(json.dumps(measured, indent=1))
     built.clear()  # no rank ends while another one's graph still reads its memory
     torch.cuda.synchronize()
     dist.all_reduce(torch.zeros(1))
+    for backend, pool in SYMMETRIC_POOLS:
+        backend.deregister_mem_pool(pool)
 
 
 def _kind(name: str) -> str:
@@ -192,7 +210,9 @@ def _built(kind: str, changes: Mapping[str, Any], batch: int, device: torch.devi
         network.compile(dynamic=False)
     stream = torch.cuda.Stream(device) if settings.cuda_graph else None
     with torch.cuda.stream(stream) if stream else nullcontext():
-        if kind in SENDING:
+        if kind in RIVALS:
+            network = _rival(network, kind, settings, device)
+        elif kind in SENDING:
             network = parallelise(network, "ddp", [device], settings)
         if kind == "unsent":
             network.register_comm_hook(None, noop_hook)  # type: ignore[operator]
@@ -203,14 +223,55 @@ def _built(kind: str, changes: Mapping[str, Any], batch: int, device: torch.devi
     step = training_step(network, optimiser, classification_loss, device, layout)
     data = (torch.randn(batch, 3, 32, 32, device=device), torch.randint(0, 10, (batch,), device=device))
     step(data)
+    if kind == "symmetric":
+        _move_buckets(network, device)
     run: Callable[[Any], Any] = CapturedStep(step, data, device, stream) if stream else step
     torch._dynamo.reset()  # what is captured needs no code any more
     return partial(run, data)
 
 
+def _rival(network: torch.nn.Module, kind: str, settings: TimingSettings, device: torch.device) -> torch.nn.Module:
+    """DDP over a communicator of its own: with one or four channels, which are as many multiprocessors (what
+    NCCL_MAX_CTAS sets for all), or with its buckets in memory that NCCL reaches on all GPUs (see `_move_buckets`)."""
+    options = dist.ProcessGroupNCCL.Options()
+    if kind != "symmetric":
+        options.config.min_ctas = options.config.max_ctas = {"one channel": 1, "four channels": 4}[kind]
+    return torch.nn.parallel.DistributedDataParallel(
+        network,
+        device_ids=[device],
+        process_group=dist.new_group(backend="nccl", pg_options=options),
+        bucket_cap_mb=settings.ddp_bucket_mb or None,
+        broadcast_buffers=settings.ddp_broadcast_buffers,
+        gradient_as_bucket_view=settings.ddp_gradient_as_bucket_view,
+    )
+
+
+# A communicator and the pool of its buckets, which is taken from it before it ends.
+SYMMETRIC_POOLS: list[tuple[Any, Any]] = []
+
+
+def _move_buckets(network: Any, device: torch.device) -> None:
+    """Let DDP build its buckets anew, as after every first step, in memory that is registered as a symmetric window:
+    NCCL's kernels then load and store in the other GPU's memory and need no buffers in between."""
+    backend = network.process_group._get_backend(device)
+    pool = torch.cuda.MemPool(backend.mem_allocator)
+    with torch.cuda.use_mem_pool(pool):
+        assert network.reducer._rebuild_buckets(), "DDP has built its buckets before"
+    backend.register_mem_pool(pool, symm=True)
+    SYMMETRIC_POOLS.append((backend, pool))
+
+
+def _nccl_kernels(step: Callable[[], Any]) -> list[str]:
+    """The names of NCCL's kernels in a step: those of symmetric memory are called Symk."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        step()
+        torch.cuda.synchronize()
+    return sorted({event.key for event in profile.key_averages() if "nccl" in event.key.lower()})
+
+
 def _average_nothing(network: Any) -> None:
     for message in network._messages:
-        message.average = partial(network._memory.wait_for_others, message._sent)
+        message.average = partial(network._memory.wait_for_peers, message._sent)
         message.arrive = message.put_in_place = lambda: None
 
 

@@ -27,6 +27,14 @@ SMALL_BATCH = {
     ),
     "`ddp.broadcast_buffers: false`, `ddp.reducer: copies`, `compile: by-unit`": "captured: copies",
 }
+# The rows of the table of what rivals `copies`: a step in a CUDA graph, and as it is.
+RIVALS = {
+    "ring, as many channels as NCCL takes": "ddp, views",
+    "ring, four channels": "ddp, views, four channels",
+    "ring, one channel": "ddp, views, one channel",
+    "buckets in symmetric memory": "ddp, views, symmetric",
+    "`ddp.reducer: copies`": "copies",
+}
 # The rungs of the ladder that ends with `copies`, and what each of them adds.
 COPIES = {
     "alone": "one GPU",
@@ -94,11 +102,11 @@ def spreads_by_pairing() -> str:
     return "".join(f"{line}\n" for line in module_of_bench("pairings").table(ROOT / "results"))
 
 
-def small_batch() -> Mapping[str, tuple[str, str]]:
+def small_batch(pattern: str = "machine-*.json") -> Mapping[str, tuple[str, str]]:
     """Return the time of every variant and rung of bench/small_batch.py in ms, and the speedup of variants."""
-    files = sorted((ROOT / "results/recorded-small-batch").glob("*.json"))
+    files = sorted((ROOT / "results/recorded-small-batch").glob(pattern))
     lines = module_of_bench("small_batch").table([json.loads(file.read_text())["times_s"] for file in files])
-    numbers = re.compile(r"\s*(.*?)\s+([+-]?\d\.\d{3}) ms(?:  speedup (.*))?")
+    numbers = re.compile(r"\s*(.*?)\s+([+-]?\d+\.\d{3}) ms(?:  speedup (.*))?")
     matches = filter(None, map(numbers.fullmatch, lines))
     return {match[1]: (match[2], match[3] or "") for match in matches}
 
@@ -106,6 +114,16 @@ def small_batch() -> Mapping[str, tuple[str, str]]:
 def small_batch_table() -> str:
     times = small_batch()
     return markdown(("ddp", "step, ms", "speedup"), ([label, *times[name]] for label, name in SMALL_BATCH.items()))
+
+
+def rivals_of_copies() -> str:
+    """Return the table of what else lets a gradient hold fewer multiprocessors, beside `copies`."""
+    times = small_batch("rivals-*.json")
+    rows = []
+    for label, name in RIVALS.items():
+        captured = f"captured: {name}".replace("views", "views, 10 MiB")
+        rows.append([label, *times[captured], *times[f"eager: {name}"]])
+    return markdown(("gradients by", "captured step, ms", "speedup", "eager step, ms", "speedup"), rows)
 
 
 def small_batch_ladder() -> str:
@@ -285,6 +303,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "small-batch": small_batch_table,
     "small-batch-alone": lambda: small_batch()["captured: alone"][0],
     "small-batch-ladder": small_batch_ladder,
+    "rivals-of-copies": rivals_of_copies,
     "search-per-thread": search_per_thread,
     "diagnosis": diagnosis,
     "public-scripts": public_scripts,
