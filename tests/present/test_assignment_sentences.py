@@ -57,7 +57,7 @@ AT_512 = replace(DATA, speedup=picked(DATA.speedup, scope="compute", batch_per_g
         (1, speedups(sure(3.07), Figure.of(1.5, 1, 4)), "Trend", r"No change .* is sure: .* is 3\.07 .* and 1\.50 "),
         (1, speedups(sure(3.07), Figure(1.5, kind="one run")), "Trend", r"No change .* is sure: .* is 3.07 "),
         (1, AT_512, "Trend", "^$"),
-        (1, communicating(LAST, communication_share=0.9), "Cause", r"^At batch 32: On 4 GPUs, a step takes"),
+        (1, communicating(LAST, communication_share=0.9), "Cause", r"^At batch 32: on 4 GPUs, a step takes"),
         (1, speedups(sure(3.07), Figure.of(3.86, 2.0, 6.0)), "Cause", "^At batch 32"),
         (1, replace(AT_512, causes=[]), "Cause", "^$"),
         (2, communicating(FIRST, **LONGER), "Cause", r"takes 2\.000 ms .* alone take 0\.300 ms\."),
@@ -86,8 +86,8 @@ IN_ALL_RUNS = "in all runs, too few for an interval"
         ([sure(5.0), sure(5.01)], "shows no sure change: it is 5", "is level with the batch"),
         ([ABOVE, BELOW], f"falls {IN_ALL_RUNS}, from 10", f"falls with the batch {IN_ALL_RUNS}"),
         ([BELOW, ABOVE], f"rises {IN_ALL_RUNS}, from 5", f"rises with the batch {IN_ALL_RUNS}"),
-        ([ABOVE, BETWEEN], "shows no sure change: it is 10", None),
-        ([ONE_RUN, BELOW], "shows no sure change: it is 10", None),
+        ([ABOVE, BETWEEN], "has no interval, so no change is sure: it is 10", None),
+        ([ONE_RUN, BELOW], "has no interval, so no change is sure: it is 10", None),
     ],
 )
 def test_how_an_epoch_goes_with_the_batch_is_a_claim(epochs: list[Figure], said: str, claim: str | None) -> None:

@@ -26,7 +26,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.errors import TableError
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.answer import reason
-from dpscale.present.text.numbers import ABSENT, Printed, at_least, recomputable
+from dpscale.present.text.numbers import ABSENT, Printed, at_least, recomputable, whole
 from dpscale.present.text.sentences import Paragraphs, paragraphs
 from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.present.text.words import Terms, capitalised, headline, in_order, joined, ok, rank, scope, state
@@ -87,7 +87,9 @@ def of_speedup(rows: AssignmentRows, scope: str, terms: Terms) -> Paragraphs:
         ends=_ends(speaking, SPEEDUP_TREND),
         per_step=_paid_per_step(rows, series) if scope == COMPUTE else None,
         reasons=[
-            (cause, reason(cause, terms)) for cause in causes if (cause.scope, cause.order) == (series[0].scope, 0)
+            reason(cause, terms, f"at batch {whole(cause.batch_per_gpu)}")
+            for cause in causes
+            if (cause.scope, cause.order) == (series[0].scope, 0)
         ],
         strong_and_weak=pair,
         surely=next((side for side, claim in STRONG_BESIDE_WEAK.items() if pair and claim.surely(pair)), ""),

@@ -95,8 +95,10 @@ def _way(smallest: TimesRow, largest_batch: TimesRow) -> str:
     pair = smallest, largest_batch
     if (way := EPOCH_TREND.way(*pair)) in (RISES, FALLS):
         return way
-    in_all_runs = [way for way, claim in EPOCH_IN_ALL_RUNS.items() if claim.surely(pair)]
-    return f"{in_all_runs[0]} in all runs, too few for an interval," if in_all_runs else "shows no sure change: it is"
+    if in_all_runs := [way for way, claim in EPOCH_IN_ALL_RUNS.items() if claim.surely(pair)]:
+        return f"{in_all_runs[0]} in all runs, too few for an interval,"
+    have_interval = any(row.epoch_s.has_interval for row in pair)
+    return f"{'shows no sure change' if have_interval else 'has no interval, so no change is sure'}: it is"
 
 
 def _training(arms: Sequence[TrainingSummaryRow], terms: Terms) -> Section:

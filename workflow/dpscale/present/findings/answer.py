@@ -81,7 +81,8 @@ def _side(row: AnswerRow) -> str:
 def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
     """Yield the measurements that would decide what is not decided, one for all that ask for the same command."""
     undecided = [row for row in (*answer.several, *answer.loaded) if row.is_decided is False]
-    for (unit, command), rows in grouped(undecided, lambda row: (row.unit, row.command)).items():
+    asking_alike = grouped(undecided, lambda row: (row.unit, row.command))
+    for (unit, command), rows in asking_alike.items():
         named = [f"{terms.count(row.gpus)}{'' if row.scope == COMPUTE else ' with data loading'}" for row in rows]
         if not command:
             near = f"the value is too near the limit for how much {unit}s differ"
@@ -93,7 +94,8 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
         wanted = joined([f"{row.more_units} for {name}" for row, name in zip(rows, named, strict=True)])
         if len({row.more_units for row in rows}) == 1:
             wanted = str(rows[0].more_units)
-        yield Deciding(f"To decide, add {unit}s{time}. At least {wanted}{where}", command)
+        about = f" about {joined(named)}" if len(asking_alike) > 1 else ""
+        yield Deciding(f"To decide{about}, add {unit}s{time}. At least {wanted}{where}", command)
 
 
 _DIGITS = 3
@@ -231,7 +233,8 @@ def _notes(answer: Answer, terms: Terms) -> Iterator[str]:
         asked = f"Batch {replaced[0].asked_batch_per_gpu:,}, which this answer is about,"
         yield f"{asked} was not measured on {who(replaced, terms)}: the nearest one stands for it."
     if terms.device == "worker":
-        yield "Workers share the cores of one machine: another one may differ, and this is no measure of GPUs."
+        another = "another one, or another hour, may differ"
+        yield f"Workers share the cores of one machine: {another}, and this is no measure of GPUs."
     elif of_one_machine := [row for row in rows if row.unit != MACHINE and (row.units or 0) > 1]:
         yield f"All runs on {who(of_one_machine, terms)} are of one machine: another one may differ."
     if of_few_steps := [row for row in rows if not row.is_headline]:
@@ -288,17 +291,17 @@ def _table(answer: Answer, terms: Terms) -> ShownTable:
 def _reasons(answer: Answer, terms: Terms) -> str:
     """Say why the most devices give no more; and why with loading, where that is another known reason."""
     first, loaded = answer.reason, answer.reason_with_loading
-    scope = f"{capitalised(_scope(answer).strip())}: " if _scope(answer) else ""
-    reasons = [f"{scope}{reason(first, terms)}"] if first else []
+    reasons = [reason(first, terms, _scope(answer).strip())] if first else []
     if loaded and loaded.is_reason and not (first and first.cause == loaded.cause):
-        reasons.append(f"With data loading: {reason(loaded, terms)}")
+        reasons.append(reason(loaded, terms, "with data loading"))
     return " ".join(reasons)
 
 
-def reason(row: CausesRow, terms: Terms) -> str:
-    """Say why so many devices give no more, with its cost of a step."""
+def reason(row: CausesRow, terms: Terms, about: str = "") -> str:
+    """Say why so many devices give no more, with its cost of a step; first what that is about, if it must be said."""
     why, is_in_memory = cause(row.cause).on(terms.device), row.scope == COMPUTE
-    return " ".join(sentences("answer", "reason", terms, row=row, why=why, is_in_memory=is_in_memory))
+    said = " ".join(sentences("answer", "reason", terms, row=row, why=why, is_in_memory=is_in_memory))
+    return f"{capitalised(about)}: {said[0].lower()}{said[1:]}" if about else said
 
 
 def _advice(row: AdviceRow, scope: str, terms: Terms) -> Advice:
