@@ -20,7 +20,7 @@ from dpscale.present.charts.lines import DrawnLine, Marker, Panel, chart_of_line
 from dpscale.present.charts.memory import memory
 from dpscale.present.charts.picture import PICTURES_DRAWN, QUIET, Chart, Picture
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, colour, headline, in_order, ok, on_nodes, scope
+from dpscale.present.text.words import Terms, capitalised, colour, headline, in_order, ok, on_nodes, scope
 from dpscale.schemas.settings import JsonValues
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow
@@ -92,7 +92,8 @@ def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], runs: Runs
         lines.append(DrawnLine(f"batch {batch:,}", shade, all_markers))
     panel = Panel(
         heading=f"Speedup of {most.strategy} on 1 to {terms.count(most.gpus)}",
-        subtitle=f"In {terms.scope(most)}; a line for each {terms.batch}; dashed: ideal; dotted: worth it from there.",
+        subtitle=f"{capitalised(terms.loading(most))}. A line for each {terms.batch}; dashed: ideal; dotted: worth it "
+        "from there. Bars: 95 % intervals; circles: runs.",
         x_title=terms.heading,
         y=SPEEDUP,
         lines=lines,
@@ -107,7 +108,7 @@ def epoch_time(times: Sequence[TimesRow], terms: Terms) -> Chart:
     panels = [
         Panel(
             heading=f"Epoch time against batch{terms.environment(rows[0])}",
-            subtitle=f"In {terms.scope(rows[0])}.",
+            subtitle=f"{capitalised(terms.loading(rows[0]))}.",
             x_title=terms.heading_of(BATCH),
             y=EPOCH,
             lines=[

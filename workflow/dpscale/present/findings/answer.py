@@ -8,7 +8,7 @@ from math import isfinite
 from dpscale.analyse.answer import COMPUTE, advice
 from dpscale.analyse.answer.answer import TO_DO, Answer
 from dpscale.formulas.statistics import MOST_UNITS
-from dpscale.present.text.numbers import ends_of, in_unit, printed, value_of
+from dpscale.present.text.numbers import ends_of, in_unit, plain, printed, value_of
 from dpscale.present.text.sentences import sentences
 from dpscale.present.text.table import ShownColumn, ShownTable
 from dpscale.present.text.words import Terms, capitalised, joined, mark, plural, states_of, text
@@ -17,7 +17,15 @@ from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS
 from dpscale.tables.row import grouped
 from dpscale.vocabulary.causes import UNKNOWN, cause
-from dpscale.vocabulary.states import MACHINE, NOT_CONFIRMED, NOT_WORTH_IT, PROBABLY_NOT, UNDECIDED, WORTH_IT
+from dpscale.vocabulary.states import (
+    MACHINE,
+    NOT_CONFIRMED,
+    NOT_WORTH_IT,
+    PROBABLY,
+    PROBABLY_NOT,
+    UNDECIDED,
+    WORTH_IT,
+)
 
 
 @dataclass(frozen=True)
@@ -94,11 +102,11 @@ def deciding(answer: Answer, terms: Terms) -> Iterator[Deciding]:
         wanted = joined([f"{row.more_units} for {name}" for row, name in zip(rows, named, strict=True)])
         if len({row.more_units for row in rows}) == 1:
             wanted = str(rows[0].more_units)
-        about = f" about {joined(named)}" if len(asking_alike) > 1 else ""
-        yield Deciding(f"To decide{about}, add {unit}s{time}. At least {wanted}{where}", command)
+        about = f" about {named[0]}" if len(named) == 1 else ""
+        yield Deciding(f"To decide{about}, add {unit}s{time}: at least {wanted}{where}", command)
 
 
-_DIGITS = 3
+_DIGITS, _EFFICIENCY_DIGITS, _ASSUMED_DIGITS = 3, 2, 2
 # Where on the page the numbers of a piece of advice are.
 _SECTIONS = {
     advice.FEWER: "times",
@@ -125,13 +133,14 @@ class Advice:
 @dataclass(frozen=True)
 class Headline:
     """The answer in one number: how many times as fast, with what, which share of what they could give that is, the
-    verdict in a word, and what it rests on."""
+    verdict in a word, and what it rests on; and what is found with data loading, where that was measured too."""
 
     speedup: str
     devices: str
     share: str
     verdict: str
     rests_on: str
+    with_loading: str
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,9 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
     to_do = [_advice(row, _scope(answer), terms) for row in answer.to_do]
     if certain:
         to_do.append(Advice(certain.change.rstrip("."), "", certain.section))
+    if how_many := _how_many(answer, bool(certain), terms):
+        is_for_now = certain and how_many.change.endswith(UNTIL_THEN)
+        to_do = [*to_do[: TO_DO - 1], how_many] if is_for_now else [how_many, *to_do]
     states = {row.worth for row in answer.several}
     return FirstScreen(
         kind="worth" if WORTH_IT in states else "not-worth" if states == {NOT_WORTH_IT} else "unknown",
@@ -195,15 +207,23 @@ def _scope(answer: Answer) -> str:
 
 def _headline(answer: Answer, terms: Terms) -> Headline:
     row = answer.several[-1]
-    is_open = row.worth in (UNDECIDED, NOT_CONFIRMED)
-    verdict = WORTH_IT if row.worth == WORTH_IT else f"{row.worth} {WORTH_IT}"
+    scope = "without data loading" if row.scope == COMPUTE else "with data loading"
+    loaded = next((other for other in answer.loaded if other.gpus == row.gpus and other.speedup.is_known), None)
     return Headline(
         speedup=f"{value_of(row.speedup, MULTIPLES)}×",
         devices=f"with {terms.count(row.gpus)}",
-        share=f"{value_of(row.efficiency, PERCENT, digits=2)} % of what they could give",
-        verdict=f"{NOT_WORTH_IT + ' ' if _side(row) == LESS else ''}{WORTH_IT}? {row.worth}" if is_open else verdict,
-        rests_on=", ".join(filter(None, (plural(row.units, row.unit) if row.units else "", _scope(answer).strip()))),
+        share=f"{value_of(row.efficiency, PERCENT, digits=_EFFICIENCY_DIGITS)} % of what they could give",
+        verdict=_verdict(row),
+        rests_on=", ".join([*([plural(row.units, row.unit)] if row.units else []), scope]),
+        with_loading=f"with it: {value_of(loaded.speedup, MULTIPLES)}×, {_verdict(loaded)}" if loaded else "",
     )
+
+
+def _verdict(row: AnswerRow) -> str:
+    """Return the verdict in a word or two: `probably worth it`, `worth it? undecided`."""
+    if row.worth in (UNDECIDED, NOT_CONFIRMED):
+        return f"{NOT_WORTH_IT + ' ' if _side(row) == LESS else ''}{WORTH_IT}? {row.worth}"
+    return WORTH_IT if row.worth == WORTH_IT else f"{row.worth} {WORTH_IT}"
 
 
 def in_words(answer: Answer, terms: Terms) -> list[str]:
@@ -251,9 +271,11 @@ def _further(answer: Answer, terms: Terms) -> Iterator[str]:
 
 def _twice_as_many(row: AnswerRow, scope: str, terms: Terms) -> list[str]:
     """Say what twice as many would give if the efficiency stays, or falls once more: assumptions, no measurement."""
-    level, growing = (in_unit(speedup, MULTIPLES) for speedup in (row.twice_if_level, row.twice_if_growing))
-    falls = isfinite(row.twice_if_growing) and growing != level
-    return sentences("answer", "twice_as_many", terms, row=row, scope=scope, level=level, growing=growing * falls)
+    speedups_assumed = (row.twice_if_level, row.twice_if_growing)
+    level, growing = (plain(speedup, _ASSUMED_DIGITS) if isfinite(speedup) else "" for speedup in speedups_assumed)
+    return sentences(
+        "answer", "twice_as_many", terms, row=row, scope=scope, level=level, growing=growing if growing != level else ""
+    )
 
 
 def _with_loading(loaded: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
@@ -276,8 +298,8 @@ def _table(answer: Answer, terms: Terms) -> ShownTable:
         [
             f"{row.gpus:,}",
             printed(row.speedup, MULTIPLES, states=states_of(row)).brief,
-            value_of(row.efficiency, PERCENT, digits=_DIGITS),
-            text(row.worth),
+            value_of(row.efficiency, PERCENT, digits=_EFFICIENCY_DIGITS),
+            f"{'no' if side == LESS else 'yes'}, {row.worth}" if (side := _side(row)) else text(row.worth),
             printed(row.epoch_s, SECONDS, _DIGITS).brief,
             f"{value_of(row.gpu_s_over_one, MULTIPLES)}{mark(row)}",
         ]
@@ -302,6 +324,25 @@ def reason(row: CausesRow, terms: Terms, about: str = "") -> str:
     why, is_in_memory = cause(row.cause).on(terms.device), row.scope == COMPUTE
     said = " ".join(sentences("answer", "reason", terms, row=row, why=why, is_in_memory=is_in_memory))
     return f"{capitalised(about)}: {said[0].lower()}{said[1:]}" if about else said
+
+
+UNTIL_THEN = " until then"
+
+
+def _how_many(answer: Answer, is_changed: bool, terms: Terms) -> Advice | None:
+    """Return how many devices to use, where that is at least probable, as training takes them: with loading where that
+    was measured. One is enough until the change is made, if there `is_changed` anything. None of workers, and where
+    other advice is about the number."""
+    rows = [row for row in answer.loaded if row.speedup.is_known] or answer.several
+    if terms.device == "worker" or any(row.problem in (advice.FEWER, advice.ONE_GPU) for row in answer.to_do):
+        return None
+    scope = " with data loading" if rows and rows[0].scope != COMPUTE else ""
+    if worth := [row for row in rows if row.worth in (WORTH_IT, PROBABLY)]:
+        return Advice(f"Use {terms.count(worth[-1].gpus)}", f"they are {_verdict(worth[-1])}{scope}", "speedup")
+    if rows and all(row.worth in (NOT_WORTH_IT, PROBABLY_NOT) for row in rows):
+        until = UNTIL_THEN if is_changed else ""
+        return Advice(f"Use {terms.count(1)}{until}", f"more are {_verdict(rows[-1])}{scope}", "speedup")
+    return None
 
 
 def _advice(row: AdviceRow, scope: str, terms: Terms) -> Advice:

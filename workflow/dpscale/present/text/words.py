@@ -138,6 +138,10 @@ class Terms:
         """`compute scope`, and its environment where there are several."""
         return f"{scope(row.scope)}{self.environment(row)}"
 
+    def loading(self, row: Place) -> str:
+        """`without data loading`, and its environment where there are several."""
+        return f"{'without' if row.scope == 'compute' else 'with'} data loading{self.environment(row)}"
+
     def environment(self, row: object) -> str:
         """` in environment B` where there are several and this row has one; otherwise nothing."""
         return self.in_environment(getattr(row, "environment", ""))
