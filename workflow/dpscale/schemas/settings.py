@@ -313,7 +313,8 @@ class TimingSettings(WholeStepSettings):
     ddp_reducer: str = setting(
         "ddp.reducer",
         "Who averages ddp's gradients: torch, by its reducer; or, on the GPUs of one server, copies from GPU to GPU, "
-        "which leave multiprocessors to the training. With copies every weight needs a gradient.",
+        "which leave multiprocessors to the training. With copies every weight needs a gradient. They are for "
+        "cuda_graph: without a graph their many calls took longer than the reducer (docs/results.md).",
         "torch",
         enum=["torch", "copies"],
         variant_may_set=True,
