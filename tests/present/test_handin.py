@@ -182,6 +182,17 @@ def test_a_strategy_whose_bandwidth_is_nowhere_resolvable_has_a_note_and_no_row(
     assert "Not resolvable at any batch: dp." in table_3.notes
 
 
+def test_gpus_that_a_machine_does_not_have_are_a_note_and_no_columns() -> None:
+    here = [row for row in h200().times if row.gpus < 4]
+    elsewhere = [replace(row, status="not run", epoch_s=Figure()) for row in h200().times if row.gpus == 4]
+    names = ("speedup", "communication", "bandwidth")
+    smaller = {name: [row for row in getattr(h200(), name) if row.gpus < 4] for name in names}
+    data = replace(h200(), times=[*here, *elsewhere], **smaller)
+    table_1 = sheets(AssignmentRows.of(data), GPU)[0]
+    assert not any("4 GPUs" in column.heading for column in table_1.columns)
+    assert "Without a column: 4 GPUs, which this machine does not have." in table_1.notes
+
+
 def test_environments_have_tables_of_their_own() -> None:
     times = [
         times_row(2.0, strategy=strategy, gpus=gpus, batch=32, environment=letter)

@@ -252,6 +252,13 @@ class AssignmentTable:
         cells = [cell for place in self.places if place.gpus > 1 for cell in self.row(place)]
         return any(cell.value or "not resolvable" in cell.states for cell in cells)
 
+    @property
+    def not_here(self) -> list[int]:
+        """The numbers of devices that no configuration could be measured on, as the machine has fewer."""
+        cells = [(place.gpus, cell) for quantity in self.quantities for place, cell in quantity.cells.items()]
+        here = {gpus for gpus, cell in cells if cell.states != ("not run",)}
+        return sorted({gpus for gpus, _ in cells} - here)
+
     def row(self, place: PrintedPlace) -> list[Printed]:
         """Return every quantity of a configuration."""
         return [quantity.cells.get(place, Printed()) for quantity in self.quantities]
@@ -286,13 +293,14 @@ class AssignmentTable:
         return ShownTable(self.name, caption, columns, rows, title=self.title, notes=terms.notes_of(rows))
 
     def by_batch(self, times: Sequence[TimesRow], terms: Terms) -> ShownTable:
-        """Return one row per strategy and batch of `times`, with columns for every number of devices. A batch that
+        """Return one row per strategy and batch of `times`, with columns for every number of devices here. A batch that
         nobody can run has no row, nor has a strategy whose bandwidth is nowhere resolvable: a note says why."""
         batches = sorted({row.batch_per_gpu for row in times if row.strategy == BASELINE})
         numbers = sorted({place.gpus for place in self.places})
         columns = [
             (gpus, quantity)
             for gpus in numbers
+            if gpus not in self.not_here
             for quantity in self.quantities
             if any(place.gpus == gpus for place in quantity.cells)
         ]
@@ -317,6 +325,9 @@ class AssignmentTable:
         ]
         note = [f"Without a row: {'; '.join(reasons)}."] if reasons else []
         note += [f"Not resolvable at any batch: {', '.join(unresolved)}."] if unresolved else []
+        if self.not_here:
+            absent = joined([terms.count(gpus) for gpus in self.not_here])
+            note.append(f"Without a column: {absent}, which this machine does not have.")
         return replace(table, cells=shown, notes=[*note, *table.notes])
 
     def _table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], terms: Terms) -> ShownTable:
