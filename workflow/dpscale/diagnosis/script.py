@@ -9,14 +9,15 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import termios
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import IO
 
 import dpscale
 from dpscale.errors import MeasurementError
@@ -87,6 +88,26 @@ class Script:
         self.process.wait()
 
 
+class EndOfOutput(threading.Thread):
+    """The end of what a run writes, which is read all along: a run may write more than a disk holds."""
+
+    def __init__(self, output: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._output, self._end = output, bytearray()
+        self.start()
+
+    def run(self) -> None:
+        with self._output:
+            while text := os.read(self._output.fileno(), KEPT_BYTES):
+                self._end += text
+                del self._end[:-KEPT_BYTES]
+
+    def kept(self) -> bytes:
+        """Return it once nobody writes any more."""
+        self.join(GRACE_S)
+        return bytes(self._end)
+
+
 class Runs:
     """Runs of scripts for one answer: each has a folder of its own."""
 
@@ -109,9 +130,9 @@ class Runs:
 
         It has a session of its own, so that a key at the terminal reaches this process alone, which ends it.
         """
-        script = None
+        script = output = None
+        streams = (None, None) if is_shown else (subprocess.PIPE, subprocess.STDOUT)
         with ExitStack() as files:
-            output = None if is_shown else files.enter_context(tempfile.TemporaryFile())
             # Of a pipe or a terminal nothing can be read twice: the run that is shown has it.
             stdin = input_anew() or (None if is_shown else ended_input(files))
             files.enter_context(stdin or nullcontext())
@@ -122,12 +143,13 @@ class Runs:
                         command,
                         env={**_environment(folder), **variables},
                         stdin=stdin,
-                        stdout=output,
-                        stderr=output,
+                        stdout=streams[0],
+                        stderr=streams[1],
                         start_new_session=True,
                     )
                 except OSError as error:
                     raise MeasurementError(f"{command[0]}: cannot be started: {error.strerror}") from error
+                output = process.stdout and EndOfOutput(process.stdout)
                 script = Script(process, folder, strangers)
                 try:
                     yield script
@@ -136,8 +158,7 @@ class Runs:
             except MeasurementError as error:
                 code: int = getattr(error, "code", 1)
                 if output and code:
-                    output.seek(max(0, output.seek(0, os.SEEK_END) - KEPT_BYTES))
-                    show(output.read(), ERRORS)
+                    show(output.kept(), ERRORS)
                 for why in script.told("problem", "why") if script else ():
                     error.args = (f"{error}. Its hooks did not work: {why}",)
                 raise
