@@ -257,6 +257,14 @@ def test_what_is_short_beside_a_step_takes_its_share_of_the_samples() -> None:
     assert found(answer({"gaps": pauses}), "validation").cost_s.value * 2000 == pytest.approx(3.12, rel=1e-2)
 
 
+def test_pauses_of_few_samples_are_bounded_together() -> None:
+    """A sample of two may be validation by chance, or none of them."""
+    of_three_steps = {"kind": "evaluation", "seconds": 0.0312}
+    shares = [1.0, 0.5, 0.5, 0.0] * 25
+    pauses = [gap("check(net)", **of_three_steps, share=share, after_step=at) for at, share in enumerate(shares)]
+    assert found(answer({"gaps": pauses}), "validation").cost_s.value * 2000 == pytest.approx(1.56, rel=1e-2)
+
+
 def test_a_rank_that_does_something_else_in_its_steps_is_no_slow_device() -> None:
     together_ms = {"as_it_is": 30.4, "batch_kept": 30.3, "gc_off": 30.4}
     copies = {"parts_ms": {"own": 20.0}, "lines": [statement("copy.deepcopy(net)", 500)]}
@@ -299,6 +307,16 @@ def test_launching_costs_nothing_of_the_exchange_of_shards() -> None:
     diagnosis = answer({**ON_GPU, **changes})
     shares = {name: found(diagnosis, name).share.value for name in ("small_batch", "sharding")}
     assert shares == {"small_batch": pytest.approx(0.5, abs=0.01), "sharding": pytest.approx(0.4, abs=0.01)}
+
+
+def test_what_an_exchange_costs_at_most_is_beside_the_collectives_of_the_script() -> None:
+    """Both are in the difference of blocks, and each is told."""
+    steps_ms = {**HEALTHY, "as_it_is": 20.4, "batch_kept": 20.3, "gc_off": 20.4}
+    changes = {"gradient_bytes": 20_000, "exchanges_per_step": 4, "steps_ms": steps_ms}
+    both = answer({**changes, "parts_ms": {"collectives": 5.0}})
+    assert found(both, "scalars").cost_s.value == pytest.approx(5e-3, rel=0.01)
+    alone = found(answer(changes), "small_messages").cost_s.value
+    assert found(both, "small_messages").cost_s.value == pytest.approx(alone, rel=0.05)
 
 
 def test_what_waits_for_a_core_is_no_measured_saving_of_an_exchange() -> None:

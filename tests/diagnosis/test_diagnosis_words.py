@@ -66,12 +66,14 @@ def test_other_costs_and_remedies_stand_in_places_of_their_own() -> None:
     assert "Tried as well" not in "".join(made())
 
 
-def test_a_speedup_of_too_few_rounds_is_no_verdict() -> None:
-    """Two rounds say nothing of how much rounds differ."""
+@pytest.mark.parametrize("other_cores", [0.0, 15.0])
+def test_a_speedup_of_too_few_rounds_is_no_verdict(other_cores: float) -> None:
+    """Two rounds say nothing of how much rounds differ, nor whether there are causes beside one that is certain."""
     ranks = [process(rank) for rank in range(2)]
     alone = process(0, 1, {"as_it_is": 2.0})
     for of_process in (*ranks, alone):
         of_process["blocks"] = [block for block in of_process["blocks"] if block["round"] < 2]
-    answer = text(diagnose_script(script_record(*ranks, one=[alone])))
+    answer = text(diagnose_script(script_record(*ranks, one=[alone], other_cores=other_cores)))
+    assert "Too few rounds were made to name a cause surely" in answer
     assert "2 workers are about 0.38 times as fast as 1, in too few rounds for an interval." in answer
     assert "is better" not in answer

@@ -208,14 +208,12 @@ def _pauses(account: Account) -> Iterator[FoundCause]:
                 pauses.setdefault((pause.after_step, pause.kind), (name, pause))
     names = dict.fromkeys(name for name, _ in pauses.values())
     for name in names if not _searches_per_thread(account) else names.keys() - {"validation"}:
-        # Of each step no more than a usual one does not take.
-        timed = [
-            (pause, min(pause.share * pause.seconds, max(0.0, pause.seconds - account.step.value)))
-            for cause, pause in pauses.values()
-            if cause == name
-        ]
-        often = len({pause.after_step for pause, _ in timed})
-        yield _rare(account, name, sum(seconds for _, seconds in timed), often, most_of(timed))
+        of_cause = [pause for cause, pause in pauses.values() if cause == name]
+        timed = [(pause, pause.share * pause.seconds) for pause in of_cause]
+        # In all no more than usual steps do not take: of one pause there can be two samples.
+        beyond = {pause.after_step: pause.seconds - account.step.value for pause in of_cause}
+        seconds = max(0.0, min(sum(seconds for _, seconds in timed), sum(beyond.values())))
+        yield _rare(account, name, seconds, len(beyond), most_of(timed))
 
 
 def _cause_of_pause(pause: Pause, rank: Process) -> str | None:
@@ -341,7 +339,8 @@ def _exchange(account: Account) -> Iterator[FoundCause]:
     if not tells_link:
         in_memory = is_local and not (account.on_gpu or is_large)
         call_s = CALL_S + moved_gb / (IN_MEMORY_GB_S if in_memory else slow_gb_s)
-        most_s = (first.exchanges_per_step or 1) * call_s
+        own_s = parts_of(account.ranks).get("collectives", Figure(0.0)).value  # in the cost, and told for themselves
+        most_s = (first.exchanges_per_step or 1) * call_s + own_s
         if cost.seconds.value > most_s:  # what was measured is not what the exchange costs
             remedies = []
         cost = replace(cost, seconds=cost.seconds.map(lambda seconds: min(seconds, most_s)))
