@@ -329,6 +329,15 @@ def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     return finding
 
 
+@pytest.mark.parametrize(("cores", "shown"), [(6, "workers_needed"), (4, "cores_of_process")])
+def test_workers_that_would_keep_up_are_told_where_there_are_cores_for_them(cores: int, shown: str) -> None:
+    """Two ranks share the cores, and two workers would keep up with each."""
+    of_machine = {"machine": {"numbers_of_cores": list(range(cores))}, "loader": {**LOADER, "workers": 0, "hashes": []}}
+    loads = answer({"loading_ms": 12.0, "steps_ms": {**LOADED, "as_it_is": 22.3, "no_allreduce": 22.2}, **of_machine})
+    evidence = {row.name: row.figure.value for row in found(loads, "slow_loader").evidence}
+    assert evidence.get(shown) == 2 and len({"workers_needed", "cores_of_process"} & set(evidence)) == 1
+
+
 def test_ranks_that_are_bound_to_a_core_each_have_enough() -> None:
     bound = [{"machine": {"cores_usable": 1, "numbers_of_cores": [rank], "busy_share": 0.97}} for rank in range(2)]
     assert answer(*bound).first.name == "nothing"

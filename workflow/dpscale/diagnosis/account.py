@@ -7,7 +7,7 @@ what the ranks exchange and wait for, and samples of the training thread tell th
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from operator import add, truediv
 from statistics import fmean
 
@@ -82,6 +82,7 @@ def account_of(record: ScriptRecord) -> Account:
     """The account of the run with interventions, round by round; and of the run on one device, if there was one."""
     ranks, on_one = record.ranks("diagnosed"), record.ranks("one")
     first, by_probe = ranks[0], _rounds(ranks)
+    usable = {core for rank in ranks for core in rank.machine.numbers_of_cores}
 
     def by_rank(probe: str, seconds: Callable[[ProbeBlock], float]) -> list[Figure]:
         rounds = by_probe.get(probe, {})
@@ -125,6 +126,7 @@ def account_of(record: ScriptRecord) -> Account:
         batch=first.batch or 1,
         on_gpu=first.device == "cuda",
         workers=first.loading.workers,
+        cores=max(1, len(usable) // len(ranks)) if usable else inf,
         alone_by_device=[_training_s(*pace) for pace in zip(by_device, parts, strict=False)],
         loading_by_rank=by_rank("as_it_is", lambda block: block.loading_s / block.steps) if by_probe else [],
         noise_s=noise_s,
