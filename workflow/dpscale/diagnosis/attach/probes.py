@@ -163,11 +163,11 @@ def _shards_kept(_scene: Scene, undo: ExitStack) -> None:
 
 
 def _loads(scene: Scene) -> bool:
-    """Unless the script changes its batches in place, or loading takes next to no time."""
+    """Unless batches cannot be kept, as those that the script changes in place, or loading takes next to no time."""
     used = LOADING.of_training()
     in_steps = not any(source.facts.workers for source in used)
     quick = scene.ranks < 2 and in_steps and LOADING.seconds < LITTLE_LOADING * scene.seconds
-    return bool(used) and not LOADING.in_place and not quick
+    return bool(used) and not LOADING.unkept and not quick
 
 
 def _keep(_scene: Scene, undo: ExitStack) -> None:
