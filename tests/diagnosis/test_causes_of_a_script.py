@@ -310,6 +310,16 @@ def test_launching_costs_nothing_of_the_exchange_of_shards() -> None:
     assert shares == {"small_batch": pytest.approx(0.5, abs=0.01), "sharding": pytest.approx(0.4, abs=0.01)}
 
 
+def test_ranks_that_load_in_blocks_without_allreduce_are_compared_as_they_are() -> None:
+    """Of long steps not every probe has its time: some blocks are without the loader, others without allreduce."""
+    steps_ms = {"as_it_is": 30.4, "batch_kept": 20.4, "no_allreduce": 25.2}
+    diagnosis = answer({"steps_ms": steps_ms, "loading_ms": 8.0}, {"steps_ms": {**steps_ms, "no_allreduce": 23.2}})
+    assert found(diagnosis, "heavy_gradients").cost_s.value == pytest.approx(5.2e-3, rel=0.03)
+    parts = {part.name: 1e3 * part.seconds.value for part in diagnosis.parts}
+    assert parts["other_ranks"] == pytest.approx(1.0, rel=0.03)
+    assert sum(parts.values()) == pytest.approx(30.4, rel=0.01)
+
+
 def test_what_an_exchange_costs_at_most_is_beside_the_collectives_of_the_script() -> None:
     """Both are in the difference of blocks, and each is told."""
     steps_ms = {**HEALTHY, "as_it_is": 20.4, "batch_kept": 20.3, "gc_off": 20.4}

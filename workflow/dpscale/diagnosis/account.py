@@ -108,8 +108,6 @@ def account_of(record: ScriptRecord) -> Account:
     by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", kept)]
     if exchange:
         times["own_pace"], times["mean_pace"] = times[exchange], multiplied(added(by_device), 1 / len(ranks))
-        if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
-            times["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
     parts = [parts_of([rank], (exchange or AS_IT_IS[0],)) for rank in ranks]
     waits = parts[0].get("loading")
     times["first"] = minus(by_device[0], waits) if waits else by_device[0]

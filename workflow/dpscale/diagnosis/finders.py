@@ -319,10 +319,12 @@ def _whole_run(process: Process) -> tuple[object, ...]:
 def _exchange(account: Account) -> Iterator[FoundCause]:
     """Yield the time that the exchange of gradients adds to the slowest rank of every step; named after what makes it
     slow."""
-    cost = account.cost(account.in_memory, "own_pace")
+    is_in_memory = account.has("batch_kept_no_allreduce")
+    pair = (account.in_memory, "own_pace") if is_in_memory else (account.whole, "no_allreduce")
+    cost = account.cost(*pair)
     if cost is None:
         return
-    if account.has("batch_kept", "no_allreduce"):  # with the loader too: two differences of a round tell it better
+    if is_in_memory and account.has("no_allreduce"):  # with the loader too: two differences of a round tell it better
         loaded = minus(account.step, account["no_allreduce"])
         cost = replace(cost, seconds=in_rounds(lambda first, second: (first + second) / 2, cost.seconds, loaded))
     first, n = account.first, account.devices
@@ -331,7 +333,7 @@ def _exchange(account: Account) -> Iterator[FoundCause]:
     moved_gb = 2 * (n - 1) / n * first.gradient_bytes / 1e9
     rate = moved_gb / max(cost.seconds.value, 1e-9)
     evidence = [
-        *times(account, account.in_memory, "own_pace"),
+        *times(account, *pair),
         Evidence("gradient_bytes", exact(first.gradient_bytes), MB),
         Evidence("exchanged", exact(rate), GB_PER_S),
     ]
