@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, Subset, TensorDataset
 
 from dpscale.diagnosis.attach import loader
-from dpscale.diagnosis.attach.hooks import NOW, put
+from dpscale.diagnosis.attach.hooks import ACCOUNT, NOW, put
 from dpscale.diagnosis.attach.loader import KEPT, Loading
 
 
@@ -106,7 +106,7 @@ def test_what_a_thread_of_the_script_reads_ahead_is_no_wait_of_a_step(
     hooked: Loading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor are its batches kept: it may read one while those of a block are given up."""
-    monkeypatch.setattr(loader.ACCOUNT, "thread", threading.get_ident())
+    monkeypatch.setattr(ACCOUNT, "thread", threading.get_ident())
     epoch = iter(numbers())
     train(epoch, 4)
     waited_s, hooked.keeping = hooked.seconds, True

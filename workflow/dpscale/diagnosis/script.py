@@ -10,14 +10,12 @@ import os
 import signal
 import subprocess
 import termios
-import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import IO
 
 import dpscale
 from dpscale.errors import MeasurementError
@@ -88,26 +86,6 @@ class Script:
         self.process.wait()
 
 
-class EndOfOutput(threading.Thread):
-    """The end of what a run writes, which is read all along: a run may write more than a disk holds."""
-
-    def __init__(self, output: IO[bytes]) -> None:
-        super().__init__(daemon=True)
-        self._output, self._end = output, bytearray()
-        self.start()
-
-    def run(self) -> None:
-        with self._output:
-            while text := os.read(self._output.fileno(), KEPT_BYTES):
-                self._end += text
-                del self._end[:-KEPT_BYTES]
-
-    def kept(self) -> bytes:
-        """Return it once nobody writes any more."""
-        self.join(GRACE_S)
-        return bytes(self._end)
-
-
 class Runs:
     """Runs of scripts for one answer: each has a folder of its own."""
 
@@ -130,9 +108,14 @@ class Runs:
 
         It has a session of its own, so that a key at the terminal reaches this process alone, which ends it.
         """
-        script = output = None
-        streams = (None, None) if is_shown else (subprocess.PIPE, subprocess.STDOUT)
+        script = end = output = None
         with ExitStack() as files:
+            if not is_shown:  # read all along: a run may write more than a disk holds
+                end = files.enter_context(
+                    subprocess.Popen(["tail", f"-c{KEPT_BYTES}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                )
+                files.callback(end.kill)
+                output = end.stdin
             # Of a pipe or a terminal nothing can be read twice: the run that is shown has it.
             stdin = input_anew() or (None if is_shown else ended_input(files))
             files.enter_context(stdin or nullcontext())
@@ -143,13 +126,12 @@ class Runs:
                         command,
                         env={**_environment(folder), **variables},
                         stdin=stdin,
-                        stdout=streams[0],
-                        stderr=streams[1],
+                        stdout=output,
+                        stderr=output,
                         start_new_session=True,
                     )
                 except OSError as error:
                     raise MeasurementError(f"{command[0]}: cannot be started: {error.strerror}") from error
-                output = process.stdout and EndOfOutput(process.stdout)
                 script = Script(process, folder, strangers)
                 try:
                     yield script
@@ -157,8 +139,8 @@ class Runs:
                     script.end()
             except MeasurementError as error:
                 code: int = getattr(error, "code", 1)
-                if output and code:
-                    show(output.kept(), ERRORS)
+                if end and code:
+                    show(end.communicate()[0], ERRORS)
                 for why in script.told("problem", "why") if script else ():
                     error.args = (f"{error}. Its hooks did not work: {why}",)
                 raise
