@@ -320,6 +320,13 @@ def test_ranks_that_load_in_blocks_without_allreduce_are_compared_as_they_are() 
     assert sum(parts.values()) == pytest.approx(30.4, rel=0.01)
 
 
+def test_ranks_wait_for_the_slowest_no_longer_than_their_passes_take() -> None:
+    diagnosis = answer({"steps_ms": {**HEALTHY, **dict.fromkeys(NO_EXCHANGE, [4, 12])}},
+                       {"steps_ms": {**HEALTHY, **dict.fromkeys(NO_EXCHANGE, [12, 4])}})  # fmt: skip
+    assert sum(row.seconds.value for row in diagnosis.parts) == pytest.approx(diagnosis.whole_s.value, rel=1e-3)
+    assert min(row.seconds.value for row in diagnosis.parts) >= 0
+
+
 def test_what_an_exchange_costs_at_most_is_beside_the_collectives_of_the_script() -> None:
     """Both are in the difference of blocks, and each is told."""
     steps_ms = {**HEALTHY, "as_it_is": 20.4, "batch_kept": 20.3, "gc_off": 20.4}

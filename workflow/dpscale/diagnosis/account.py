@@ -268,7 +268,7 @@ def _parts(account: Account) -> Iterator[StepPart]:
         exchange = added(minus(parts[name], without[name]) for name in passes)
         parts |= {name: without[name] for name in passes}
         if has_ddp:
-            parts["other_ranks"] = minus(account["own_pace"], account["mean_pace"])
+            parts["other_ranks"] = in_rounds(min, exchange, minus(account["own_pace"], account["mean_pace"]))
             exchange = minus(exchange, parts["other_ranks"])
         elif "collectives" in parts:
             exchange = added([exchange, parts.pop("collectives")])
