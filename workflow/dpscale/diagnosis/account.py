@@ -38,10 +38,12 @@ _TWO_SIDED_95 = 1.96
 @dataclass(frozen=True, kw_only=True)
 class Account(Probes):
     """The times of a script by probe, and whose they are: its processes by rank, those of its run on one device, if
-    there was one, and cores that were busy with other processes."""
+    there was one, cores that its ranks may use, of which each may be bound to some, and cores that were busy with other
+    processes."""
 
     ranks: Sequence[Process]
     one_device: Sequence[Process]
+    usable_cores: int
     other_cores: float
 
     @property
@@ -82,7 +84,8 @@ def account_of(record: ScriptRecord) -> Account:
     """The account of the run with interventions, round by round; and of the run on one device, if there was one."""
     ranks, on_one = record.ranks("diagnosed"), record.ranks("one")
     first, by_probe = ranks[0], _rounds(ranks)
-    usable = {core for rank in ranks for core in rank.machine.numbers_of_cores}
+    bound = {core for rank in ranks for core in rank.machine.numbers_of_cores}
+    usable_cores = len(bound) or first.machine.cores_usable or 0
 
     def by_rank(probe: str, seconds: Callable[[ProbeBlock], float]) -> list[Figure]:
         rounds = by_probe.get(probe, {})
@@ -124,7 +127,8 @@ def account_of(record: ScriptRecord) -> Account:
         batch=first.batch or 1,
         on_gpu=first.device == "cuda",
         workers=first.loading.workers,
-        cores=max(1, len(usable) // len(ranks)) if usable else inf,
+        cores=max(1, usable_cores // len(ranks)) if usable_cores else inf,
+        usable_cores=usable_cores,
         alone_by_device=[_training_s(*pace) for pace in zip(by_device, parts, strict=False)],
         loading_by_rank=by_rank("as_it_is", lambda block: block.loading_s / block.steps) if by_probe else [],
         noise_s=noise_s,

@@ -3,7 +3,6 @@
 Both have a template, and their sentences in common (`diagnosis_words.j2`); all numbers in them stand in `Diagnosis`.
 """
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,14 +23,10 @@ from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import MEASURES, NOTHING, PARTS, PROBES, REMEDIES, Cause
 from dpscale.vocabulary.chips import chip_named
 
-# Options of scripts that say how many steps they make, whatever the number of ranks.
-_FIXED_STEPS = re.compile(r"--?(max|total|train|num)[-_](train(ing)?[-_])?(steps|iters|iterations)\b")
 # What takes less of a step is no row of its own.
 LEAST_PART_S = 1e-6
 # Of a step: what no reader would change anything for.
 LEAST_SHARE = 0.005
-# What is a smaller part is told as less than that.
-SMALLEST_SHARE = 1e-4
 WHOLE = Unit("1", "", decimals=0)
 
 
@@ -156,7 +151,6 @@ def _for_templates(diagnosis: Diagnosis) -> dict[str, object]:
         "device": device,
         "devices": devices_of(ranks),
         "is_watched": ranks[0].status == "observed" and all(block.probe in AS_IT_IS for block in ranks[0].blocks),
-        "fixed_steps": [word for word in diagnosis.record.command if _FIXED_STEPS.match(word)],
         "has_few_rounds": len(diagnosis.whole_s.blocks) < FEWEST_ROUNDS,
         "nothing": NOTHING,
         "is_rare": _is_rare,
@@ -189,8 +183,6 @@ def _number(figure: Figure, unit: Unit = MILLISECONDS) -> str:
     """`26.3 ms [25.9, 26.8]`: without an interval the number alone; of a count without a unit."""
     if unit is PLAIN:
         return whole(figure.value)
-    if unit is PERCENT and 0 < figure.value < SMALLEST_SHARE:
-        return f"less than {measured(SMALLEST_SHARE, PERCENT, 1)}"
     is_wide = figure.has_interval and figure.low < figure.high
     return estimate(figure, unit, with_unit=True) if is_wide else measured(figure.value, unit)
 

@@ -319,14 +319,11 @@ def _whole_run(process: Process) -> tuple[object, ...]:
 def _exchange(account: Account) -> Iterator[FoundCause]:
     """Yield the time that the exchange of gradients adds to the slowest rank of every step; named after what makes it
     slow."""
-    is_in_memory = account.has("batch_kept_no_allreduce")
-    pair = (account.in_memory, "own_pace") if is_in_memory else (account.whole, "no_allreduce")
+    has_both = account.has("batch_kept_no_allreduce")
+    pair = (account.in_memory, "own_pace") if has_both else (account.whole, "no_allreduce")
     cost = account.cost(*pair)
     if cost is None:
         return
-    if is_in_memory and account.has("no_allreduce"):  # with the loader too: two differences of a round tell it better
-        loaded = minus(account.step, account["no_allreduce"])
-        cost = replace(cost, seconds=in_rounds(lambda first, second: (first + second) / 2, cost.seconds, loaded))
     first, n = account.first, account.devices
     is_large, is_local = first.gradient_bytes > FEWEST_BYTES, first.world_size == len(account.ranks)
     slow_gb_s = SLOW_EXCHANGE[first.device]
@@ -409,16 +406,12 @@ def _cores(account: Account) -> Iterator[FoundCause]:
 
     With each other, or with other processes. What that costs was not measured, and is not told.
     """
-    first = account.first
-    ranks = [rank for rank in account.ranks if rank.host == first.host]
-    # Each rank may be bound to cores of its own.
-    bound = {core for rank in ranks for core in rank.machine.numbers_of_cores}
-    usable = len(bound) or first.machine.cores_usable
+    first, n, usable = account.first, len(account.ranks), account.usable_cores
     if not usable:
         return
     workers, threads_in_worker = first.loading.workers, first.loading.threads_in_worker or 1
-    threads = len(ranks) * workers * threads_in_worker
-    needed = len(ranks) * (2 if workers and account.on_gpu else 1)
+    threads = n * workers * threads_in_worker
+    needed = n * (2 if workers and account.on_gpu else 1)
     cores = count("cores", usable)
     loading = account.without("batch_kept")
     if threads_in_worker > 1 and threads > usable and loading:
