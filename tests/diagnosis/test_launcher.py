@@ -70,6 +70,7 @@ def test_the_answer_is_printed_and_record_page_and_the_script_s_own_output_are_t
     done = diagnosed(tmp_path, stub(tmp_path, [process(0), second]), "--page", "why.html")
     assert done.returncode == 0, done.stderr
     assert capfd.readouterr().out == "training diagnose offline\n"
+    assert done.stdout.startswith("\n"), "a progress bar may have left its line open"
     assert "Nothing wrong. A step takes 10.4" in done.stdout
     assert "dpscale: takes about 3 min and the script's starts: it runs twice" in done.stderr
     record = read_json("script", tmp_path / "r.json")
