@@ -321,8 +321,8 @@ def test_ranks_that_load_in_blocks_without_allreduce_are_compared_as_they_are() 
 
 
 def test_ranks_wait_for_the_slowest_no_longer_than_their_passes_take() -> None:
-    diagnosis = answer({"steps_ms": {**HEALTHY, **dict.fromkeys(NO_EXCHANGE, [4, 12])}},
-                       {"steps_ms": {**HEALTHY, **dict.fromkeys(NO_EXCHANGE, [12, 4])}})  # fmt: skip
+    in_turn = [dict.fromkeys(NO_EXCHANGE, times_ms) for times_ms in ([4, 12], [12, 4])]
+    diagnosis = answer(*({"steps_ms": {**HEALTHY, **without_ms}} for without_ms in in_turn))
     assert sum(row.seconds.value for row in diagnosis.parts) == pytest.approx(diagnosis.whole_s.value, rel=1e-3)
     assert min(row.seconds.value for row in diagnosis.parts) >= 0
 

@@ -57,13 +57,9 @@ def test_a_reason_has_evidence_a_change_and_savings_side_by_side() -> None:
         assert re.search(r"batches that are there in time: measured 30\.\d+ ms", answer)
 
 
-def test_other_costs_and_remedies_stand_in_places_of_their_own() -> None:
-    for answer in made(steps_ms={**HEALTHY, "autocast_bfloat16": 6.4, "no_waiting": 9.9}, waits=[LINE]):
-        assert re.search(
-            r"Tried as well, on the whole step.* computing in bfloat16: measured 4\.00\d? ms ", answer, re.S
-        )
+def test_smaller_costs_have_their_lines() -> None:
+    for answer in made(steps_ms={**HEALTHY, "no_waiting": 9.9}, waits=[LINE]):
         assert re.search(r"hidden synchronisation: 0\.50\d* ms .*/mine.py, line 7: loss.item\(\)", answer)
-    assert "Tried as well" not in "".join(made())
 
 
 @pytest.mark.parametrize("other_cores", [0.0, 15.0])

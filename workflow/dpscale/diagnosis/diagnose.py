@@ -10,7 +10,7 @@ from math import inf
 from statistics import median
 
 from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_efficient
-from dpscale.analyse.causes import FoundCause, Remedy, causes_of, in_rounds
+from dpscale.analyse.causes import FoundCause, causes_of, in_rounds
 from dpscale.diagnosis.account import AS_IT_IS, StepPart, account_of, as_it_is, step_parts
 from dpscale.diagnosis.finders import FINDERS, SAME_SAMPLES, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
@@ -34,8 +34,7 @@ WHOLE = Unit("1", "", decimals=0)
 class Diagnosis:
     """The answer: reasons in their order, smaller costs in theirs, and where the time of a step goes.
 
-    `efficiency` is the step of the fastest device alone over the whole step, both of one batch per device. `tried` is
-    what was changed for no cause: it can pay without one.
+    `efficiency` is the step of the fastest device alone over the whole step, both of one batch per device.
     """
 
     record: ScriptRecord
@@ -44,7 +43,6 @@ class Diagnosis:
     parts: Sequence[StepPart]
     whole_s: Figure
     efficiency: Figure
-    tried: Sequence[Remedy]
     speedup: Figure
     chip_share: Figure
     slowed: Figure
@@ -76,7 +74,6 @@ def diagnose_script(record: ScriptRecord) -> Diagnosis:
         efficiency = multiplied(speedup, 1 / n)
     elif n == 1 or account.has("own_pace") or account.has("share_on_one_device"):
         efficiency = over_step("fastest")
-    in_bfloat16 = account.without("autocast_bfloat16")
     return Diagnosis(
         record=record,
         reasons=[cause for cause in causes if cause.is_reason],
@@ -84,7 +81,6 @@ def diagnose_script(record: ScriptRecord) -> Diagnosis:
         parts=list(step_parts(account)),
         whole_s=step,
         efficiency=efficiency,
-        tried=[Remedy("bfloat16", None, in_bfloat16.seconds)] if in_bfloat16 else [],
         speedup=speedup,
         chip_share=_chip_share(account.first, step),
         slowed=_slowed(record),

@@ -230,17 +230,6 @@ def _in_float32(scene: Scene) -> bool:
     return is_widest and not EVENTS.autocast and not torch.is_autocast_enabled("cuda")
 
 
-def _autocast(_scene: Scene, undo: ExitStack) -> None:
-    """For the whole process. Casts are not cached: the cache is emptied where a context ends, and none does here."""
-    undo.callback(torch.clear_autocast_cache)
-    undo.callback(torch.set_autocast_dtype, "cuda", torch.get_autocast_dtype("cuda"))
-    undo.callback(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled())
-    undo.callback(torch.set_autocast_enabled, "cuda", False)
-    torch.set_autocast_dtype("cuda", torch.bfloat16)
-    torch.set_autocast_cache_enabled(False)
-    torch.set_autocast_enabled("cuda", True)
-
-
 # The optimiser
 
 
@@ -306,7 +295,6 @@ PROBES: dict[str, Intervention] = {
     "deterministic_off": Intervention(
         _is_deterministic, _all(_deterministic_off, _set((_cudnn, "deterministic", False)))
     ),
-    "autocast_bfloat16": Intervention(_in_float32, _autocast),
     "fused_optimiser": Intervention(_not_fused, _fused),
 }
 
