@@ -275,7 +275,8 @@ PROBES: dict[str, Intervention] = {
     "one_device": Intervention(_fits_on_one, _set((NETWORK, "on_one_device", "all samples"))),
     "batch_kept": Intervention(_loads, _keep),
     "no_waiting": Intervention(
-        lambda scene: scene.on_gpu and ASKED.count + SYNCHRONISED.count,
+        # A length that was asked of another batch would not fit this one.
+        lambda scene: scene.on_gpu and ASKED.count + SYNCHRONISED.count and not LOADING.shapes_change(),
         _set((ASKED, "left_out", True), (SYNCHRONISED, "left_out", True)),
     ),
     "accumulated": Intervention(_accumulates, _only_last),
