@@ -339,8 +339,10 @@ def _exchange(account: Account) -> Iterator[FoundCause]:
     if not tells_link:
         in_memory = is_local and not (account.on_gpu or is_large)
         call_s, gb_s = IN_MEMORY if in_memory else (CALL_S, slow_gb_s)
-        own_s = parts_of(account.ranks).get("collectives", Figure(0.0)).value  # in the cost, and told for themselves
-        most_s = (first.exchanges_per_step or 1) * (call_s + moved_gb / gb_s) + own_s
+        most_s = (first.exchanges_per_step or 1) * (call_s + moved_gb / gb_s)
+        own_s = parts_of(account.ranks).get("collectives", Figure(0.0)).value
+        if own_s > CAUSES["scalars"].least_share * account.step.value:  # named for themselves, and taken off
+            most_s += own_s
         if cost.seconds.value > most_s:  # what was measured is not what the exchange costs
             remedies = []
         cost = replace(cost, seconds=cost.seconds.map(lambda seconds: min(seconds, most_s)))
