@@ -157,9 +157,10 @@ ENDED = {"ended_by": "script"}
         ("heavy_gradients", {"environment": {"NCCL_P2P_DISABLE": "1"}, "steps_ms": SLOW_EXCHANGE}, None),
         ("nothing", {"optimiser": {"class": "ZeroRedundancyOptimizer"}}, None),
         # So few bytes take no such time: the ranks wait for a core.
-        ("nothing", {"gradient_bytes": 20_000, "steps_ms": SLOW_EXCHANGE}, None),
+        ("nothing", {"gradient_bytes": 473_000, "steps_ms": {**SLOW_EXCHANGE, "as_it_is": 13.0, "batch_kept": 12.9}},
+         None),
     ],
-)
+)  # fmt: skip
 def test_the_cause_that_is_named_first(first: str, changes: dict[str, Any], one: dict[str, Any] | None) -> None:
     diagnosis = answer(changes, one=one)
     assert diagnosis.first.name == first, [(cause.cause.name, cause.share.value) for cause in diagnosis.reasons]
@@ -257,6 +258,14 @@ def test_what_is_short_beside_a_step_takes_its_share_of_the_samples() -> None:
     assert found(answer({"gaps": pauses}), "validation").cost_s.value * 2000 == pytest.approx(3.12, rel=1e-2)
 
 
+def test_pauses_of_few_samples_are_bounded_together() -> None:
+    """A sample of two may be validation by chance, or none of them."""
+    of_three_steps = {"kind": "evaluation", "seconds": 0.0312}
+    shares = [1.0, 0.5, 0.5, 0.0] * 25
+    pauses = [gap("check(net)", **of_three_steps, share=share, after_step=at) for at, share in enumerate(shares)]
+    assert found(answer({"gaps": pauses}), "validation").cost_s.value * 2000 == pytest.approx(1.56, rel=1e-2)
+
+
 def test_a_rank_that_does_something_else_in_its_steps_is_no_slow_device() -> None:
     together_ms = {"as_it_is": 30.4, "batch_kept": 30.3, "gc_off": 30.4}
     copies = {"parts_ms": {"own": 20.0}, "lines": [statement("copy.deepcopy(net)", 500)]}
@@ -301,6 +310,34 @@ def test_launching_costs_nothing_of_the_exchange_of_shards() -> None:
     assert shares == {"small_batch": pytest.approx(0.5, abs=0.01), "sharding": pytest.approx(0.4, abs=0.01)}
 
 
+def test_ranks_that_load_in_blocks_without_allreduce_are_compared_as_they_are() -> None:
+    """Of long steps not every probe has its time: some blocks are without the loader, others without allreduce."""
+    steps_ms = {"as_it_is": 30.4, "batch_kept": 20.4, "no_allreduce": 25.2}
+    diagnosis = answer({"steps_ms": steps_ms, "loading_ms": 8.0}, {"steps_ms": {**steps_ms, "no_allreduce": 23.2}})
+    assert found(diagnosis, "heavy_gradients").cost_s.value == pytest.approx(5.2e-3, rel=0.03)
+    parts = {part.name: 1e3 * part.seconds.value for part in diagnosis.parts}
+    assert parts["other_ranks"] == pytest.approx(1.0, rel=0.03)
+    assert sum(parts.values()) == pytest.approx(30.4, rel=0.01)
+
+
+def test_ranks_wait_for_the_slowest_no_longer_than_their_passes_take() -> None:
+    in_turn = [dict.fromkeys(NO_EXCHANGE, times_ms) for times_ms in ([4, 12], [12, 4])]
+    diagnosis = answer(*({"steps_ms": {**HEALTHY, **without_ms}} for without_ms in in_turn))
+    assert sum(row.seconds.value for row in diagnosis.parts) == pytest.approx(diagnosis.whole_s.value, rel=1e-3)
+    assert min(row.seconds.value for row in diagnosis.parts) >= 0
+
+
+def test_what_an_exchange_costs_at_most_is_beside_the_collectives_of_the_script() -> None:
+    """Both are in the difference of blocks, and each is told."""
+    steps_ms = {**HEALTHY, "as_it_is": 20.4, "batch_kept": 20.3, "gc_off": 20.4}
+    changes = {"gradient_bytes": 20_000, "exchanges_per_step": 4, "steps_ms": steps_ms}
+    alone = found(answer(changes), "small_messages").cost_s.value
+    for own_ms in (1.0, 5.0):
+        both = answer({**changes, "parts_ms": {"collectives": own_ms}})
+        assert found(both, "scalars").cost_s.value == pytest.approx(own_ms / 1e3, rel=0.01)
+        assert found(both, "small_messages").cost_s.value == pytest.approx(alone, rel=0.05)
+
+
 def test_what_waits_for_a_core_is_no_measured_saving_of_an_exchange() -> None:
     assert not found(answer({"gradient_bytes": 20_000, "steps_ms": SLOW_EXCHANGE}), "small_messages").remedies
 
@@ -308,6 +345,15 @@ def test_what_waits_for_a_core_is_no_measured_saving_of_an_exchange() -> None:
 def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     (finding,) = [cause for cause in (*diagnosis.reasons, *diagnosis.smaller) if cause.cause.name == name]
     return finding
+
+
+@pytest.mark.parametrize(("cores", "shown"), [(6, "workers_needed"), (4, "cores_of_process")])
+def test_workers_that_would_keep_up_are_told_where_there_are_cores_for_them(cores: int, shown: str) -> None:
+    """Two ranks share the cores, and two workers would keep up with each."""
+    of_machine = {"machine": {"numbers_of_cores": list(range(cores))}, "loader": {**LOADER, "workers": 0, "hashes": []}}
+    loads = answer({"loading_ms": 12.0, "steps_ms": {**LOADED, "as_it_is": 22.3, "no_allreduce": 22.2}, **of_machine})
+    evidence = {row.name: row.figure.value for row in found(loads, "slow_loader").evidence}
+    assert evidence.get(shown) == 2 and len({"workers_needed", "cores_of_process"} & set(evidence)) == 1
 
 
 def test_ranks_that_are_bound_to_a_core_each_have_enough() -> None:

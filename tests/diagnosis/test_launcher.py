@@ -70,6 +70,7 @@ def test_the_answer_is_printed_and_record_page_and_the_script_s_own_output_are_t
     done = diagnosed(tmp_path, stub(tmp_path, [process(0), second]), "--page", "why.html")
     assert done.returncode == 0, done.stderr
     assert capfd.readouterr().out == "training diagnose offline\n"
+    assert done.stdout.startswith("\n"), "a progress bar may have left its line open"
     assert "Nothing wrong. A step takes 10.4" in done.stdout
     assert "dpscale: takes about 3 min and the script's starts: it runs twice" in done.stderr
     record = read_json("script", tmp_path / "r.json")
@@ -195,10 +196,16 @@ def test_on_a_terminal_every_run_has_one_of_the_same_size(tmp_path: Path) -> Non
 
 def test_of_a_run_that_is_not_shown_only_the_end_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """And only where it fails: the answer is there without it."""
-    first = "if mode == 'pace':\n    for _ in range(200): os.write(1, bytes(1 << 20))\n    sys.exit('the end')"
+    first = (
+        "if mode == 'pace':\n"
+        "    for _ in range(200): os.write(1, bytes(1 << 20))\n"
+        "    note(os.fstat(1).st_size)\n"
+        "    sys.exit('the end')"
+    )
     done = diagnosed(tmp_path, stub(tmp_path, [process(0)], first))
     assert done.returncode == 0
     assert "what watching costs is not known: without it, the script ended by itself with exit code 1" in done.stderr
+    assert (tmp_path / "notes").read_text() == "0\n", "nothing of it lies on a disk"
     shown = capfd.readouterr().err
     assert shown.endswith("the end\n") and len(shown) == started.KEPT_BYTES
 

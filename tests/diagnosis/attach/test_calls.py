@@ -8,8 +8,9 @@ from weakref import ref
 import pytest
 import torch
 
-from dpscale.diagnosis.attach.calls import Calls, Events, Numbers, copied
+from dpscale.diagnosis.attach.calls import ASKED, Calls, Events, Numbers, copied
 from dpscale.diagnosis.attach.hooks import NOW, put, take_out
+from dpscale.diagnosis.attach.loader import LOADING
 from dpscale.diagnosis.attach.probes import PROBES, Optimisers, Scene, offered
 
 
@@ -19,6 +20,16 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NOW, "counting", True)
     monkeypatch.setattr(NOW, "as_it_is", True)
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+
+
+@pytest.mark.parametrize("shapes_change", [True, False])
+def test_batches_whose_shapes_change_have_their_own_numbers(
+    shapes_change: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A length of another batch would not fit: the script would fail."""
+    monkeypatch.setattr(LOADING, "shapes_change", lambda: shapes_change)
+    monkeypatch.setattr(ASKED, "count", 9)
+    assert ("no_waiting" in offered(Scene([], True, 1, 1.0))) != shapes_change
 
 
 def test_a_number_is_answered_with_the_last_true_one_of_its_line(monkeypatch: pytest.MonkeyPatch) -> None:

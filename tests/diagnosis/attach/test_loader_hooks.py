@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, Subset, TensorDataset
 
 from dpscale.diagnosis.attach import loader
-from dpscale.diagnosis.attach.hooks import NOW, put
+from dpscale.diagnosis.attach.hooks import ACCOUNT, NOW, put
 from dpscale.diagnosis.attach.loader import KEPT, Loading
 
 
@@ -102,6 +102,21 @@ def test_epochs_that_start_workers_are_told_apart(hooked: Loading) -> None:
     assert 0 < seconds < NOW.spent["loader start"]
 
 
+def test_what_a_thread_of_the_script_reads_ahead_is_no_wait_of_a_step(
+    hooked: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are its batches kept: it may read one while those of a block are given up."""
+    monkeypatch.setattr(ACCOUNT, "thread", threading.get_ident())
+    epoch = iter(numbers())
+    train(epoch, 4)
+    waited_s, hooked.keeping = hooked.seconds, True
+    ahead = threading.Thread(target=train, args=[epoch, 4])
+    ahead.start()
+    ahead.join()
+    assert hooked.seconds == waited_s > 0
+    assert not hooked.of_training()[0].kept and hooked.unkept
+
+
 def test_a_script_may_take_entries_out_of_a_kept_batch(hooked: Loading) -> None:
     samples: Any = [{"x": torch.ones(2), "y": 1}] * 64
     data = DataLoader(samples, batch_size=4)
@@ -122,7 +137,7 @@ def test_a_batch_that_the_script_writes_to_is_kept_no_longer(hooked: Loading) ->
         batch.add_(1000)
         NOW.step += 1
     assert seen == [4.0 * n for n in range(12)]
-    assert hooked.in_place
+    assert hooked.unkept
 
 
 def sketch(data: DataLoader[Any], loading: Loading) -> set[str]:

@@ -5,14 +5,12 @@ import pytest
 from dpscale.diagnosis.attach import schedule
 from dpscale.diagnosis.attach.schedule import AS_IT_IS
 
-PROBES = ["no_allreduce", "gc_off", "no_buffers", "autocast_bfloat16"]
+PROBES = ["no_allreduce", "gc_off", "no_buffers", "anomaly_off"]
 
 
 def test_a_round_has_each_probe_once_and_the_script_as_it_is_twice_in_an_order_of_its_own() -> None:
-    """A probe that could fail in the script waits until there is something to tell."""
     rounds = [schedule.order(PROBES, number) for number in range(10)]
-    first, later = sorted([*AS_IT_IS, *PROBES[:3]]), sorted([*AS_IT_IS, *PROBES])
-    assert [sorted(names) for names in rounds] == [first] * 2 + [later] * 8
+    assert [sorted(names) for names in rounds] == [sorted([*AS_IT_IS, *PROBES])] * 10
     assert len(set(map(tuple, rounds))) > 5
     assert rounds == [schedule.order(PROBES, number) for number in range(10)]
 
@@ -52,6 +50,5 @@ def test_batches_that_stand_ready_are_used_up_at_the_difference_of_paces(kept_s:
 
 
 def test_where_steps_take_long_the_first_probes_are_all_that_is_tried() -> None:
-    """And in a short run nothing that waits for later rounds."""
     assert schedule.that_fit(PROBES, 0.01, 60) == PROBES
-    assert schedule.that_fit(PROBES, 10, 60) == schedule.that_fit(PROBES, 0.01, 20) == PROBES[:3]
+    assert schedule.that_fit(PROBES, 10, 60) == PROBES[:3]

@@ -56,6 +56,8 @@ class Probes:
     """What loading adds, where that is known better than from two times."""
     workers: int | None = None
     """Loader workers per process."""
+    cores: float = inf
+    """Cores of a process and its loader workers."""
     alone_by_device: Sequence[Figure] = ()
     loading_by_rank: Sequence[Figure] = ()
     """What every rank waits for its batches, of a step."""
@@ -210,7 +212,9 @@ def _loading(probes: Probes) -> Iterator[FoundCause]:
     if workers is not None and probes[probes.in_memory].value > 0:
         # What loads one batch in a step's time now; without workers, in the time that it adds.
         loaded_s = workers * probes[probes.whole].value if workers else cost.seconds.value
-        evidence.append(count("workers_needed", ceil(max(1.0, loaded_s / probes[probes.in_memory].value))))
+        needed = ceil(max(1.0, loaded_s / probes[probes.in_memory].value))
+        has_cores = needed < probes.cores  # and one for the process itself
+        evidence.append(count("workers_needed", needed) if has_cores else count("cores_of_process", probes.cores))
     if workers and (is_ahead or waited < WAITED_SHARE * cost.seconds.value):
         yield found("loading_disturbs", probes, cost, evidence)
     else:

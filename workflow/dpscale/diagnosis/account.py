@@ -7,7 +7,7 @@ what the ranks exchange and wait for, and samples of the training thread tell th
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from operator import add, truediv
 from statistics import fmean
 
@@ -38,10 +38,12 @@ _TWO_SIDED_95 = 1.96
 @dataclass(frozen=True, kw_only=True)
 class Account(Probes):
     """The times of a script by probe, and whose they are: its processes by rank, those of its run on one device, if
-    there was one, and cores that were busy with other processes."""
+    there was one, cores that its ranks may use, of which each may be bound to some, and cores that were busy with other
+    processes."""
 
     ranks: Sequence[Process]
     one_device: Sequence[Process]
+    usable_cores: int
     other_cores: float
 
     @property
@@ -82,6 +84,8 @@ def account_of(record: ScriptRecord) -> Account:
     """The account of the run with interventions, round by round; and of the run on one device, if there was one."""
     ranks, on_one = record.ranks("diagnosed"), record.ranks("one")
     first, by_probe = ranks[0], _rounds(ranks)
+    bound = {core for rank in ranks for core in rank.machine.numbers_of_cores}
+    usable_cores = len(bound) or first.machine.cores_usable or 0
 
     def by_rank(probe: str, seconds: Callable[[ProbeBlock], float]) -> list[Figure]:
         rounds = by_probe.get(probe, {})
@@ -107,8 +111,6 @@ def account_of(record: ScriptRecord) -> Account:
     by_device = by_rank(exchange, _step_s) if exchange else [times.get("share_on_one_device", kept)]
     if exchange:
         times["own_pace"], times["mean_pace"] = times[exchange], multiplied(added(by_device), 1 / len(ranks))
-        if exchange == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
-            times["own_pace"] = minus(times[exchange], minus(times["as_it_is"], times[in_memory]))
     parts = [parts_of([rank], (exchange or AS_IT_IS[0],)) for rank in ranks]
     waits = parts[0].get("loading")
     times["first"] = minus(by_device[0], waits) if waits else by_device[0]
@@ -125,6 +127,8 @@ def account_of(record: ScriptRecord) -> Account:
         batch=first.batch or 1,
         on_gpu=first.device == "cuda",
         workers=first.loading.workers,
+        cores=max(1, usable_cores // len(ranks)) if usable_cores else inf,
+        usable_cores=usable_cores,
         alone_by_device=[_training_s(*pace) for pace in zip(by_device, parts, strict=False)],
         loading_by_rank=by_rank("as_it_is", lambda block: block.loading_s / block.steps) if by_probe else [],
         noise_s=noise_s,
@@ -268,7 +272,7 @@ def _parts(account: Account) -> Iterator[StepPart]:
         exchange = added(minus(parts[name], without[name]) for name in passes)
         parts |= {name: without[name] for name in passes}
         if has_ddp:
-            parts["other_ranks"] = minus(account["own_pace"], account["mean_pace"])
+            parts["other_ranks"] = in_rounds(min, exchange, minus(account["own_pace"], account["mean_pace"]))
             exchange = minus(exchange, parts["other_ranks"])
         elif "collectives" in parts:
             exchange = added([exchange, parts.pop("collectives")])

@@ -82,7 +82,7 @@ def diagnose(
         write_record("script", out, record)
     script = decoded(ScriptRecord, json.dumps(record).encode())
     answer = diagnose_script(script)
-    click.echo(text(answer))
+    click.echo(f"\n{text(answer)}")  # a progress bar may have left its line open
     if out:
         click.echo(f"\n{RECORD_WRITTEN}{out}")
     if page:

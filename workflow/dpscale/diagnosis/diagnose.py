@@ -3,7 +3,6 @@
 Both have a template, and their sentences in common (`diagnosis_words.j2`); all numbers in them stand in `Diagnosis`.
 """
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from math import inf
 from statistics import median
 
 from dpscale.analyse.answer.claims import FEWEST_ROUNDS, is_efficient
-from dpscale.analyse.causes import FoundCause, Remedy, causes_of, in_rounds
+from dpscale.analyse.causes import FoundCause, causes_of, in_rounds
 from dpscale.diagnosis.account import AS_IT_IS, StepPart, account_of, as_it_is, step_parts
 from dpscale.diagnosis.finders import FINDERS, SAME_SAMPLES, shared_samples
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
@@ -24,14 +23,10 @@ from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import MEASURES, NOTHING, PARTS, PROBES, REMEDIES, Cause
 from dpscale.vocabulary.chips import chip_named
 
-# Options of scripts that say how many steps they make, whatever the number of ranks.
-_FIXED_STEPS = re.compile(r"--?(max|total|train|num)[-_](train(ing)?[-_])?(steps|iters|iterations)\b")
 # What takes less of a step is no row of its own.
 LEAST_PART_S = 1e-6
 # Of a step: what no reader would change anything for.
 LEAST_SHARE = 0.005
-# What is a smaller part is told as less than that.
-SMALLEST_SHARE = 1e-4
 WHOLE = Unit("1", "", decimals=0)
 
 
@@ -39,8 +34,7 @@ WHOLE = Unit("1", "", decimals=0)
 class Diagnosis:
     """The answer: reasons in their order, smaller costs in theirs, and where the time of a step goes.
 
-    `efficiency` is the step of the fastest device alone over the whole step, both of one batch per device. `tried` is
-    what was changed for no cause: it can pay without one.
+    `efficiency` is the step of the fastest device alone over the whole step, both of one batch per device.
     """
 
     record: ScriptRecord
@@ -49,7 +43,6 @@ class Diagnosis:
     parts: Sequence[StepPart]
     whole_s: Figure
     efficiency: Figure
-    tried: Sequence[Remedy]
     speedup: Figure
     chip_share: Figure
     slowed: Figure
@@ -81,7 +74,6 @@ def diagnose_script(record: ScriptRecord) -> Diagnosis:
         efficiency = multiplied(speedup, 1 / n)
     elif n == 1 or account.has("own_pace") or account.has("share_on_one_device"):
         efficiency = over_step("fastest")
-    in_bfloat16 = account.without("autocast_bfloat16")
     return Diagnosis(
         record=record,
         reasons=[cause for cause in causes if cause.is_reason],
@@ -89,7 +81,6 @@ def diagnose_script(record: ScriptRecord) -> Diagnosis:
         parts=list(step_parts(account)),
         whole_s=step,
         efficiency=efficiency,
-        tried=[Remedy("bfloat16", None, in_bfloat16.seconds)] if in_bfloat16 else [],
         speedup=speedup,
         chip_share=_chip_share(account.first, step),
         slowed=_slowed(record),
@@ -156,7 +147,6 @@ def _for_templates(diagnosis: Diagnosis) -> dict[str, object]:
         "device": device,
         "devices": devices_of(ranks),
         "is_watched": ranks[0].status == "observed" and all(block.probe in AS_IT_IS for block in ranks[0].blocks),
-        "fixed_steps": [word for word in diagnosis.record.command if _FIXED_STEPS.match(word)],
         "has_few_rounds": len(diagnosis.whole_s.blocks) < FEWEST_ROUNDS,
         "nothing": NOTHING,
         "is_rare": _is_rare,
@@ -189,8 +179,6 @@ def _number(figure: Figure, unit: Unit = MILLISECONDS) -> str:
     """`26.3 ms [25.9, 26.8]`: without an interval the number alone; of a count without a unit."""
     if unit is PLAIN:
         return whole(figure.value)
-    if unit is PERCENT and 0 < figure.value < SMALLEST_SHARE:
-        return f"less than {measured(SMALLEST_SHARE, PERCENT, 1)}"
     is_wide = figure.has_interval and figure.low < figure.high
     return estimate(figure, unit, with_unit=True) if is_wide else measured(figure.value, unit)
 

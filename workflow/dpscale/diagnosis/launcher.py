@@ -149,15 +149,14 @@ class _ScriptRuns:
             raise MeasurementError(f"the hooks wrote no record: {error}") from error
         if not run.processes and run.code is None:
             raise MeasurementError(f"its steps take too long for {minutes:.2g} min of measuring: give more --minutes")
-        if not run.processes:
-            raise MeasurementError("the script trained, and nothing wrote down its steps: was it killed?")
-        if what != "paced" and all(process.status == "few steps" for process in run.processes):
+        if run.processes and what != "paced" and all(process.status == "few steps" for process in run.processes):
             steps = max(process.steps for process in run.processes)
             raise MeasurementError(
                 f"the script made {steps} optimiser steps, too few for a diagnosis: give it more steps or --minutes"
             )
         if not any(process.blocks for process in run.processes):
-            raise MeasurementError(f"no step of the script was timed: {run.processes[0].why or 'it ended too early'}")
+            why = next((process.why for process in run.processes), None)
+            raise MeasurementError(f"no step of the script was timed: {why or 'it ended too early, or was killed'}")
         self.runs_done.append(values)
         return run
 

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import termios
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -109,9 +108,14 @@ class Runs:
 
         It has a session of its own, so that a key at the terminal reaches this process alone, which ends it.
         """
-        script = None
+        script = end = output = None
         with ExitStack() as files:
-            output = None if is_shown else files.enter_context(tempfile.TemporaryFile())
+            if not is_shown:  # read all along: a run may write more than a disk holds
+                end = files.enter_context(
+                    subprocess.Popen(["tail", f"-c{KEPT_BYTES}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                )
+                files.callback(end.kill)
+                output = end.stdin
             # Of a pipe or a terminal nothing can be read twice: the run that is shown has it.
             stdin = input_anew() or (None if is_shown else ended_input(files))
             files.enter_context(stdin or nullcontext())
@@ -135,9 +139,8 @@ class Runs:
                     script.end()
             except MeasurementError as error:
                 code: int = getattr(error, "code", 1)
-                if output and code:
-                    output.seek(max(0, output.seek(0, os.SEEK_END) - KEPT_BYTES))
-                    show(output.read(), ERRORS)
+                if end and code:
+                    show(end.communicate()[0], ERRORS)
                 for why in script.told("problem", "why") if script else ():
                     error.args = (f"{error}. Its hooks did not work: {why}",)
                 raise

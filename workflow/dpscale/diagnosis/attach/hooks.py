@@ -207,6 +207,10 @@ class StepParts:
         """Begin to keep the account of the thread that calls."""
         self.thread, self.device = threading.get_ident(), device
 
+    def is_elsewhere(self) -> bool:
+        """Whether another thread calls than the one that trains."""
+        return self.thread not in (0, threading.get_ident())
+
     def begin(self, part: str) -> None:
         """Begin a part, which another thread's calls do not."""
         if threading.get_ident() == self.thread:

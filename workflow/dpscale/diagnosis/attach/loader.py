@@ -90,7 +90,7 @@ class Source:
         self.turn = (self.turn + 1) % len(self.kept)
         batch, before = self.kept[self.turn]
         if changes(batch) != before:
-            LOADING.in_place = True
+            LOADING.unkept = True
             self.kept.clear()
             return None
         return same_in_new_containers(batch)
@@ -129,6 +129,9 @@ class EpochOfLoader:
         """A batch, and what it took. An epoch stays as long as the script expects."""
         began = clock()
         source, training = self.source, self.source.trains()
+        # A thread of the script reads ahead: no step waits here, and kept batches would come in between.
+        is_ahead = ACCOUNT.is_elsewhere()
+        LOADING.unkept |= is_ahead
         NOW.evaluates |= not training and not torch.is_grad_enabled()
         part = "loading" if training or not (NOW.evaluates or NOW.border == "evaluation") else "evaluation"
         ACCOUNT.begin(part)
@@ -138,7 +141,7 @@ class EpochOfLoader:
             ACCOUNT.end(part)
         self.served += 1
         seconds = clock() - began
-        LOADING.seconds += seconds if training else 0.0
+        LOADING.seconds += seconds if training and not is_ahead else 0.0
         if self.served == 1:
             NOW.spent["loader start"] += self.start_s + seconds
             if self.starts_workers:
@@ -159,7 +162,7 @@ class EpochOfLoader:
             self.stood_in |= batch is not None
         if batch is None:
             batch = load()
-            if LOADING.keeping and training and not LOADING.in_place:
+            if LOADING.keeping and training and not LOADING.unkept:
                 source.kept.append((batch, changes(batch)))
                 batch = same_in_new_containers(batch)
         return batch
@@ -175,7 +178,7 @@ class Loading:
         self.samples = 0  # of batches that steps took
         # To begin epochs that start workers, and in their first `next`; since the warm-up.
         self.worker_starts: list[float] = []
-        self.keeping = self.in_place = False
+        self.keeping = self.unkept = False
 
     def release(self) -> None:
         self.keeping = False

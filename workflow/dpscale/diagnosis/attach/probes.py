@@ -163,11 +163,11 @@ def _shards_kept(_scene: Scene, undo: ExitStack) -> None:
 
 
 def _loads(scene: Scene) -> bool:
-    """Unless the script changes its batches in place, or loading takes next to no time."""
+    """Unless batches cannot be kept, as those that the script changes in place, or loading takes next to no time."""
     used = LOADING.of_training()
     in_steps = not any(source.facts.workers for source in used)
     quick = scene.ranks < 2 and in_steps and LOADING.seconds < LITTLE_LOADING * scene.seconds
-    return bool(used) and not LOADING.in_place and not quick
+    return bool(used) and not LOADING.unkept and not quick
 
 
 def _keep(_scene: Scene, undo: ExitStack) -> None:
@@ -230,17 +230,6 @@ def _in_float32(scene: Scene) -> bool:
     return is_widest and not EVENTS.autocast and not torch.is_autocast_enabled("cuda")
 
 
-def _autocast(_scene: Scene, undo: ExitStack) -> None:
-    """For the whole process. Casts are not cached: the cache is emptied where a context ends, and none does here."""
-    undo.callback(torch.clear_autocast_cache)
-    undo.callback(torch.set_autocast_dtype, "cuda", torch.get_autocast_dtype("cuda"))
-    undo.callback(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled())
-    undo.callback(torch.set_autocast_enabled, "cuda", False)
-    torch.set_autocast_dtype("cuda", torch.bfloat16)
-    torch.set_autocast_cache_enabled(False)
-    torch.set_autocast_enabled("cuda", True)
-
-
 # The optimiser
 
 
@@ -286,7 +275,8 @@ PROBES: dict[str, Intervention] = {
     "one_device": Intervention(_fits_on_one, _set((NETWORK, "on_one_device", "all samples"))),
     "batch_kept": Intervention(_loads, _keep),
     "no_waiting": Intervention(
-        lambda scene: scene.on_gpu and ASKED.count + SYNCHRONISED.count,
+        # A length that was asked of another batch would not fit this one.
+        lambda scene: scene.on_gpu and ASKED.count + SYNCHRONISED.count and not LOADING.shapes_change(),
         _set((ASKED, "left_out", True), (SYNCHRONISED, "left_out", True)),
     ),
     "accumulated": Intervention(_accumulates, _only_last),
@@ -306,7 +296,6 @@ PROBES: dict[str, Intervention] = {
     "deterministic_off": Intervention(
         _is_deterministic, _all(_deterministic_off, _set((_cudnn, "deterministic", False)))
     ),
-    "autocast_bfloat16": Intervention(_in_float32, _autocast),
     "fused_optimiser": Intervention(_not_fused, _fused),
 }
 

@@ -62,9 +62,9 @@ class WatchedRun:
         self.plan = schedule.turns(self) if job.mode == "turns" else schedule.plan(self)
         self.heard = 0
         self.block = StepBlock(self, Turn("warm-up", 0, "as_it_is", 0, schedule.WARM_UP_STEPS))
+        trained = parameters(self.optimisers.living())
+        ACCOUNT.start(next((parameter.device for parameter in trained if parameter.is_cuda), None))
         if self.sampler:
-            trained = parameters(self.optimisers.living())
-            ACCOUNT.start(next((parameter.device for parameter in trained if parameter.is_cuda), None))
             self.networks = Networks(trained)
             hooks.add(lambda: None, self.networks.take_out)
             hooks.add(self.sampler.start, self.sampler.stop)

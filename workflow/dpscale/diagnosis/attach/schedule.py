@@ -20,13 +20,9 @@ from .hooks import NOW, Json
 from .loader import KEPT, LOADING
 
 AS_IT_IS = ("as_it_is", "as_it_is_again")  # two of a kind in each round: how much equal blocks differ
-# Could fail in the middle of a script: in later rounds only, when there is something to tell already.
-RISKY = ("autocast_bfloat16",)
-RISKY_FROM, RISKY_SECONDS = 2, 25.0
 # The first steps after a switch belong to it: cuDNN's search, compilation, a queue of batches that ran full.
 SKIPPED, SKIPPED_AFTER_SWITCHES = 2, 5
 SWITCHES = (
-    "autocast_bfloat16",
     "precision",
     "cudnn_benchmark_off",
     "one_device",
@@ -76,7 +72,7 @@ class Turn(NamedTuple):
 
 def order(probes: Sequence[str], number: int) -> list[str]:
     """Each probe once and as_it_is twice, shuffled by the round's number."""
-    names = [*AS_IT_IS, *(name for name in probes if name not in RISKY or number >= RISKY_FROM)]
+    names = [*AS_IT_IS, *probes]
     random.Random(number).shuffle(names)
     return names
 
@@ -113,7 +109,7 @@ def skipped(probe: str, before: str, queued: int, step_s: float, before_s: float
 def that_fit(probes: Sequence[str], step_s: float, seconds: float) -> list[str]:
     """The first probes of which LEAST_ROUNDS rounds fit into `seconds`; at least three."""
     room = int(seconds / LEAST_ROUNDS / (step_s * (LEAST_STEPS + SKIPPED))) - len(AS_IT_IS)
-    return [name for name in probes if name not in RISKY or seconds >= RISKY_SECONDS][: max(3, room)]
+    return list(probes[: max(3, room)])
 
 
 def plan(run: Any) -> Iterator[Turn]:
