@@ -3,21 +3,24 @@
 `test_sentences` has what they say of recorded studies.
 """
 
-from typing import Any
-
 from page_tables import GPU, speedup_row, study, tables, times_row, with_steps
 
 from dpscale.present.handin_questions import Section
 from dpscale.present.handin_report import report
-from rows import Entries, known
+from rows import Entries, key, known
 
 LADDER = {"single": 1.0, "ddp-naive": 1.5, "ddp-flat": 1.2, "ddp": 0.9}
 
 
-def memory_row(strategy: str, gpus: int, megabytes: float, variant: str = "base", **more: Any) -> Entries:
-    place = {"strategy": strategy, "gpus": gpus, "batch_per_gpu": 32, "global_batch": gpus * 32, "environment": "A"}
+def memory_row(strategy: str, gpus: int, megabytes: float, variant: str = "base") -> Entries:
     parts = dict.fromkeys(("weights_bytes", "gradients_bytes", "optimiser_bytes"), 1e6)
-    return {**place, "variant": variant, **parts, "saved_bytes": (megabytes - 3) * 1e6, "gathered_bytes": 0, **more}
+    return {
+        **key(strategy, gpus, 32),
+        "variant": variant,
+        **parts,
+        "saved_bytes": (megabytes - 3) * 1e6,
+        "gathered_bytes": 0,
+    }
 
 
 def timed(strategy: str, epoch_s: float) -> Entries:
@@ -49,8 +52,7 @@ def test_every_exchange_stands_beside_one_device() -> None:
 
 
 def test_memory_of_a_variant_is_beside_that_of_its_strategy_without_it() -> None:
-    place = {"strategy": "single", "gpus": 1, "batch_per_gpu": 32, "global_batch": 32, "environment": "A"}
-    variant = {**place, "scope": "compute", "variant": "checkpointed", "status": "ok", **known("faster", 0.5)}
+    variant = {**key("single", 1, 32), "variant": "checkpointed", "status": "ok", **known("faster", 0.5)}
     rows = [
         memory_row("single", 1, 13.0), memory_row("single", 1, 5.2, "checkpointed"),
         memory_row("zero1", 2, 12.0), memory_row("ddp", 2, 13.0),
