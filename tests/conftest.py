@@ -31,7 +31,7 @@ settings.register_profile("same examples", deadline=None, derandomize=True, max_
 settings.load_profile("same examples")
 settings.register_profile("new-examples", deadline=None)
 
-# Fixtures that start processes, and the mark of every test that uses one.
+# Fixtures that start processes or take seconds, and the mark of every test that uses one.
 MARK_OF_FIXTURE = {
     "finished": "snakemake",
     "clone": "processes",
@@ -39,6 +39,7 @@ MARK_OF_FIXTURE = {
     "laptop_report": "snakemake",
     "browser": "browser",
     "java": "processes",
+    "audits": "slow",
     "slurm_is_installed": "slurm",
 }
 # What takes longest is begun first, so that no process of pytest-xdist is left alone with it at the end.

@@ -107,6 +107,7 @@ def test_a_study_is_named_in_three_ways(root: Path, monkeypatch: pytest.MonkeyPa
     assert {"speedup", "times", "answer"} <= set(dir(study))
 
 
+@pytest.mark.slow
 def test_a_summary_makes_the_tables_that_are_missing_and_finds_a_study_by_its_name(root: Path) -> None:
     told = must("summary", "recorded", folder=root)
     assert told.startswith("With ddp at batch 128")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 
 def witness(root: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     # Without site-packages: neither dpscale nor anything that it is made of can be imported.

@@ -24,6 +24,14 @@ def one(rows: Iterable[R], **where: object) -> R:
     return row
 
 
+def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environment: Any = "A") -> Entries:
+    """The entries of a configuration in a row's file."""
+    return {
+        "strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "global_batch": gpus * batch,
+        "scope": scope, "environment": environment,
+    }  # fmt: skip
+
+
 def known(name: str, value: float, spread: float | None = 0.01) -> Entries:
     """A file's entries of a figure that is known to such a share, or without an interval."""
     if spread is None:

@@ -17,7 +17,7 @@ from dpscale.tables.tables import Tables
 from once import once
 from record_factory import made_up
 from recorded import recorded_tables
-from rows import Entries, apart, known, read_tables
+from rows import Entries, apart, key, known, read_tables
 
 ROOT = Path(__file__).parents[2]
 IMAGES = 50_000
@@ -29,13 +29,6 @@ SEVERAL = replace(GPU, several_environments=True)
 def study(**changes: Any) -> Mapping[str, Any]:
     """A complete study, defaults filled in."""
     return Study({"study": "h200", **changes}).values
-
-
-def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environment: Any = "A") -> Entries:
-    return {
-        "strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "global_batch": gpus * batch,
-        "scope": scope, "environment": environment,
-    }  # fmt: skip
 
 
 def times_row(epoch_s: float, **where: Any) -> Entries:

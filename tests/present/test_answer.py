@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from page_tables import GPU, key
+from page_tables import GPU
 from syrupy.assertion import SnapshotAssertion
 
 from cases import cases
@@ -22,7 +22,7 @@ from dpscale.schemas.validation import violations
 from dpscale.tables.answer import AdviceRow, CausesRow
 from dpscale.tables.tables import Tables
 from record_factory import collected_of, on_server, timing_record
-from rows import known
+from rows import key, known
 
 VALUES: Mapping[str, Any] = cases(__file__, "study")
 ALONE_S = 8.0

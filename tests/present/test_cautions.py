@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import GPU, block_row, empty, environment_row, key, missing_row, record_row, study, tables, times_row
+from page_tables import GPU, block_row, empty, environment_row, missing_row, record_row, study, tables, times_row
 from syrupy.assertion import SnapshotAssertion
 
 from dpscale.present.findings.cautions import first_cautions, other_cautions
@@ -16,7 +16,7 @@ from dpscale.present.findings.set_up import environment_facts, study_facts
 from dpscale.present.text.words import Terms
 from dpscale.records import OLDER, VERSIONS
 from dpscale.tables.tables import Tables
-from rows import Entries, known
+from rows import Entries, key, known
 
 AT: Entries = {"strategy": "ddp", "gpus": 2, "batch": 32}
 TIMES = times_row(5.04, **AT)

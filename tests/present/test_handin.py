@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lxml.html
+import pytest
 from markdown_it import MarkdownIt
 from page_tables import (
     GPU,
@@ -21,17 +22,15 @@ from page_tables import (
     times_row,
 )
 
+from dpscale.analyse.answer.claims import counts_rows
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin_assignment import AssignmentRows, sheets
-from dpscale.present.handin_questions import Section
+from dpscale.present.handin_questions import sections
 from dpscale.present.handin_report import BATCHES, GPUS, Report, files, latex, markdown, report, write
-from dpscale.present.text.sentences import template_of
 from dpscale.present.text.table import ShownTable
 from dpscale.tables.tables import Tables
 from recorded import recorded_study, recorded_tables
-from rows import changed
-
-HEADINGS = template_of("handin", GPU).headings
+from rows import changed, picked
 
 
 def made(data: Tables, **changes: Any) -> Report:
@@ -83,40 +82,6 @@ def test_every_form_has_the_same_cells() -> None:
         assert re.findall(r"[\d.]+", table[3]) == [row["Time (s)"], row["Time low (s)"], row["Time high (s)"]]
 
 
-def table_of(handed_in: Report, question: str) -> list[list[str]]:
-    """Return headings and rows of a question's table."""
-    sheet = section_of(handed_in, question).table
-    assert sheet is not None
-    return [[f"{column.over} {column.heading}".strip() for column in sheet.columns], *map(list, sheet.cells)]
-
-
-def section_of(handed_in: Report, question: str) -> Section:
-    return next(section for section in handed_in.sections if HEADINGS[section.name].startswith(question))
-
-
-def said_of(handed_in: Report, question: str) -> str:
-    paragraphs = section_of(handed_in, question).paragraphs.values()
-    return " ".join(sentence for paragraph in paragraphs for sentence in paragraph)
-
-
-def test_every_question_is_answered_in_the_assignments_order_and_layout() -> None:
-    handed_in = recorded()
-    asked = ("1", "2", "3.1", "3.2", "4.1", "4.2", "5", "6", "7")
-    assert [HEADINGS[section.name].partition(":")[0] for section in handed_in.sections] == [
-        f"Question {n}" for n in asked
-    ]
-    assert all(said_of(handed_in, f"Question {question}") for question in asked)
-    headings, *rows = table_of(handed_in, "Question 2")
-    assert headings[:3] == ["", "Batch 32 Time (s)", "Batch 32 Speedup"]
-    assert [row[0] for row in rows] == ["1-GPU", "2-GPU, dp", "4-GPU, dp", "2-GPU, ddp", "4-GPU, ddp"]
-    assert rows[0][:3] == ["1-GPU", "8.338", "1"]
-    assert [row[0] for row in table_of(handed_in, "Question 1")[1:]] == ["32", "128", "512", "2,048", "8,192"]
-    assert "Batch 32,768 does not fit" in said_of(handed_in, "Question 1")
-    assert "So the speedup is surely lower with strong scaling." in said_of(handed_in, "Question 2")
-    assert "67.04 MB / 301.8 GB/s = 0.222 ms per step" in said_of(handed_in, "Question 3.2")
-    assert "The large batch is surely less accurate." in said_of(handed_in, "Question 4.1")
-
-
 def test_every_word_in_the_tables_has_its_note() -> None:
     data = h200()
     once = [replace(row, speedup=replace(row.speedup, kind="one run")) for row in data.speedup]
@@ -132,8 +97,8 @@ def test_a_batch_that_does_not_fit_was_measured_and_has_no_speedup(root: Path) -
     data = recorded_tables(root, "recorded-strategies-gpt")
     handed_in = report(recorded_study(root, "recorded-strategies-gpt").values, data, GPU)
     assert not any("512" in sentence for sentence in handed_in.lacking)
-    on_one_gpu = table_of(handed_in, "Question 2")[1]
-    assert on_one_gpu == ["1-GPU", "7.116", "1", "6.863", "1", "OOM", "OOM"]
+    table = next(section.table for section in handed_in.sections if section.name == "speedup")
+    assert table and list(table.cells[0]) == ["1-GPU", "7.116", "1", "6.863", "1", "OOM", "OOM"]
 
 
 def test_texts_are_escaped() -> None:
@@ -203,3 +168,35 @@ def test_environments_have_tables_of_their_own() -> None:
     tables_of_both = sheets(AssignmentRows.of(data), SEVERAL)
     assert [sheet.name for sheet in tables_of_both] == ["table-1-a", "table-1-b"]
     assert tables_of_both[1].title == "Table 1: time and speedup in environment B"
+
+
+def sure(value: float) -> Figure:
+    return Figure.of(value, 0.99 * value, 1.01 * value)
+
+
+ABOVE, BELOW, BETWEEN = (Figure(value, value - 1, value + 1, "two runs") for value in (10.0, 5.0, 8.5))
+ONE_RUN = Figure(10.0, kind="one run")
+IN_ALL_RUNS = "in all runs, too few for an interval"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "said", "claim"),
+    [
+        ([sure(10.0), sure(5.0)], "falls from 10", "falls with the batch"),
+        ([sure(5.0), sure(10.0)], "rises from 5", "rises with the batch"),
+        ([sure(5.0), sure(5.01)], "shows no sure change: it is 5", "is level with the batch"),
+        ([ABOVE, BELOW], f"falls {IN_ALL_RUNS}, from 10", f"falls with the batch {IN_ALL_RUNS}"),
+        ([BELOW, ABOVE], f"rises {IN_ALL_RUNS}, from 5", f"rises with the batch {IN_ALL_RUNS}"),
+        ([ABOVE, BETWEEN], "has no interval, so no change is sure: it is 10", None),
+        ([ONE_RUN, BELOW], "has no interval, so no change is sure: it is 10", None),
+    ],
+)
+def test_how_an_epoch_goes_with_the_batch_is_a_claim(epochs: list[Figure], said: str, claim: str | None) -> None:
+    first, *_, last = picked(h200().times, strategy="single", scope="compute", is_headline=True)
+    timed = [replace(row, epoch_s=epoch_s) for row, epoch_s in zip((first, last), epochs, strict=True)]
+    data = replace(tables(), times=timed)
+    (sweep, *_) = sections(AssignmentRows.of(data), [], data.times, [], GPU)
+    assert f"The time of an epoch {said}" in sweep.paragraphs[""][0]
+    name = "time of an epoch on one device"
+    holding = [row.claim for row in counts_rows(data) if row.claim.startswith(name) and row.number]
+    assert holding == ([f"{name} {claim}"] if claim else [])

@@ -85,13 +85,6 @@ def test_text_of_others_is_text(kind: str) -> None:
         assert " ".join(with_names(HOSTILE[kind]).split()) in visible(page)
 
 
-def test_characters_that_turn_text_round_or_are_not_seen_are_named() -> None:
-    page = hostile_page(HOSTILE["controls"])
-    assert "abc[U+202E]gnp.exe[U+2066] 12 [U+200F]34[U+2069] " in page
-    assert "[U+001B][31mred[U+0000][U+0007][U+009B][U+FFFE]" in page
-    assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe]", page) == []
-
-
 def test_synthetic_images_are_named_once_on_top(on_a_cpu: str, recorded_page: str) -> None:
     assert on_a_cpu.count("Synthetic images") == on_a_cpu[: on_a_cpu.index("</header>")].count("Synthetic images") == 1
     assert "Synthetic" not in recorded_page

@@ -30,13 +30,19 @@ def sentences(study: Study, tables: Tables) -> Iterator[str]:
     yield from (f"caution: {caution}" for caution in other_cautions(tables, terms))
     for section, sentences_there in findings(tables, terms).items():
         yield from (f"{section}: {finding}" for finding in sentences_there)
-    for grid in report(study.values, tables, terms).grids:
-        for kind, paragraph in grid.paragraphs.items():
-            yield from (f"{grid.title}, {kind}: {sentence}" for sentence in paragraph)
+    handed_in = report(study.values, tables, terms)
+    yield from (f"lacking: {sentence}" for sentence in handed_in.lacking)
+    for question in handed_in.sections:
+        for kind, paragraph in question.paragraphs.items():
+            yield from (f"{question.name}, {kind}: {sentence}" for sentence in paragraph)
 
 
 @pytest.mark.parametrize(
-    "results", ["recorded", "recorded-h200-2", "recorded-h200-4", "recorded-gpt", "recorded-strategies"]
+    "results",
+    [
+        *("recorded", "recorded-two-gpus", "recorded-h200-4", "recorded-gpt"),
+        *("recorded-strategies", "recorded-strategies-gpt"),
+    ],
 )
 def test_what_a_recorded_study_says(root: Path, results: str, snapshot: SnapshotAssertion) -> None:
     assert list(sentences(recorded_study(root, results), recorded_tables(root, results))) == snapshot

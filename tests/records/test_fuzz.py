@@ -11,6 +11,9 @@ from bench.fuzz import KINDS, Kind, Outcome, make_project, outcome_of, tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+# It draws whole pages, again and again.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -10,18 +10,17 @@ from dpscale.analyse.answer.advice import advice_rows
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import best_of
 from dpscale.tables.answer import AdviceRow, AnswerRow
-from rows import Entries, known, read_tables
+from rows import Entries, key, known, read_tables
 
-PLACE = {"gpus": 4, "global_batch": 512, "environment": "A", "is_headline": True, "status": "ok"}
 ON_ONE: Entries = {"strategy": "single", "gpus": 1}
 
 
-def entries(batch: int = 128, scope: str = "compute", strategy: str = "ddp", **more: Any) -> Entries:
-    return {**PLACE, "strategy": strategy, "batch_per_gpu": batch, "scope": scope, **more}
+def entries(batch: int = 128, strategy: str = "ddp", gpus: int = 4, **more: Any) -> Entries:
+    return {**key(strategy, gpus, batch), "is_headline": True, "status": "ok", **more}
 
 
-def gain(speedup: float, gpus: int = 4, epoch_s: float = 2.0, **more: Any) -> AnswerRow:
-    return AnswerRow.read({**entries(**known("speedup", speedup), **known("epoch_s", epoch_s), **more), "gpus": gpus})
+def gain(speedup: float, epoch_s: float = 2.0, **more: Any) -> AnswerRow:
+    return AnswerRow.read(entries(**known("speedup", speedup), **known("epoch_s", epoch_s), **more))
 
 
 def advised(*answer: AnswerRow, **rows: Sequence[Any]) -> list[AdviceRow]:

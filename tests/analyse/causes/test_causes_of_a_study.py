@@ -11,14 +11,11 @@ from cases import cases
 from dpscale.analyse.causes_of_study import causes_rows
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
-from rows import Entries, apart, known, read_tables
+from rows import Entries, apart, key, known, read_tables
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32) -> Entries:
-    return {
-        "strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "global_batch": gpus * batch, "environment": "A",
-        "is_headline": True, "status": "ok",
-    }  # fmt: skip
+    return {**key(strategy, gpus, batch), "is_headline": True, "status": "ok"}
 
 
 def timed(step_ms: float, scope: str = "compute", spread: float | None = 0.01, **where: Any) -> Entries:

@@ -1,4 +1,7 @@
-"""fsdp on two processes of a CPU: it trains as ddp does, sends what its formula says, and has a ladder of its own."""
+"""fsdp has a ladder of its own, and units of its own.
+
+That it trains as one device does and sends what its formula says: workload/test_steps_of_strategies.py.
+"""
 
 import os
 from pathlib import Path
@@ -11,31 +14,15 @@ from dpscale.analyse.communication import ladder_rows
 from dpscale.measure.workload.networks import Autocast, CifarResNet18
 from dpscale.plan.cells import Configuration
 from dpscale.records.kinds import CommunicationRecord
-from dpscale.schemas.settings import StepSettings, WholeStepSettings
 from dpscale.strategies.fsdp import STRATEGY
 from dpscale.strategies.fsdp.in_torch import unit_bytes
-from dpscale.strategies.strategy import NetworkSize
 from dpscale.strategies.units import units
 from json_records import read_json
-from record_factory import typed, typed_facts
-from sharded_worker import ShardedWorker
-from warm_workers import QUICK, outcome_of
+from record_factory import typed
+from warm_workers import QUICK
 
 IMAGES = 64
 GPUS, BATCH = 2, 4
-SETTINGS = StepSettings(device="cpu", width=4, dataset_source="synthetic", epoch_images=IMAGES)
-
-
-@pytest.mark.processes
-def test_it_trains_as_ddp_does_and_sends_what_the_formula_says(tmp_path: Path) -> None:
-    job = {"configuration": ["fsdp", GPUS, BATCH], "seed": 1, "dataset": str(tmp_path), "timeout_s": 300}
-    outcome = outcome_of(ShardedWorker, {**job, "settings": SETTINGS.to_json()})
-    assert outcome["losses"]["fsdp"] == pytest.approx(outcome["losses"]["ddp"], rel=1e-5)
-    sizes = unit_bytes(CifarResNet18(SETTINGS.width))
-    sent = [(operation, size) for operation, size, _ in outcome["sent"]]
-    assert sorted(sent) == sorted(STRATEGY.messages_of_step(typed_facts(SETTINGS, fsdp_unit_bytes=sizes)))
-    moved = sum(size for _, size in sent) * (GPUS - 1) / GPUS
-    assert moved == STRATEGY.sent_bytes(GPUS, NetworkSize(0, sum(sizes)), WholeStepSettings())
 
 
 @pytest.mark.processes

@@ -1,4 +1,7 @@
-"""The same mathematics: dp and ddp compute the gradients that the plain module computes on the whole batch."""
+"""The same mathematics on GPUs: dp and ddp compute the gradients that the plain module computes on the whole batch.
+
+On a CPU: test_steps_of_strategies.py.
+"""
 
 from collections.abc import Mapping
 from functools import cache, partial
@@ -62,30 +65,23 @@ def relative_errors(folder: Path, name: object, ranks: int) -> list[float]:
     return [relative_error(torch.load(folder / f"{name}-{rank}", weights_only=True)) for rank in range(ranks)]
 
 
-def ddp_rank(rank: int, workers: int, on_gpu: bool, folder: str) -> None:
-    torch.set_num_threads(1)
-    device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)
-    dist.init_process_group(
-        "nccl" if on_gpu else "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=workers
-    )
+def ddp_rank(rank: int, workers: int, folder: str) -> None:
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", init_method=f"file://{folder}/meet", rank=rank, world_size=workers)
     cases: dict[Any, tuple[torch.dtype, dict[str, Any]]] = {dtype: (dtype, {}) for dtype in TOLERANCE}
     cases |= {name: (torch.float64, exchange) for name, (exchange, _) in EXCHANGES.items()}
     for name, (dtype, exchange) in cases.items():
         network, images, labels = network_and_batch(dtype, device)
-        parallel = parallelise(network, "ddp", [device] if on_gpu else [], settings(**exchange))
+        parallel = parallelise(network, "ddp", [device], settings(**exchange))
         torch.save(gradient(parallel, images[rank::workers], labels[rank::workers]), f"{folder}/{name}-{rank}")
     dist.destroy_process_group()
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize(
-    ("workers", "on_gpu"), [(2, False), pytest.param(None, True, marks=pytest.mark.gpu)], ids=["cpu", "gpu"]
-)
-def test_ddp_computes_the_gradient_of_single(tmp_path: Path, workers: int | None, on_gpu: bool) -> None:
-    workers = workers or torch.cuda.device_count()
-    start_processes(ddp_rank, (workers, on_gpu, str(tmp_path)), nprocs=workers, start_method="forkserver")
+@pytest.mark.gpu
+def test_ddp_computes_the_gradient_of_single(tmp_path: Path) -> None:
+    workers = torch.cuda.device_count()
+    start_processes(ddp_rank, (workers, str(tmp_path)), nprocs=workers, start_method="forkserver")
     for dtype, tolerance in TOLERANCE.items():
         assert max(relative_errors(tmp_path, dtype, workers)) < tolerance
     for name, (_, tolerance) in EXCHANGES.items():
