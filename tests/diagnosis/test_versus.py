@@ -157,5 +157,5 @@ def test_the_interval_is_as_wide_as_two_starts_of_a_script_differ(root: Path) ->
 
 def test_pairs_of_whole_runs_hold_what_starts_differ_by() -> None:
     blocks = [VersusBlock(pair, name, 10, 1.0, None) for pair in range(6) for name in ("A", "B")]
-    assert versus.step_ratio(blocks).high == pytest.approx(1 + 2.18 * versus.START_SPREAD)
+    assert versus.step_ratio(blocks).high == pytest.approx(1 + 2.06 * versus.START_SPREAD)
     assert versus.step_ratio(blocks, is_started_anew=True).high == 1

@@ -36,8 +36,8 @@ PAIRS, LEAST_BLOCK_S, MOST_BLOCK_S = 40, 0.25, 2.0
 # Fewer have no interval. So many are made where whole runs take turns.
 LEAST_PAIRS = 6
 # Two starts of the same script differ in their step by this standard deviation (results/recorded-diagnosis/
-# versus-gpu.json: 12 pairs of starts, whose 97.5 % quantile of Student's t is the other number).
-START_SPREAD, _OF_STARTS = 0.0013, 2.18
+# versus-gpu.json: 24 pairs of starts, whose 97.5 % quantile of Student's t is the other number).
+START_SPREAD, _OF_STARTS = 0.0013, 2.06
 # Batches differ where samples per step differ by more than this share: the last batch of an epoch can be smaller.
 SAME_BATCH = 0.02
 
