@@ -320,7 +320,14 @@ def _heads(head_rows: Sequence[Sequence[str]], width: int, has_row_of_keys: bool
         lines[-1] = ["" if re.fullmatch(_ALONE, cell) else cell for cell in lines[-1]]
         corner = " ".join(line[0] for line in lines[:-1])
         lines = [["", *(corner for _ in range(width - 1))], *(["", *line[1:]] for line in lines[:-1]), lines[-1]]
-    return [" ".join(dict.fromkeys(line[at] for line in lines if line[at])).replace("_", " ") for at in range(width)]
+    joined = list[str]()
+    for at in range(width):
+        texts = [line[at] for line in lines if line[at]]
+        # The unit of a head itself goes before that of one above it.
+        if texts and unit_of_head(texts[-1]):
+            texts[:-1] = [re.sub(_BRACKETS, "", text).strip() for text in texts[:-1]]
+        joined.append(" ".join(dict.fromkeys(texts)).replace("_", " "))
+    return joined
 
 
 def _with_joined_pairs(row: Sequence[str]) -> Sequence[str]:

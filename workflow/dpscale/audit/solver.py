@@ -241,11 +241,15 @@ def _by_values(column: _Column, clocks: Mapping[int, _Column]) -> _Column:
     series = column.series
     # Whole numbers may be counts of anything, which grow as GPUs do.
     is_count = series.is_whole and not series.unit
+    ratios = [replace(column, role=Role(name)) for name in RATIOS]
+    speedup, efficiency = (max((clock.fit(ratio) for clock in clocks.values()), default=0.0) for ratio in ratios)
+    # Where rates are printed alone, many call it a speedup what is left of the rate of one GPU.
+    has_times = any(clock.role.name == "time" for clock in clocks.values())
+    if column.role.name == "speedup" and not has_times and not speedup and efficiency > _SOME:
+        return ratios[1]
     if column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING):
-        ratios = [replace(column, role=Role(name)) for name in RATIOS]
-        for ratio in ratios:
-            if any(clock.fit(ratio) > _NEARLY for clock in clocks.values()):
-                return ratio
+        if max(speedup, efficiency) > _NEARLY:
+            return ratios[speedup <= _NEARLY]
         # A percentage may be the share of anything in anything.
         of_two = _of_two(ratios[0], clocks) if series.unit != "%" else None
         if of_two and of_two.share > _NEARLY:
