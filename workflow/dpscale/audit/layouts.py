@@ -200,7 +200,9 @@ def whose_batch(text: str) -> str:
 def _keys_and_name(text: str) -> tuple[dict[str, int], str]:
     """Return the keys that a text says, and what these leave: the name of a group."""
     keys, left = keys_of(text)
-    return keys, (left if keys else text).strip(" ,;:()/-@")
+    name = re.sub(r"\(\W*\)", "", left if keys else text).strip(" ,;:/-@")
+    is_bare = name.count("(") != name.count(")") or re.fullmatch(r"\([^()]*\)", name)
+    return keys, name.strip("() ") if is_bare else name
 
 
 def layouts(grid: Grid) -> Iterator[Layout]:

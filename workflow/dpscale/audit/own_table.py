@@ -78,8 +78,8 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
             document.left_out += solution.left_out
     document.left_out += [f"Left out, as there are {why}: {listed(tables)}" for why, tables in unread.items()]
     if not books:
-        nothing = "no table holds figures of training by numbers of GPUs or by batches"
-        raise PublishedError(f"{path}: {nothing}{f', but {_SEVERAL}' if _SEVERAL in unread else ''}")
+        tables = "; ".join(f"{listed(of_reason)}: {why}" for why, of_reason in unread.items())
+        raise PublishedError(f"{path}: no table holds figures of training by numbers of GPUs or by batches. {tables}")
     stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
     studies = [study for at, book in enumerate(books) for study in book.studies(stated, statements.has_mark, at > 0)]
     # Where figures are to check, times alone are not.

@@ -171,9 +171,12 @@ class _Column:
     def fit(self, column: "_Column", of_own_batch: Sequence[bool] = (True, False)) -> float:
         """Return the share of a column's figures on several GPUs that these times or rates give."""
         kinds = of_own_batch if self.role.is_per_step else (True,)
-        several = {place: number for place, number in column.values.items() if place.gpus > 1}
-        printed = several if several.keys() & self.values else column.values
-        return max(_share(printed, self.given(column.role.name, is_own)) for is_own in kinds)
+        return max(_share(column.of_several(self), self.given(column.role.name, is_own)) for is_own in kinds)
+
+    def of_several(self, clock: "_Column") -> Values:
+        """Return the figures on several GPUs; all where a clock has none beside them."""
+        several = {place: number for place, number in self.values.items() if place.gpus > 1}
+        return several if several.keys() & clock.values else self.values
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -269,8 +272,10 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
     if not is_said:
         # Where a head has no word, those of the line above say a little, but for a part of a time.
         share = 0.4 if series.head else 0.8
+        # What a head says, no other column is by the line above.
+        said = {name for other in layout.series for name, weight in _spoken_for(other.head).items() if weight >= _CLEAR}
         above = _spoken_for(layout.caption).items()
-        words = {name: share * weight for name, weight in above if name not in (_NOTHING, *PARTS) and weight > 0}
+        words = {name: share * weight for name, weight in above if name not in {_NOTHING, *PARTS, *said} and weight > 0}
     weights = {}
     for name in allowed:
         weights[name] = words.get(name, 0.0)
@@ -529,21 +534,22 @@ def _whose_batch(columns: Sequence[_Column]) -> str:
 
 
 class _OfTwo(NamedTuple):
-    """A ratio of two: the share of it that they give, the clock that is compared, and by cell with which number."""
+    """A ratio of two: the share of it that they give, the clock that is compared, by cell with which number, and what
+    that gives."""
 
     share: float
     clock: int
     bases: Values
+    given: Mapping[FigurePlace, float]
 
 
 def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
     """Return what gives the most of a ratio in the same cells: a clock and another of its kind, or the row where the
     ratio is 1, or is not printed: of as many GPUs, or of all. None where less than half of it is given."""
-    # Seconds are preferred to what follows from them.
-    clocks = {at: clock for at, clock in clocks.items() if clock.role.name == "time"} or clocks
     meant = {cell for cell, number in ratio.values.items() if float(number) != 1}
     tries = []
-    for at, clock in clocks.items():
+    # Seconds are preferred to what follows from them.
+    for at, clock in sorted(clocks.items(), key=lambda entry: entry[1].role.name, reverse=True):
         values, power = clock.values, 1 if clock.role.name == "rate" else -1
         compared = [base.values for base in clocks.values() if base is not clock and base.role == clock.role]
         for of_as_many in [*grouped(values, lambda cell: cell[1:]).values()], [[*values]]:
@@ -551,15 +557,15 @@ def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
             for cells in of_as_many:
                 at_base = [cell for cell in cells if cell in ratio.values and cell not in meant]
                 at_base = at_base or [cell for cell in cells if cell not in ratio.values]
-                # What is over one GPU is a speedup, but where nobody says over how many it is.
-                if len(at_base) == 1 and (at_base[0].gpus != 1 or max(cell.gpus for cell in cells) < 2):
+                # What is over one GPU is a speedup, but where others of one GPU are over it too.
+                if len(at_base) == 1 and (at_base[0].gpus != 1 or any(cell.gpus < 2 for cell in meant)):
                     rows |= dict.fromkeys({*cells} - {*at_base}, values[at_base[0]])
             compared.append(rows)
         for bases in compared:
             given = {cell: (float(values[cell]) / float(bases[cell])) ** power for cell in bases.keys() & values}
             # What is over one GPU has cells that nothing stands beside.
             covered = len(given.keys() & meant) / max(1, len(meant))
-            tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases))
+            tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases, given))
     best = max(tries, key=lambda of_two: of_two.share, default=None)
     # Two that fit prove it, of four as well; one of two does not.
     return best if best and best.share > (0.5 if len(meant) < 4 else 0.4) else None
@@ -596,8 +602,13 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     for at in sorted(derived, key=lambda at: -best[at]):
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
-        if name in RATIOS and (of_two := _of_two(columns[at], clocks)) and of_two.share > best[at]:
+        of_two = _of_two(columns[at], clocks) if name in RATIOS else None
+        # As good on several GPUs, a speedup is over one of each group.
+        if of_two and _share(columns[at].of_several(columns[of_two.clock]), of_two.given) > best[at]:
             ratios_of_two[at] = of_two
+            if columns[of_two.clock].role.name == "rate":
+                why = f"the {name} is that of {columns[of_two.clock].series.head}"
+                doubts |= {clock: why for clock in clocks if columns[clock].role.name == "time"}
             labels |= {at: labels[of_two.clock]} if labels else {}
             continue
         fit = best[at]
