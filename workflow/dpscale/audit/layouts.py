@@ -26,7 +26,7 @@ _SUM, _PICTURES = (
     r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]+$",
 )
 # What is counted is no unit.
-_UNIT = rf"(?!{WORDS['no_units']})(?:(?:[a-zµμ×%][a-zµμ.]*|(?=/))(?:\s*(?:/|per)\s*[a-z.]+)*)"
+_UNIT = rf"(?!{WORDS['no_units']})(?:(?:[a-zµμ×%][a-zµμ.]*|[分秒小时钟분초시간]+|(?=/))(?:\s*(?:/|per)\s*[a-z.]+)*)"
 # Words of this project's own tables where it has no number.
 _STATES = (NOT_RESOLVABLE, "not measured", "not run", "not planned", "not available", "one run", "capped", "failed")
 _MISSING = rf"(?:|[-–—/.…?x]+|n/?a|n\.a\.?|nan|none|null|tbd|base(?:line)?|ref(?:erence)?|{'|'.join(_STATES)})"

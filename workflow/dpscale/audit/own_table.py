@@ -15,7 +15,7 @@ from pathlib import Path
 from dpscale.audit.checks import listed
 from dpscale.audit.grids import SUFFIXES, WORDS, read_document
 from dpscale.audit.layouts import cells, keys_of, whose_batch
-from dpscale.audit.published import GLOBAL, UNITS, UNSTATED, Published, Spot, is_telling
+from dpscale.audit.published import GLOBAL, OF_TWO, UNITS, UNSTATED, Published, Spot, is_telling
 from dpscale.audit.solver import CLOCKS, RATE, Fact, Role, Solution, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
@@ -204,16 +204,31 @@ class _Book:
             if any(is_telling(fact.role.name, fact.place.gpus) for fact in facts)
         ]
         of_studies = several or [*groups]
-        lenders = {group: _lender(group, groups) for group in of_studies}
-        unused = [" / ".join(group) for group in sorted(groups.keys() - {*of_studies, *lenders.values(), ()})]
+        lenders = {group: _lender(group, groups) for group in groups}
+        alone = {group: [fact for fact in facts if fact.place.gpus == 1] for group, facts in groups.items()}
+        apart = {group: _over(alone[group], alone[lender]) for group, lender in lenders.items() if group != lender}
+        used = {*of_studies, *(lenders[group] for group in of_studies), *filter(apart.get, apart), ()}
+        unused = [" / ".join(group) for group in sorted(groups.keys() - used)]
         left_out = [*stated.left_out, *self.notes, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
-        for group in of_studies:
-            names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(of_studies) > 1)
-            lent = [fact for fact in groups[lenders[group]] if fact.place.gpus == 1]
-            of_several = [fact for fact in groups[group] if fact.place.gpus != 1]
+        shown = [
+            (group, [*alone[lenders[group]], *(fact for fact in groups[group] if fact.place.gpus != 1)])
+            for group in of_studies
+        ]
+        shown += [((*group, "1 GPU"), facts) for group, facts in apart.items() if facts]
+        for group, facts in shown:
+            names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(shown) > 1)
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)
-            yield _study([*lent, *of_several], self.sweep, named, has_mark)
+            yield _study(facts, self.sweep, named, has_mark)
+
+
+def _over(facts: Sequence[Fact], lent: Sequence[Fact]) -> list[Fact]:
+    """Return the figures of a group on one GPU as ratios over those of another on one GPU."""
+    clock = max(_clocks(facts) & _clocks(lent), default="")
+    of_clock = [fact for fact in facts if fact.role.name == clock]
+    bases = [fact._replace(role=Role("base")) for fact in lent if fact.role.name == clock]
+    ratios = [fact._replace(role=Role(OF_TWO)) for fact in facts if fact.role.name == "speedup"]
+    return [*of_clock, *bases, *ratios] if clock and ratios else []
 
 
 def _is_sweep(facts: Mapping[_Key, Fact]) -> bool:

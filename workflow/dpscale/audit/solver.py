@@ -171,12 +171,9 @@ class _Column:
     def fit(self, column: "_Column", of_own_batch: Sequence[bool] = (True, False)) -> float:
         """Return the share of a column's figures on several GPUs that these times or rates give."""
         kinds = of_own_batch if self.role.is_per_step else (True,)
-        return max(_share(column.of_several(self), self.given(column.role.name, is_own)) for is_own in kinds)
-
-    def of_several(self, clock: "_Column") -> Values:
-        """Return the figures on several GPUs; all where a clock has none beside them."""
-        several = {place: number for place, number in self.values.items() if place.gpus > 1}
-        return several if several.keys() & clock.values else self.values
+        several = {place: number for place, number in column.values.items() if place.gpus > 1}
+        printed = several if several.keys() & self.values else column.values
+        return max(_share(printed, self.given(column.role.name, is_own)) for is_own in kinds)
 
 
 def solve(grid: Grid, defaults: Mapping[str, int]) -> Solution | None:
@@ -375,6 +372,9 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
             score += 0.5 * (1 in values.values())
     every_key = [*row_keys, *layout.keys_of_heads]
     names = frozenset(name for keys in every_key for name in keys)
+    # What the text around says alone tells no cells of a table apart.
+    if not (any(layout.row_keys) or any(layout.keys_of_heads) or {*kinds} & {*_KEYS}):
+        names = frozenset[str]()
     # Where equally many stand beside several numbers of nodes, they are likely those of each.
     pairs = {(keys["nodes"], keys["gpus"]) for keys in every_key if {"nodes", "gpus"} <= keys.keys()}
     score += 1.5 * (is_of_a_node == (len({gpus for _, gpus in pairs}) < len(pairs)))
@@ -423,11 +423,13 @@ def _labels(
 ) -> dict[str, Mapping[int, str]]:
     """Return by their heads the texts that tell groups of rows apart: those that say a strategy or a model, and as many
     more as it takes to tell apart rows of the same keys: their nodes, and from the left, also whole numbers that are
-    nothing else and stand before all figures."""
+    nothing else and stand before all figures, or are said to be none, as epochs."""
     rows = sorted({row for series in layout.series for row, *_ in series.figures})
     labels: dict[str, Mapping[int, str]] = {"nodes": nodes, **layout.labels}
-    for series, kind in zip(layout.series[: [*kinds, ""].index("")], kinds, strict=False):
-        if kind == _NOTHING and not series.has_keys and series.is_whole:
+    figures = [*kinds, ""].index("")
+    for at, (series, kind) in enumerate(zip(layout.series, kinds, strict=True)):
+        is_said = at < figures or (_spoken_for(series.head).get(_NOTHING) and not series.unit)
+        if kind == _NOTHING and is_said and not series.has_keys and series.is_whole:
             labels[series.head] = {row: f"{series.head} {text}" for row, text in series.texts.items() if text}
     chosen = {head: labels[head] for head in layout.labels if re.search(WORDS["groups"], head.lower())}
 
@@ -534,13 +536,11 @@ def _whose_batch(columns: Sequence[_Column]) -> str:
 
 
 class _OfTwo(NamedTuple):
-    """A ratio of two: the share of it that they give, the clock that is compared, by cell with which number, and what
-    that gives."""
+    """A ratio of two: the share of it that they give, the clock that is compared, and by cell with which number."""
 
     share: float
     clock: int
     bases: Values
-    given: Mapping[FigurePlace, float]
 
 
 def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
@@ -549,7 +549,8 @@ def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
     meant = {cell for cell, number in ratio.values.items() if float(number) != 1}
     tries = []
     # Seconds are preferred to what follows from them.
-    for at, clock in sorted(clocks.items(), key=lambda entry: entry[1].role.name, reverse=True):
+    clocks = {at: clock for at, clock in clocks.items() if clock.role.name == "time"} or clocks
+    for at, clock in clocks.items():
         values, power = clock.values, 1 if clock.role.name == "rate" else -1
         compared = [base.values for base in clocks.values() if base is not clock and base.role == clock.role]
         for of_as_many in [*grouped(values, lambda cell: cell[1:]).values()], [[*values]]:
@@ -557,15 +558,15 @@ def _of_two(ratio: _Column, clocks: Mapping[int, _Column]) -> _OfTwo | None:
             for cells in of_as_many:
                 at_base = [cell for cell in cells if cell in ratio.values and cell not in meant]
                 at_base = at_base or [cell for cell in cells if cell not in ratio.values]
-                # What is over one GPU is a speedup, but where others of one GPU are over it too.
-                if len(at_base) == 1 and (at_base[0].gpus != 1 or any(cell.gpus < 2 for cell in meant)):
+                # What is over one GPU is a speedup, but where nobody says over how many it is.
+                if len(at_base) == 1 and (at_base[0].gpus != 1 or max(cell.gpus for cell in cells) < 2):
                     rows |= dict.fromkeys({*cells} - {*at_base}, values[at_base[0]])
             compared.append(rows)
         for bases in compared:
             given = {cell: (float(values[cell]) / float(bases[cell])) ** power for cell in bases.keys() & values}
             # What is over one GPU has cells that nothing stands beside.
             covered = len(given.keys() & meant) / max(1, len(meant))
-            tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases, given))
+            tries.append(_OfTwo(covered * _share(ratio.values, given), at, bases))
     best = max(tries, key=lambda of_two: of_two.share, default=None)
     # Two that fit prove it, of four as well; one of two does not.
     return best if best and best.share > (0.5 if len(meant) < 4 else 0.4) else None
@@ -602,13 +603,8 @@ def _told_apart(columns: Sequence[_Column], caption: str) -> tuple[dict[int, str
     for at in sorted(derived, key=lambda at: -best[at]):
         name = columns[at].role.name
         is_said = any(_spoken_for(text).get(name, 0) > 0 for text in (columns[at].series.head, caption))
-        of_two = _of_two(columns[at], clocks) if name in RATIOS else None
-        # As good on several GPUs, a speedup is over one of each group.
-        if of_two and _share(columns[at].of_several(columns[of_two.clock]), of_two.given) > best[at]:
+        if name in RATIOS and (of_two := _of_two(columns[at], clocks)) and of_two.share > best[at]:
             ratios_of_two[at] = of_two
-            if columns[of_two.clock].role.name == "rate":
-                why = f"the {name} is that of {columns[of_two.clock].series.head}"
-                doubts |= {clock: why for clock in clocks if columns[clock].role.name == "time"}
             labels |= {at: labels[of_two.clock]} if labels else {}
             continue
         fit = best[at]
