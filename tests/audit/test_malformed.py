@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     # Too little, too much.
     "empty": ("t.csv", "", "has no table"),
     "no number": ("t.csv", f"{HEAD}32,1,nan\n32,2,-\n", NO_FIGURES),
-    "repeats alone": ("t.csv", f"{HEAD}32,1,9.0\n32,1,9.1\n", "but several figures for each cell"),
+    "repeats alone": ("t.csv", f"{HEAD}32,1,9.0\n32,1,9.1\n", "several figures for each cell"),
     "huge": ("t.csv", HEAD + ROWS * 400_000, "cannot be read: it has more than 5 MB"),
     "long line": ("t.csv", HEAD + "3" * 300_000, "holds a line that no table has"),
     # Markdown, LaTeX, HTML, notebooks.

@@ -94,7 +94,7 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Return the grids of a file. Raises PublishedError where there is none, or it cannot be read."""
+    """Return the grids and lines of a file. Raises PublishedError where it cannot be read."""
     suffix = path.suffix.lower()
     try:
         content = read_bytes(path, _MOST_BYTES.get(suffix, _MOST_BYTES_OF_OTHERS))
@@ -105,8 +105,6 @@ def read_document(path: Path) -> Document:
         _excel(path, content, document)
     else:
         _text(path, suffix, _decoded(path, content), document)
-    if not document.grids:
-        raise PublishedError(f"{path}: has no table")
     return document
 
 
@@ -204,7 +202,11 @@ def _html(text: str, document: Document) -> None:
         elif element.tag == "pre":
             _drawn(element.text_content(), document)
         elif element.find(".//table") is None and next(element.iterancestors("table"), None) is None:
-            document.lines += element.text_content().splitlines()
+            text = element.text_content()
+            if len(re.findall(r"(?m)^.*\|.*\|", text)) > 1:
+                _drawn(text, document)
+            else:
+                document.lines += text.splitlines()
 
 
 def _spread(table: Any) -> Iterator[list[str]]:
@@ -274,8 +276,8 @@ def _drawn(text: str, document: Document) -> bool:
             block.append(line)
         else:
             document.add(_columns(block))
+            document.lines += [*block, line]
             block = []
-            document.lines.append(line)
     return len(document.grids) > before
 
 

@@ -5,7 +5,7 @@ A grid is tried as it stands and on its side; the solver takes the layout whose 
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -203,6 +203,32 @@ def _keys_and_name(text: str) -> tuple[dict[str, int], str]:
     name = re.sub(r"\(\W*\)", "", left if keys else text).strip(" ,;:/-@")
     is_bare = name.count("(") != name.count(")") or re.fullmatch(r"\([^()]*\)", name)
     return keys, name.strip("() ") if is_bare else name
+
+
+# A name and a figure behind it, up to a comma, a bar or a semicolon.
+_NAMED = r"([^,;|]*?)\s*(?:[:=]|\btook\b)\s*([~≈]?\d(?:[^,;|]|,\d)*)"
+
+
+def grid_of_lines(lines: Iterable[str]) -> Grid | None:
+    """Return the figures that lines list, as in `2 GPUs: 301.9 s` or `gpus: 2, sec/epoch: 10.1`: a row for every line
+    that says a number of GPUs, and a column for every name of figures that several have. None where there are none."""
+    rows: list[dict[str, str]] = []
+    for line in lines:
+        plain = re.sub(r"\([^()]*[:,][^()]*\)", "", line)
+        figures = {
+            "" if keys_of(name)[0] else name.strip(): figure.strip()
+            for name, figure in re.findall(_NAMED, plain)
+            if _split(figure.strip())
+        }
+        says = keys_of(line)[0].keys() & {"gpus", "nodes", "per_node"}
+        if says or len(figures) > 1:
+            rows.append({"keys": line.partition(":")[0] if says else ""})
+        if rows:
+            rows[-1] = {**figures, **rows[-1]}
+    names = Counter(name for row in rows for name in row)
+    heads = [name for name, count in names.items() if count > 1]
+    kept = [row for row in rows if sum(name in row for name in heads) > 1]
+    return Grid([heads, *([row.get(name, "") for name in heads] for row in kept)]) if kept else None
 
 
 def layouts(grid: Grid) -> Iterator[Layout]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dpscale.audit.checks import listed
 from dpscale.audit.grids import SUFFIXES, WORDS, read_document
-from dpscale.audit.layouts import cells, keys_of, whose_batch
+from dpscale.audit.layouts import cells, grid_of_lines, keys_of, whose_batch
 from dpscale.audit.published import GLOBAL, OF_TWO, UNITS, UNSTATED, Published, Spot, is_telling
 from dpscale.audit.solver import CLOCKS, RATE, Fact, Role, Solution, solve
 from dpscale.errors import PublishedError
@@ -77,6 +77,12 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
         else:
             document.left_out += solution.left_out
     document.left_out += [f"Left out, as there are {why}: {listed(tables)}" for why, tables in unread.items()]
+    # Where no table holds figures, lines may list them.
+    listed_figures = None if books else grid_of_lines(document.lines)
+    if listed_figures and (solution := solve(listed_figures, {})):
+        _file_into(books, solution, "")
+    if not books and not document.grids:
+        raise PublishedError(f"{path}: has no table")
     if not books:
         tables = "; ".join(f"{listed(of_reason)}: {why}" for why, of_reason in unread.items())
         raise PublishedError(f"{path}: no table holds figures of training by numbers of GPUs or by batches. {tables}")
