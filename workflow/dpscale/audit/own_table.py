@@ -15,7 +15,7 @@ from pathlib import Path
 from dpscale.audit.checks import listed
 from dpscale.audit.grids import SUFFIXES, WORDS, read_document
 from dpscale.audit.layouts import cells, grid_of_lines, keys_of, whose_batch
-from dpscale.audit.published import GLOBAL, OF_TWO, UNITS, UNSTATED, Published, Spot, is_telling
+from dpscale.audit.published import GLOBAL, OF_TWO, UNITS, UNSTATED, Published, Spot
 from dpscale.audit.solver import CLOCKS, RATE, Fact, Role, Solution, solve
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import Number, Rounded
@@ -88,9 +88,10 @@ def read_table(path: Path, defaults: Mapping[str, str] | None = None) -> list[Pu
         raise PublishedError(f"{path}: no table holds figures of training by numbers of GPUs or by batches. {tables}")
     stated = replace(statements.study(path, document.sha256), left_out=document.left_out)
     studies = [study for at, book in enumerate(books) for study in book.studies(stated, statements.has_mark, at > 0)]
-    # Where figures are to check, times alone are not.
+    # Where figures are to check, times alone are not, nor is what follows from nothing that is given.
     shown = [study for study in studies if any(map(study.several_gpus, study.quantities)) or study.of_other_runs]
-    shown = shown or studies[:1]
+    known = [study for study in shown if study.of_other_runs or not all(map(study.missing, study.quantities))]
+    shown = known or shown or studies[:1]
     times_alone = [study.title.partition(": ")[2].replace(", ", " / ") for study in studies if study not in shown]
     times_alone = [name or "a table without a name" for name in times_alone]
     note = [f"Series with nothing to check: {listed(times_alone)}"] if times_alone else []
@@ -204,24 +205,19 @@ class _Book:
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
         """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
         groups = grouped(self.facts.values(), lambda fact: fact.place.group)
-        several = [
-            group
-            for group, facts in groups.items()
-            if any(is_telling(fact.role.name, fact.place.gpus) for fact in facts)
-        ]
-        of_studies = several or [*groups]
-        lenders = {group: _lender(group, groups) for group in groups}
         alone = {group: [fact for fact in facts if fact.place.gpus == 1] for group, facts in groups.items()}
+        of_several = {group: [fact for fact in facts if fact.place.gpus != 1] for group, facts in groups.items()}
+        telling = [
+            group for group in groups if of_several[group] or OF_TWO in {fact.role.name for fact in alone[group]}
+        ] or [*groups]
+        lenders = {group: _lender(group, groups) for group in groups}
+        shown = {group: [*alone[lenders[group]], *of_several[group]] for group in telling}
         apart = {group: _over(alone[group], alone[lender]) for group, lender in lenders.items() if group != lender}
-        used = {*of_studies, *(lenders[group] for group in of_studies), *filter(apart.get, apart), ()}
+        used = {*telling, *map(lenders.get, telling), *filter(apart.get, apart), ()}
         unused = [" / ".join(group) for group in sorted(groups.keys() - used)]
         left_out = [*stated.left_out, *self.notes, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
-        shown = [
-            (group, [*alone[lenders[group]], *(fact for fact in groups[group] if fact.place.gpus != 1)])
-            for group in of_studies
-        ]
-        shown += [((*group, "1 GPU"), facts) for group, facts in apart.items() if facts]
-        for group, facts in shown:
+        shown |= {(*group, "1 GPU"): facts for group, facts in apart.items() if facts}
+        for group, facts in shown.items():
             names = [self.caption] * (is_named and bool(self.caption)) + [*group] * (len(shown) > 1)
             title = ": ".join(filter(None, [stated.title, ", ".join(names)]))
             named = replace(stated, id=slug(" ".join([stated.id, *names])), title=title, left_out=left_out)

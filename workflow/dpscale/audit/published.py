@@ -29,6 +29,12 @@ _AS_GIVEN = ("id", "title", "batch", "gpu", "precision")
 # Of these, what compares two at the same number of GPUs.
 OF_TWO = "versus"
 
+# What else than times these follow from, by what is assumed where it was not given.
+_NEEDS = {
+    "bandwidth": {"images": "images of an epoch", "network": "network"},
+    "images_per_s": {"images": "images of an epoch"},
+}
+
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
 
@@ -153,8 +159,11 @@ class Published:
     def defines(self, quantity: str) -> bool:
         """Whether a quantity can be computed as defined here: seconds are of an epoch of known images, and bytes of a
         known network."""
-        needs = {"bandwidth": {"images", "network"}, "images_per_s": {"images"}}.get(quantity, set())
-        return (self.is_of_epochs or not quantity.endswith("_s")) and not needs & self.assumed.keys()
+        return (self.is_of_epochs or not quantity.endswith("_s")) and not self.missing(quantity)
+
+    def missing(self, quantity: str) -> list[str]:
+        """Return what a quantity follows from, beside times, that was not given."""
+        return [words for name, words in _NEEDS.get(quantity, {}).items() if name in self.assumed]
 
     @property
     def chip(self) -> Chip | None:

@@ -128,12 +128,7 @@ def _missing(study: Published, outcome: ColumnSearch, place: Spot) -> str:
     """Return what was not printed of what a figure follows from, where no convention gives the figure; nothing where
     the printed figures contradict it."""
     quantity = outcome.quantity
-    needs = {
-        "bandwidth": {"images": "images of an epoch", "network": "network"},
-        "images_per_s": {"images": "images of an epoch"},
-    }
-    missing = [words for name, words in needs.get(quantity, {}).items() if name in study.assumed]
-    if missing:
+    if missing := study.missing(quantity):
         return f"{' and '.join(missing)} not given"
     if quantity in RATIOS and not study.base_s:
         base = "its column is not relative to one GPU at the same batch: on one GPU it is not 1, or it is 1 everywhere"
