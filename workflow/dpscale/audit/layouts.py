@@ -151,15 +151,15 @@ class ColumnSeries:
 @dataclass
 class Layout:
     """A grid as series of figures. `row_keys` is what the texts of each row say, `labels` what these leave, by head and
-    row, `heads_of_keys` are of texts with keys, `states` is what is remarked on a row, and `batch` whose the batches
-    are."""
+    row, `heads_of_keys` are of texts with keys, `marked` are the rows with this project's mark, and `batch`
+    whose the batches are."""
 
     series: list[ColumnSeries]
     row_keys: Sequence[dict[str, int]]
     labels: Mapping[str, dict[int, str]]
     heads_of_keys: Sequence[str]
     caption: str
-    states: Mapping[int, str]
+    marked: set[int]
     batch: str
     is_turned: bool
 
@@ -280,7 +280,7 @@ def _names_of_keys(rows: Sequence[Sequence[str]]) -> list[str]:
 def _laid_out(rows: Sequence[Sequence[str]], heads: int, name: str, caption: str, is_turned: bool) -> Layout:
     body = rows[heads:]
     sections, kept = _sections(body)
-    row_keys, labels, states = [], defaultdict[str, dict[int, str]](dict), defaultdict[int, str](str)
+    row_keys, labels, marked = [], defaultdict[str, dict[int, str]](dict), set[int]()
     for at, section in enumerate(sections):
         keys, text = _keys_and_name(section)
         row_keys.append(keys)
@@ -317,15 +317,14 @@ def _laid_out(rows: Sequence[Sequence[str]], heads: int, name: str, caption: str
             of_head.texts |= {row: column[row] for row in kept}
             of_head.figures += [(row, keys, number) for row, number in zip(kept, numbers, strict=True) if number]
         elif held and re.search(WORDS["remarks"], head.lower()):
-            for row in kept:
-                states[row] += f" {head}: {column[row]}" if column[row] else ""
+            marked |= {row for row in kept if MARK in column[row]}
         elif held:
             names_of_rows, has_keys = _read_texts(column, kept, row_keys)
             if names_of_rows or not has_keys:
                 labels[head or f"column {at + 1}"] = names_of_rows
             heads_of_keys += [head] * has_keys
     batch = next(filter(None, map(whose_batch, (*texts, caption))), "")
-    return Layout([*series.values()], row_keys, labels, heads_of_keys, caption, states, batch, is_turned)
+    return Layout([*series.values()], row_keys, labels, heads_of_keys, caption, marked, batch, is_turned)
 
 
 def _unit_of_all(numbers: Sequence[PrintedCell | None]) -> str:

@@ -308,8 +308,7 @@ def _study(facts: Sequence[Fact], sweep: Sequence[Fact], stated: Published, has_
     of_clock = {*map(_key, (*clock, *bases))}
     for fact in (fact for fact in facts if _key(fact) not in of_clock):
         name = fact.role.name
-        is_marked = has_mark and (fact.is_marked or _OF_OTHER_RUNS in fact.state)
-        table = (of_other_runs if is_marked else quantities)[WORDS["quantities"].get(name, name)]
+        table = (of_other_runs if has_mark and fact.is_marked else quantities)[WORDS["quantities"].get(name, name)]
         table.setdefault(_spot(fact), _number(fact, stated))
     units = {fact.unit for fact in by_role.get("bandwidth", ())}
     if units == {""}:

@@ -75,8 +75,8 @@ class FigurePlace(NamedTuple):
 
 # Numbers by cell, in the unit of their role.
 Values = Mapping[FigurePlace, Number]
-# Figures with their cells, and what is remarked on their rows.
-_Placed = Sequence[tuple[FigurePlace, str, PrintedCell]]
+# Figures with their cells.
+_Placed = Sequence[tuple[FigurePlace, PrintedCell]]
 
 
 class Fact(NamedTuple):
@@ -88,7 +88,6 @@ class Fact(NamedTuple):
     number: Number
     unit: str
     head: str
-    state: str
     is_marked: bool
     whose_batch: str = ""
 
@@ -116,7 +115,7 @@ class _Column:
         if max(float(cell) for *_, cell in self.series.figures) > _LARGEST_FRACTIONS.get(role.name, math.inf):
             unit_of_all = "%"
         facts = []
-        for place, state, cell in self.placed:
+        for place, cell in self.placed:
             unit = "%" if unit_of_all == "%" else cell.unit or unit_of_all
             first, _, per = unit.partition("/")
             # What takes a printed number to the unit of its role: seconds, ratios, and rates of all GPUs.
@@ -128,7 +127,7 @@ class _Column:
             is_as_printed = factor == 1 and not role.is_per_step
             printed = "" if is_as_printed else f"{cell.digits} {shown or RATE}{' per GPU' * role.is_per_gpu}"
             number = Number.of(cell.digits, partial(mul, factor), printed)
-            facts.append(Fact(place, role, number, unit, self.series.head, state, cell.is_marked))
+            facts.append(Fact(place, role, number, unit, self.series.head, cell.is_marked))
         return facts
 
     @property
@@ -247,14 +246,8 @@ def _by_values(column: _Column, clocks: Mapping[int, _Column]) -> _Column:
     has_times = any(clock.role.name == "time" for clock in clocks.values())
     if column.role.name == "speedup" and not has_times and not speedup and efficiency > _SOME:
         return ratios[1]
-    if column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING):
-        if max(speedup, efficiency) > _NEARLY:
-            return ratios[speedup <= _NEARLY]
-        # A percentage may be the share of anything in anything.
-        of_two = _of_two(ratios[0], clocks) if series.unit != "%" else None
-        if of_two and of_two.share > _NEARLY:
-            return ratios[0]
-    return column
+    is_nothing = column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING)
+    return ratios[speedup <= _NEARLY] if is_nothing and max(speedup, efficiency) > _NEARLY else column
 
 
 def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]]:
@@ -404,13 +397,14 @@ def _places(layout: Layout, kinds: Sequence[str], defaults: Mapping[str, int], i
             every = {**row_keys[row], **keys}
             group = tuple(of_rows[row] for of_rows in labels.values() if row in of_rows)
             gpus = count_gpus(every) or most
-            placed.append((FigurePlace(group, every.get("batch", 0), gpus), layout.states.get(row, ""), cell))
+            is_marked = cell.is_marked or row in layout.marked
+            placed.append((FigurePlace(group, every.get("batch", 0), gpus), replace(cell, is_marked=is_marked)))
             if names and not gpus:
                 unplaced.add(row)
         by_series.append(placed)
     by_series, batches = _with_settled_batches(by_series)
     for of_series, kind in zip(by_series, kinds, strict=True):
-        counted = [place for place, *_ in of_series if place.gpus or not names]
+        counted = [place for place, _ in of_series if place.gpus or not names]
         # What several figures of a series share is no key.
         score -= 4.0 * (1 - len({*counted}) / len(counted)) if counted and not kind else 0.0
     score -= 8.0 * len(unplaced) / len(row_keys)
@@ -448,7 +442,7 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     ways is no key."""
     pairs = defaultdict[tuple[str, ...], set[tuple[int, int]]](set)
     settled, whose = dict[tuple[str, ...], int](), dict[tuple[str, ...], str]()
-    for place, *_ in (entry for placed in by_series for entry in placed):
+    for place, _ in (entry for placed in by_series for entry in placed):
         if place.gpus:
             pairs[place.group].add((place.batch, place.gpus))
     every = {pair for of_group in pairs.values() for pair in of_group}
@@ -469,7 +463,7 @@ def _with_settled_batches(by_series: Sequence[_Placed]) -> tuple[list[_Placed], 
     def moved(place: FigurePlace) -> FigurePlace:
         return place._replace(batch=settled.get(place.group, place.batch or shared))
 
-    moved_places: list[_Placed] = [[(moved(place), row, cell) for place, row, cell in placed] for placed in by_series]
+    moved_places: list[_Placed] = [[(moved(place), cell) for place, cell in placed] for placed in by_series]
     return moved_places, whose
 
 
