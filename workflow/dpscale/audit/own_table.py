@@ -205,14 +205,14 @@ class _Book:
     def studies(self, stated: Published, has_mark: bool, is_named: bool) -> Iterator[Published]:
         """Yield a study for every group of cells with several GPUs, with the times of one GPU that it may share."""
         groups = grouped(self.facts.values(), lambda fact: fact.place.group)
-        alone = {group: [fact for fact in facts if fact.place.gpus == 1] for group, facts in groups.items()}
+        of_one = {group: [fact for fact in facts if fact.place.gpus == 1] for group, facts in groups.items()}
         of_several = {group: [fact for fact in facts if fact.place.gpus != 1] for group, facts in groups.items()}
         telling = [
-            group for group in groups if of_several[group] or OF_TWO in {fact.role.name for fact in alone[group]}
+            group for group in groups if of_several[group] or OF_TWO in {fact.role.name for fact in of_one[group]}
         ] or [*groups]
         lenders = {group: _lender(group, groups) for group in groups}
-        shown = {group: [*alone[lenders[group]], *of_several[group]] for group in telling}
-        apart = {group: _over(alone[group], alone[lender]) for group, lender in lenders.items() if group != lender}
+        shown = {group: [*of_one[lenders[group]], *of_several[group]] for group in telling}
+        apart = {group: _over(of_one[group], of_one[lender]) for group, lender in lenders.items() if group != lender}
         used = {*telling, *map(lenders.get, telling), *filter(apart.get, apart), ()}
         unused = [" / ".join(group) for group in sorted(groups.keys() - used)]
         left_out = [*stated.left_out, *self.notes, *([f"Groups of one GPU alone: {listed(unused)}"] if unused else [])]
@@ -243,16 +243,21 @@ def _lender(group: _Group, groups: Mapping[_Group, Sequence[Fact]]) -> _Group:
     more than. The group itself where several may be meant."""
 
     def is_over_one_gpu(facts: Sequence[Fact]) -> bool:
-        alone = [fact for fact in facts if fact.place.gpus == 1 and fact.role.name == "speedup"]
-        return all(fact.number.interval.contains(1) for fact in alone)
+        speedups = [fact for fact in facts if fact.place.gpus == 1 and fact.role.name == "speedup"]
+        return all(fact.number.interval.contains(1) for fact in speedups)
 
-    own = {fact.place.gpus for fact in groups[group]} - (set() if is_over_one_gpu(groups[group]) else {1})
+    own_gpus = {fact.place.gpus for fact in groups[group]} - (set() if is_over_one_gpu(groups[group]) else {1})
     lenders: defaultdict[tuple[int, int], list[_Group]] = defaultdict(list)
     for other, facts in groups.items():
         gpus = {fact.place.gpus for fact in facts if fact.role.name in CLOCKS}
         unlike = len({*other} - {*group})
-        is_apart = gpus == {1} or max(gpus, default=0) < min(own, default=0)
-        if other != group and is_over_one_gpu(facts) and 1 in gpus - own and (not unlike or (unlike == 1 and is_apart)):
+        is_apart = gpus == {1} or max(gpus, default=0) < min(own_gpus, default=0)
+        if (
+            other != group
+            and is_over_one_gpu(facts)
+            and 1 in gpus - own_gpus
+            and (not unlike or (unlike == 1 and is_apart))
+        ):
             lenders[unlike, -len(other)].append(other)
     nearest = lenders[min(lenders)] if lenders else []
     return nearest[0] if len(nearest) == 1 else group

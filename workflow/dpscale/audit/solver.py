@@ -263,9 +263,13 @@ def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]
         # Where a head has no word, those of the line above say a little, but for a part of a time.
         share = 0.4 if series.head else 0.8
         # What a head says, no other column is by the line above.
-        said = {name for other in layout.series for name, weight in _spoken_for(other.head).items() if weight >= _CLEAR}
+        of_heads = {
+            name for column in layout.series for name, weight in _spoken_for(column.head).items() if weight >= _CLEAR
+        }
         above = _spoken_for(layout.caption).items()
-        words = {name: share * weight for name, weight in above if name not in {_NOTHING, *PARTS, *said} and weight > 0}
+        words = {
+            name: share * weight for name, weight in above if name not in {_NOTHING, *PARTS, *of_heads} and weight > 0
+        }
     weights = {}
     for name in allowed:
         weights[name] = words.get(name, 0.0)

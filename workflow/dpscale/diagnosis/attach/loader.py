@@ -233,16 +233,16 @@ def samples_in(batch: Any) -> list[bytes]:
 
 def hash_of_dataset(value: Any, depth: int = 0) -> int:
     """Return a hash of a few of the values that a dataset holds: ranks that were given parts of it differ in them."""
-    told: Any = ()
+    content: Any = ()
     with suppress(Exception):  # one that cannot be looked into is told by its class
         if isinstance(value, (int, float)):
-            told = value
+            content = value
         elif isinstance(value, (str, bytes)):
-            told = _few(value, FEW_OF_ARRAY)
+            content = _few(value, FEW_OF_ARRAY)
         elif hasattr(value, "ndim"):  # an array or a table, of which a few rows may be copied
             rows = _few(value, FEW) if value.ndim else value
             rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
-            told = _few(rows.reshape(-1), FEW_OF_ARRAY).tolist()
+            content = _few(rows.reshape(-1), FEW_OF_ARRAY).tolist()
         elif depth < DEEPEST:
             if isinstance(value, (list, tuple, range)):
                 inner = _few(value, FEW)
@@ -250,8 +250,8 @@ def hash_of_dataset(value: Any, depth: int = 0) -> int:
                 inner = _few(list(value.values()), FEW)
             else:
                 inner = list(vars(value).values())[:ATTRIBUTES]
-            told = [hash_of_dataset(part, depth + 1) for part in inner]
-    return zlib.crc32(repr((type(value).__name__, _length(value), told)).encode())
+            content = [hash_of_dataset(part, depth + 1) for part in inner]
+    return zlib.crc32(repr((type(value).__name__, _length(value), content)).encode())
 
 
 def _few(values: Any, most: int) -> Any:

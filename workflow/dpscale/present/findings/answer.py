@@ -208,7 +208,7 @@ def _scope(answer: Answer) -> str:
 def _headline(answer: Answer, terms: Terms) -> Headline:
     row = answer.several[-1]
     scope = "without data loading" if row.scope == COMPUTE else "with data loading"
-    loaded = next((other for other in answer.loaded if other.gpus == row.gpus and other.speedup.is_known), None)
+    loaded = next((loaded for loaded in answer.loaded if loaded.gpus == row.gpus and loaded.speedup.is_known), None)
     return Headline(
         speedup=f"{value_of(row.speedup, MULTIPLES)}×",
         devices=f"with {terms.count(row.gpus)}",
@@ -322,8 +322,8 @@ def _reasons(answer: Answer, terms: Terms) -> str:
 def reason(row: CausesRow, terms: Terms, about: str = "") -> str:
     """Say why so many devices give no more, with its cost of a step; first what that is about, if it must be said."""
     why, is_in_memory = cause(row.cause).on(terms.device), row.scope == COMPUTE
-    said = " ".join(sentences("answer", "reason", terms, row=row, why=why, is_in_memory=is_in_memory))
-    return f"{capitalised(about)}: {said[0].lower()}{said[1:]}" if about else said
+    words = " ".join(sentences("answer", "reason", terms, row=row, why=why, is_in_memory=is_in_memory))
+    return f"{capitalised(about)}: {words[0].lower()}{words[1:]}" if about else words
 
 
 UNTIL_THEN = " until then"
