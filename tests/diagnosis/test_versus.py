@@ -80,7 +80,7 @@ def test_a_script_that_fails_beside_the_other_one_takes_turns_by_whole_runs(
 @pytest.mark.parametrize(("a_s", "b_s", "kept"), [(0.002, 0.001, "keep B"), (0.001, 0.002, "keep A")])
 def test_the_one_with_the_faster_step_is_kept(a_s: float, b_s: float, kept: str) -> None:
     said = must("versus", "--minutes", 0.01, "--", *stub(a_s), "---", *stub(b_s))
-    ratio, start = b_s / a_s, 2.18 * versus.START_SPREAD
+    ratio, start = b_s / a_s, 2.06 * versus.START_SPREAD
     assert f"{ratio:.3f} [{ratio * (1 - start):.3f}, {ratio * (1 + start):.3f}]" in said
     assert kept in said
 
