@@ -56,6 +56,7 @@ FAST = {
 }
 NO_BUFFERS = {"ddp_broadcast_buffers": False}
 VIEWS = {**NO_BUFFERS, "ddp_gradient_as_bucket_view": True}
+BEST_OF_TORCH = {**FAST, **VIEWS, "ddp_bucket_mb": 10}
 BY_UNIT = {**FAST, "compile": "by-unit"}
 COPIES = {**BY_UNIT, **NO_BUFFERS, "ddp_reducer": "copies"}
 FUSED = {"fused_optimiser": True}
@@ -67,11 +68,11 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "captured: together": ("together", FAST),
     "captured: ddp": ("ddp", FAST),
     "captured: ddp, no buffers": ("ddp", {**FAST, **NO_BUFFERS}),
-    "captured: ddp, views, 10 MiB": ("ddp", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
-    "captured: ddp, views, 10 MiB, unsent": ("unsent", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
-    "captured: ddp, views, 10 MiB, one channel": ("one channel", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
-    "captured: ddp, views, 10 MiB, four channels": ("four channels", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
-    "captured: ddp, views, 10 MiB, symmetric": ("symmetric", {**FAST, **VIEWS, "ddp_bucket_mb": 10}),
+    "captured: ddp, views, 10 MiB": ("ddp", BEST_OF_TORCH),
+    "captured: ddp, views, 10 MiB, unsent": ("unsent", BEST_OF_TORCH),
+    "captured: ddp, views, 10 MiB, one channel": ("one channel", BEST_OF_TORCH),
+    "captured: ddp, views, 10 MiB, four channels": ("four channels", BEST_OF_TORCH),
+    "captured: ddp, views, 10 MiB, symmetric": ("symmetric", BEST_OF_TORCH),
     "captured: together, by unit": ("together", BY_UNIT),
     "captured: copies, unaveraged": ("unaveraged", COPIES),
     "captured: copies": ("ddp", COPIES),

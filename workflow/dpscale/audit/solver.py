@@ -240,14 +240,21 @@ def _by_values(column: _Column, clocks: Mapping[int, _Column]) -> _Column:
     series = column.series
     # Whole numbers may be counts of anything, which grow as GPUs do.
     is_count = series.is_whole and not series.unit
-    ratios = [replace(column, role=Role(name)) for name in RATIOS]
-    speedup, efficiency = (max((clock.fit(ratio) for clock in clocks.values()), default=0.0) for ratio in ratios)
+    is_nothing = column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING)
     # Where rates are printed alone, many call it a speedup what is left of the rate of one GPU.
     has_times = any(clock.role.name == "time" for clock in clocks.values())
-    if column.role.name == "speedup" and not has_times and not speedup and efficiency > _SOME:
-        return ratios[1]
-    is_nothing = column.role.name == _NOTHING and not is_count and not _spoken_for(series.head).get(_NOTHING)
-    return ratios[speedup <= _NEARLY] if is_nothing and max(speedup, efficiency) > _NEARLY else column
+    is_speedup_of_rates = column.role.name == "speedup" and not has_times
+    if not (is_nothing or is_speedup_of_rates):
+        return column
+    as_speedup, as_efficiency = (replace(column, role=Role(name)) for name in RATIOS)
+    speedup, efficiency = (
+        max((clock.fit(ratio) for clock in clocks.values()), default=0.0) for ratio in (as_speedup, as_efficiency)
+    )
+    if is_speedup_of_rates:
+        return as_efficiency if not speedup and efficiency > _SOME else column
+    if max(speedup, efficiency) <= _NEARLY:
+        return column
+    return as_speedup if speedup > _NEARLY else as_efficiency
 
 
 def _candidates(series: ColumnSeries, layout: Layout) -> list[tuple[Role, float]]:

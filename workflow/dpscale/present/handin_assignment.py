@@ -296,11 +296,11 @@ class AssignmentTable:
         """Return one row per strategy and batch of `times`, with columns for every number of devices here. A batch that
         nobody can run has no row, nor has a strategy whose bandwidth is nowhere resolvable: a note says why."""
         batches = sorted({row.batch_per_gpu for row in times if row.strategy == BASELINE})
-        numbers = sorted({place.gpus for place in self.places})
+        not_here = self.not_here
+        numbers = sorted({place.gpus for place in self.places}.difference(not_here))
         columns = [
             (gpus, quantity)
             for gpus in numbers
-            if gpus not in self.not_here
             for quantity in self.quantities
             if any(place.gpus == gpus for place in quantity.cells)
         ]
@@ -325,8 +325,8 @@ class AssignmentTable:
         ]
         note = [f"Without a row: {'; '.join(reasons)}."] if reasons else []
         note += [f"Not resolvable at any batch: {', '.join(unresolved)}."] if unresolved else []
-        if self.not_here:
-            absent = joined([terms.count(gpus) for gpus in self.not_here])
+        if not_here:
+            absent = joined([terms.count(gpus) for gpus in not_here])
             note.append(f"Without a column: {absent}, which this machine does not have.")
         return replace(table, cells=shown, notes=[*note, *table.notes])
 

@@ -11,12 +11,12 @@ from dpscale.formulas.statistics import MOST_UNITS
 from dpscale.present.text.numbers import ends_of, in_unit, plain, printed, value_of
 from dpscale.present.text.sentences import sentences
 from dpscale.present.text.table import ShownColumn, ShownTable
-from dpscale.present.text.words import Terms, capitalised, joined, mark, plural, states_of, text
+from dpscale.present.text.words import Terms, capitalised, joined, loading, mark, plural, states_of, text
 from dpscale.records.progress import duration
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS
 from dpscale.tables.row import grouped
-from dpscale.vocabulary.causes import UNKNOWN, cause
+from dpscale.vocabulary.causes import UNKNOWN, Cause, cause
 from dpscale.vocabulary.states import (
     MACHINE,
     NOT_CONFIRMED,
@@ -176,12 +176,6 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
     causes = [row for row in (answer.reason, answer.reason_with_loading) if row]
     certain = next((cause(row.cause).on(terms.device) for row in causes if row.is_reason), None)
     section_of_unknown = "steps" if any(row.cause == UNKNOWN.name for row in causes) else ""
-    to_do = [_advice(row, _scope(answer), terms) for row in answer.to_do]
-    if certain:
-        to_do.append(Advice(certain.change.rstrip("."), "", certain.section))
-    if how_many := _how_many(answer, bool(certain), terms):
-        is_for_now = certain and how_many.change.endswith(UNTIL_THEN)
-        to_do = [*to_do[: TO_DO - 1], how_many] if is_for_now else [how_many, *to_do]
     states = {row.worth for row in answer.several}
     return FirstScreen(
         kind="worth" if WORTH_IT in states else "not-worth" if states == {NOT_WORTH_IT} else "unknown",
@@ -191,7 +185,7 @@ def first_screen(answer: Answer, terms: Terms) -> FirstScreen:
         table=_table(answer, terms),
         reason=_reasons(answer, terms),
         section=certain.section if certain else section_of_unknown,
-        to_do=to_do[:TO_DO],
+        to_do=_to_do(answer, certain, terms),
         further=list(_further(answer, terms)),
         deciding=list(deciding(answer, terms)),
     )
@@ -207,14 +201,13 @@ def _scope(answer: Answer) -> str:
 
 def _headline(answer: Answer, terms: Terms) -> Headline:
     row = answer.several[-1]
-    scope = "without data loading" if row.scope == COMPUTE else "with data loading"
     loaded = next((loaded for loaded in answer.loaded if loaded.gpus == row.gpus and loaded.speedup.is_known), None)
     return Headline(
         speedup=f"{value_of(row.speedup, MULTIPLES)}×",
         devices=f"with {terms.count(row.gpus)}",
         share=f"{value_of(row.efficiency, PERCENT, digits=_EFFICIENCY_DIGITS)} % of what they could give",
         verdict=_verdict(row),
-        rests_on=", ".join([*([plural(row.units, row.unit)] if row.units else []), scope]),
+        rests_on=", ".join([*([plural(row.units, row.unit)] if row.units else []), loading(row.scope)]),
         with_loading=f"with it: {value_of(loaded.speedup, MULTIPLES)}×, {_verdict(loaded)}" if loaded else "",
     )
 
@@ -271,11 +264,9 @@ def _further(answer: Answer, terms: Terms) -> Iterator[str]:
 
 def _twice_as_many(row: AnswerRow, scope: str, terms: Terms) -> list[str]:
     """Say what twice as many would give if the efficiency stays, or falls once more: assumptions, no measurement."""
-    speedups_assumed = (row.twice_if_level, row.twice_if_growing)
-    level, growing = (plain(speedup, _ASSUMED_DIGITS) if isfinite(speedup) else "" for speedup in speedups_assumed)
-    return sentences(
-        "answer", "twice_as_many", terms, row=row, scope=scope, level=level, growing=growing if growing != level else ""
-    )
+    level, growing = (plain(speedup, _ASSUMED_DIGITS) for speedup in (row.twice_if_level, row.twice_if_growing))
+    falls = isfinite(row.twice_if_growing) and growing != level
+    return sentences("answer", "twice_as_many", terms, row=row, scope=scope, level=level, growing=growing * falls)
 
 
 def _with_loading(loaded: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
@@ -326,23 +317,27 @@ def reason(row: CausesRow, terms: Terms, about: str = "") -> str:
     return f"{capitalised(about)}: {words[0].lower()}{words[1:]}" if about else words
 
 
-UNTIL_THEN = " until then"
-
-
-def _how_many(answer: Answer, is_changed: bool, terms: Terms) -> Advice | None:
-    """Return how many devices to use, where that is at least probable, as training takes them: with loading where that
-    was measured. One is enough until the change is made, if there `is_changed` anything. None of workers, and where
-    other advice is about the number."""
+def _to_do(answer: Answer, reason_to_change: Cause | None, terms: Terms) -> list[Advice]:
+    """Return what to do: the tables' advice, then what ends a certain reason; and how many devices to use, where that
+    is at least probable, as training takes them: with loading where that was measured. One is enough until a certain
+    reason has gone. The number is not said of workers, and where other advice is about it."""
+    to_do = [_advice(row, _scope(answer), terms) for row in answer.to_do]
+    if reason_to_change:
+        to_do.append(Advice(reason_to_change.change.rstrip("."), "", reason_to_change.section))
     rows = [row for row in answer.loaded if row.speedup.is_known] or answer.several
-    if terms.device == "worker" or any(row.problem in (advice.FEWER, advice.ONE_GPU) for row in answer.to_do):
-        return None
-    scope = " with data loading" if rows and rows[0].scope != COMPUTE else ""
+    is_about_number = any(row.problem in (advice.FEWER, advice.ONE_GPU) for row in answer.to_do)
+    if not rows or terms.device == "worker" or is_about_number:
+        return to_do[:TO_DO]
+    scope = "" if rows[0].scope == COMPUTE else f" {loading(rows[0].scope)}"
     if worth := [row for row in rows if row.worth in (WORTH_IT, PROBABLY)]:
-        return Advice(f"Use {terms.count(worth[-1].gpus)}", f"they are {_verdict(worth[-1])}{scope}", "speedup")
-    if rows and all(row.worth in (NOT_WORTH_IT, PROBABLY_NOT) for row in rows):
-        until = UNTIL_THEN if is_changed else ""
-        return Advice(f"Use {terms.count(1)}{until}", f"more are {_verdict(rows[-1])}{scope}", "speedup")
-    return None
+        best = worth[-1]
+        to_do.insert(0, Advice(f"Use {terms.count(best.gpus)}", f"they are {_verdict(best)}{scope}", "speedup"))
+    elif all(row.worth in (NOT_WORTH_IT, PROBABLY_NOT) for row in rows):
+        more = f"more are {_verdict(rows[-1])}{scope}"
+        if reason_to_change:
+            return [*to_do[: TO_DO - 1], Advice(f"Use {terms.count(1)} until then", more, "speedup")]
+        to_do.insert(0, Advice(f"Use {terms.count(1)}", more, "speedup"))
+    return to_do[:TO_DO]
 
 
 def _advice(row: AdviceRow, scope: str, terms: Terms) -> Advice:

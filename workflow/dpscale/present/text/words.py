@@ -140,7 +140,7 @@ class Terms:
 
     def loading(self, row: Place) -> str:
         """`without data loading`, and its environment where there are several."""
-        return f"{'without' if row.scope == 'compute' else 'with'} data loading{self.environment(row)}"
+        return f"{loading(row.scope)}{self.environment(row)}"
 
     def environment(self, row: object) -> str:
         """` in environment B` where there are several and this row has one; otherwise nothing."""
@@ -169,6 +169,11 @@ def state(status: str) -> str:
 def scope(name: str) -> str:
     """`compute scope`, `end-to-end scope`."""
     return f"{_SCOPES[name]} scope"
+
+
+def loading(name: str) -> str:
+    """`without data loading`, `with data loading`, of a scope."""
+    return f"{'without' if name == 'compute' else 'with'} data loading"
 
 
 def text(value: str) -> str:
